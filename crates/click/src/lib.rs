@@ -1,0 +1,1 @@
+//! The Click language: lexer, parser, flattener and checked graph.

@@ -1,0 +1,1 @@
+//! Runs an element graph: batches, scheduling, timers, handlers.

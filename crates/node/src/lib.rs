@@ -1,0 +1,1 @@
+//! Supervises the switch and the routers of one host; owns desired state.

@@ -1,0 +1,1 @@
+//! Headers, checksums and addresses.

@@ -1,0 +1,1 @@
+//! The packet pool: shared-memory layout, rings and packet handles.

@@ -1,0 +1,1 @@
+//! Port drivers: kernel devices that Europa owns.

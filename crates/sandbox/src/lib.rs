@@ -1,0 +1,1 @@
+//! The privileged code: namespaces, cgroups, seccomp, landlock, capabilities.

@@ -1,0 +1,1 @@
+//! Loads, pins and attaches the eBPF programs; runs kicks.

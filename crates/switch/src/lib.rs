@@ -1,0 +1,1 @@
+//! Workers that move descriptors from the routers' rings to the transmit list.
