@@ -1,1 +1,27 @@
-//! The packet pool: shared-memory layout, rings and packet handles.
+//! The packet pool: the memory that a router shares with the substrate.
+//!
+//! Three parties touch it: the receive program puts frames into free slots, the
+//! router works on them in place, and the transmit program copies them out. What
+//! passes between them are [`Word`]s in [`ring`]s; where those lie says [`layout`].
+//! The C view of the same layout is generated from here by [`c_header`].
+//!
+//! This crate is one of the few with `unsafe`: it turns mapped memory into
+//! slices of atomics and packet handles into byte slices. Nothing in it trusts
+//! what a peer wrote: indices are masked or checked where they are read.
+
+mod c_header;
+pub mod layout;
+#[cfg(not(loom))]
+mod mapping;
+pub mod ring;
+#[cfg(not(loom))]
+mod view;
+mod word;
+
+pub use c_header::c_header;
+pub use layout::{Geometry, GeometryError, Layout};
+#[cfg(not(loom))]
+pub use mapping::Mapping;
+#[cfg(not(loom))]
+pub use view::{PoolView, ViewError};
+pub use word::Word;

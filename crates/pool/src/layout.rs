@@ -1,0 +1,282 @@
+//! Where things lie in a pool's memory.
+//!
+//! ```text
+//! 0                      slots * slot_bytes                      memory_bytes
+//! | slot 0 | slot 1 | ... | header | interface table | fill | recycle | done | rx tx rx tx ... |
+//! ```
+//!
+//! Slots come first, so that masking an index with `slots - 1` is all it takes to
+//! stay inside them. The control words behind them are counted in 64-bit words
+//! from the end of the slots. Memory is one BPF array map whose elements are of
+//! `slot_bytes` each; the control words fill as many elements as they need.
+//!
+//! Nothing here is ever read back by the substrate: it keeps its own copy of the
+//! geometry and every cursor in maps that no router can reach.
+
+/// Version of this layout. A router refuses a pool of another version.
+pub const ABI_VERSION: u16 = 1;
+/// First four bytes of the header: "EuPl", little endian.
+pub const ABI_MAGIC: u32 = u32::from_le_bytes(*b"EuPl");
+
+/// Bytes at the start of each slot for metadata: filter key and result.
+pub const SLOT_METADATA_BYTES: u32 = 64;
+/// Where the receive program puts a frame in its slot: metadata, then headroom.
+pub const RX_OFFSET_BYTES: u32 = 256;
+/// Slot size for ports up to 1500 bytes of MTU.
+pub const SMALL_SLOT_BYTES: u32 = 2048;
+/// Slot size for jumbo frames.
+pub const LARGE_SLOT_BYTES: u32 = 16384;
+/// Most interfaces that one router may have.
+pub const MAX_INTERFACES: u32 = 64;
+/// Most slots that one pool may have.
+pub const MAX_SLOTS: u32 = 1 << 16;
+
+/// Number of words of the fixed header.
+pub const HEADER_WORDS: u32 = 64;
+/// Number of words of one row of the interface table.
+pub const INTERFACE_WORDS: u32 = 8;
+
+/// The fixed header at the start of the control words; 512 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Header {
+    /// [`ABI_MAGIC`].
+    pub magic: u32,
+    /// [`ABI_VERSION`].
+    pub version: u16,
+    /// Number of rows in the interface table.
+    pub interfaces: u16,
+    /// Size of a slot, in bytes.
+    pub slot_bytes: u32,
+    /// Number of slots, a power of two.
+    pub slots: u32,
+    /// Router to substrate: slots it does not need, for reception.
+    pub fill: RingPlace,
+    /// Substrate to itself: slots whose packet has been sent. Not for the router.
+    pub recycle: RingPlace,
+    /// Substrate to router: slots sent with [`crate::Word::RETURN`].
+    pub done: RingPlace,
+    /// Fills the first cache line but one, so that `asleep` has its own.
+    pub reserved: [u32; 6],
+    /// Not zero while the router sleeps and wants to be woken for a packet.
+    pub asleep: u32,
+    /// Reserved, zero.
+    pub reserved_to_end: [u32; 111],
+}
+
+/// Place of a ring among the control words.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct RingPlace {
+    /// First word, counted from the end of the slots.
+    pub first_word: u32,
+    /// Number of words, a power of two.
+    pub words: u32,
+}
+
+/// One row of the interface table; 64 bytes.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct InterfaceRow {
+    /// Substrate to router: received frames.
+    pub rx: RingPlace,
+    /// Router to switch: frames to send.
+    pub tx: RingPlace,
+    /// Largest payload of a frame, in bytes, without the Ethernet header.
+    pub mtu: u32,
+    /// The interface's own Ethernet address.
+    pub mac: [u8; 6],
+    /// Reserved, zero.
+    pub reserved: [u8; 6],
+    /// Name, padded with zero bytes.
+    pub name: [u8; 16],
+    /// Reserved, zero.
+    pub reserved_to_end: [u8; 16],
+}
+
+/// Byte offset of [`Header::asleep`] in the header.
+pub const ASLEEP_OFFSET_BYTES: u32 = std::mem::offset_of!(Header, asleep) as u32;
+
+const _: () = {
+    assert!(size_of::<Header>() == HEADER_WORDS as usize * 8);
+    assert!(size_of::<InterfaceRow>() == INTERFACE_WORDS as usize * 8);
+    assert!(ASLEEP_OFFSET_BYTES == 64);
+};
+
+/// What a pool is asked to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Number of slots: a power of two, 2 to [`MAX_SLOTS`].
+    pub slots: u32,
+    /// [`SMALL_SLOT_BYTES`] or [`LARGE_SLOT_BYTES`].
+    pub slot_bytes: u32,
+    /// Number of interfaces, 1 to [`MAX_INTERFACES`].
+    pub interfaces: u32,
+}
+
+/// Why a [`Geometry`] cannot be laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GeometryError {
+    /// The number of slots.
+    #[error("a pool has a power of two of slots, 2 to {MAX_SLOTS}; found {0}")]
+    Slots(u32),
+    /// The slot size.
+    #[error("a slot has {SMALL_SLOT_BYTES} or {LARGE_SLOT_BYTES} bytes; found {0}")]
+    SlotBytes(u32),
+    /// The number of interfaces.
+    #[error("a router has 1 to {MAX_INTERFACES} interfaces; found {0}")]
+    Interfaces(u32),
+}
+
+/// Where everything lies in a pool of a given [`Geometry`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// What was asked for.
+    pub geometry: Geometry,
+    /// See [`Header::fill`].
+    pub fill: RingPlace,
+    /// See [`Header::recycle`].
+    pub recycle: RingPlace,
+    /// See [`Header::done`].
+    pub done: RingPlace,
+    /// First word of the first receive ring.
+    first_interface_ring: u32,
+    /// Number of words of each receive and transmit ring.
+    interface_ring_words: u32,
+}
+
+/// Most entries of one receive or transmit ring. More would only lengthen the
+/// queue in front of a router that cannot keep up.
+const MAX_INTERFACE_RING: u32 = 1024;
+
+impl Layout {
+    /// Lays out a pool.
+    ///
+    /// # Errors
+    /// Says which number of the geometry is out of its range.
+    pub const fn new(geometry: Geometry) -> Result<Layout, GeometryError> {
+        let Geometry { slots, slot_bytes, interfaces } = geometry;
+        if slots < 2 || slots > MAX_SLOTS || !slots.is_power_of_two() {
+            return Err(GeometryError::Slots(slots));
+        }
+        if slot_bytes != SMALL_SLOT_BYTES && slot_bytes != LARGE_SLOT_BYTES {
+            return Err(GeometryError::SlotBytes(slot_bytes));
+        }
+        if interfaces == 0 || interfaces > MAX_INTERFACES {
+            return Err(GeometryError::Interfaces(interfaces));
+        }
+        // Rings start on a cache line: eight words.
+        let ring = if slots < 8 { 8 } else { slots };
+        let first = HEADER_WORDS + INTERFACE_WORDS * interfaces;
+        let fill = RingPlace { first_word: first, words: ring };
+        let recycle = RingPlace { first_word: first + ring, words: ring };
+        let done = RingPlace { first_word: first + 2 * ring, words: ring };
+        Ok(Layout {
+            geometry,
+            fill,
+            recycle,
+            done,
+            first_interface_ring: first + 3 * ring,
+            interface_ring_words: if ring < MAX_INTERFACE_RING { ring } else { MAX_INTERFACE_RING },
+        })
+    }
+
+    /// Receive ring of interface `index`.
+    pub const fn rx(&self, index: u32) -> RingPlace {
+        RingPlace {
+            first_word: self.first_interface_ring + 2 * index * self.interface_ring_words,
+            words: self.interface_ring_words,
+        }
+    }
+
+    /// Transmit ring of interface `index`.
+    pub const fn tx(&self, index: u32) -> RingPlace {
+        let rx = self.rx(index);
+        RingPlace { first_word: rx.first_word + rx.words, words: rx.words }
+    }
+
+    /// Number of control words behind the slots.
+    pub const fn control_words(&self) -> u32 {
+        self.rx(self.geometry.interfaces).first_word
+    }
+
+    /// Number of elements of the BPF array map: slots and control words.
+    pub const fn elements(&self) -> u32 {
+        self.geometry.slots + (self.control_words() * 8).div_ceil(self.geometry.slot_bytes)
+    }
+
+    /// Bytes of memory of the whole pool.
+    pub const fn memory_bytes(&self) -> usize {
+        self.elements() as usize * self.geometry.slot_bytes as usize
+    }
+
+    /// Longest frame the receive program can put into a slot, in bytes.
+    pub const fn max_frame_bytes(&self) -> u32 {
+        self.geometry.slot_bytes - RX_OFFSET_BYTES
+    }
+
+    /// The header as the node writes it into a new pool.
+    pub const fn header(&self) -> Header {
+        Header {
+            magic: ABI_MAGIC,
+            version: ABI_VERSION,
+            interfaces: self.geometry.interfaces as u16,
+            slot_bytes: self.geometry.slot_bytes,
+            slots: self.geometry.slots,
+            fill: self.fill,
+            recycle: self.recycle,
+            done: self.done,
+            reserved: [0; 6],
+            asleep: 0,
+            reserved_to_end: [0; 111],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rings_neither_overlap_nor_leave_the_pool(
+            slots in (1u32..=16).prop_map(|bits| 1 << bits),
+            large: bool,
+            interfaces in 1..=MAX_INTERFACES,
+        ) {
+            let slot_bytes = if large { LARGE_SLOT_BYTES } else { SMALL_SLOT_BYTES };
+            let layout = Layout::new(Geometry { slots, slot_bytes, interfaces }).unwrap();
+            let mut rings = vec![layout.fill, layout.recycle, layout.done];
+            for index in 0..interfaces {
+                rings.extend([layout.rx(index), layout.tx(index)]);
+            }
+            let mut end = HEADER_WORDS + interfaces * INTERFACE_WORDS;
+            for ring in rings {
+                prop_assert_eq!(ring.first_word, end);
+                prop_assert_eq!(ring.first_word % 8, 0);
+                prop_assert!(ring.words.is_power_of_two());
+                end += ring.words;
+            }
+            prop_assert_eq!(end, layout.control_words());
+            let bytes = slots as usize * slot_bytes as usize + end as usize * 8;
+            prop_assert!(bytes <= layout.memory_bytes());
+            prop_assert!(layout.memory_bytes() - bytes < slot_bytes as usize);
+        }
+    }
+
+    #[test]
+    fn bad_geometries_are_named() {
+        let good = Geometry { slots: 256, slot_bytes: 2048, interfaces: 2 };
+        for (bad, error) in [
+            (Geometry { slots: 0, ..good }, GeometryError::Slots(0)),
+            (Geometry { slots: 255, ..good }, GeometryError::Slots(255)),
+            (Geometry { slots: MAX_SLOTS * 2, ..good }, GeometryError::Slots(MAX_SLOTS * 2)),
+            (Geometry { slot_bytes: 4096, ..good }, GeometryError::SlotBytes(4096)),
+            (Geometry { interfaces: 0, ..good }, GeometryError::Interfaces(0)),
+            (Geometry { interfaces: 65, ..good }, GeometryError::Interfaces(65)),
+        ] {
+            assert_eq!(Layout::new(bad), Err(error));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Memory mapped from a descriptor, unmapped when dropped.
+
+use std::num::NonZeroUsize;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+
+/// A shared mapping of a whole pool, map or memory file.
+pub struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a mapping is plain memory; it stays mapped as long as this value lives,
+// whichever thread holds it, and it is only ever read and written through atomics
+// and volatile or raw copies.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `bytes` bytes of `fd`, shared, readable and writable.
+    ///
+    /// # Errors
+    /// What mmap(2) says, e.g. `EPERM` for a descriptor without write permission.
+    pub fn new(fd: impl AsFd, bytes: usize) -> nix::Result<Self> {
+        Self::with_protection(fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+    }
+
+    /// Maps the first `bytes` bytes of `fd`, shared, readable only.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub fn read_only(fd: impl AsFd, bytes: usize) -> nix::Result<Self> {
+        Self::with_protection(fd, bytes, ProtFlags::PROT_READ)
+    }
+
+    fn with_protection(fd: impl AsFd, bytes: usize, protection: ProtFlags) -> nix::Result<Self> {
+        let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
+        // SAFETY: a new mapping at an address the kernel chooses touches no memory
+        // that Rust knows of.
+        let base = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0)? };
+        Ok(Self { base: base.cast(), bytes })
+    }
+
+    /// First byte.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The `count` 64-bit words from byte `offset` on; `None` when they do not lie
+    /// inside the mapping or are not aligned.
+    pub fn words(&self, offset: usize, count: usize) -> Option<&[AtomicU64]> {
+        let end = offset.checked_add(count.checked_mul(8)?)?;
+        if end > self.bytes || !offset.is_multiple_of(8) {
+            return None;
+        }
+        // SAFETY: inside the mapping (checked), aligned (the base is page-aligned,
+        // the offset a multiple of 8), any bit pattern is an AtomicU64, and the
+        // memory lives as long as `self`.
+        Some(unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) })
+    }
+
+    /// Copies `to.len()` bytes from byte `offset` on into private memory. False,
+    /// and nothing copied, when they do not lie inside the mapping.
+    ///
+    /// A peer may write the same bytes meanwhile: then the copy holds some mixture,
+    /// and whoever must rely on the contents checks the copy.
+    pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
+        if offset.checked_add(to.len()).is_none_or(|end| end > self.bytes) {
+            return false;
+        }
+        // SAFETY: the source lies inside the mapping (checked), the target is a
+        // Rust slice elsewhere, so they do not overlap; bytes have no invalid value.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                self.base.as_ptr().add(offset),
+                to.as_mut_ptr(),
+                to.len(),
+            );
+        }
+        true
+    }
+
+    /// Copies `from` to byte `offset` on. False, and nothing copied, when that is
+    /// not inside the mapping. The mapping must be writable.
+    pub fn copy_in(&self, offset: usize, from: &[u8]) -> bool {
+        if offset.checked_add(from.len()).is_none_or(|end| end > self.bytes) {
+            return false;
+        }
+        // SAFETY: as in `copy_out`, the other way round.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                from.as_ptr(),
+                self.base.as_ptr().add(offset),
+                from.len(),
+            );
+        }
+        true
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new`; every reference into it borrows `self`, so none is left.
+        if let Err(error) = unsafe { munmap(self.base.cast(), self.bytes) } {
+            debug_assert!(false, "munmap of an own mapping: {error}");
+        }
+    }
+}

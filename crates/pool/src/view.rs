@@ -1,0 +1,186 @@
+//! A mapped pool with its rings.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::layout::{
+    ABI_MAGIC, ABI_VERSION, ASLEEP_OFFSET_BYTES, HEADER_WORDS, Header, INTERFACE_WORDS,
+    InterfaceRow, RingPlace,
+};
+use crate::ring::Entries;
+use crate::{Geometry, GeometryError, Layout, Mapping};
+
+/// Why a pool could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// The kernel refused to map it.
+    #[error("cannot map the pool: {0}")]
+    Map(#[from] nix::errno::Errno),
+    /// The geometry is impossible.
+    #[error(transparent)]
+    Geometry(#[from] GeometryError),
+    /// The header is not one of a pool of this version.
+    #[error("not a packet pool of version {ABI_VERSION}: magic {magic:#x}, version {version}")]
+    Header {
+        /// Found where [`ABI_MAGIC`] was wanted.
+        magic: u32,
+        /// Found where [`ABI_VERSION`] was wanted.
+        version: u16,
+    },
+}
+
+/// A mapped pool: slots, rings, flags.
+pub struct PoolView {
+    mapping: Mapping,
+    layout: Layout,
+}
+
+impl PoolView {
+    /// Maps the pool behind `fd`, whose geometry the caller knows (it is never
+    /// read from the pool: a router can write there).
+    ///
+    /// # Errors
+    /// An impossible geometry, or what mmap(2) says.
+    pub fn open(fd: impl AsFd, geometry: Geometry) -> Result<Self, ViewError> {
+        let layout = Layout::new(geometry)?;
+        let page = 4096;
+        let bytes = layout.memory_bytes().next_multiple_of(page);
+        Ok(Self { mapping: Mapping::new(fd, bytes)?, layout })
+    }
+
+    /// Writes the header and the interface table, and puts every slot into the
+    /// recycle ring. For the node, before anybody else sees the pool.
+    pub fn format(&self, interfaces: &[InterfaceRow]) {
+        // SAFETY: Header is plain integers without padding (its size is asserted
+        // to be the sum of its fields), so its bytes are initialised.
+        let header = unsafe {
+            std::mem::transmute::<Header, [u8; HEADER_WORDS as usize * 8]>(self.layout.header())
+        };
+        self.mapping.copy_in(self.control(0), &header);
+        for (row, index) in interfaces.iter().zip(0..self.layout.geometry.interfaces) {
+            let row = InterfaceRow { rx: self.layout.rx(index), tx: self.layout.tx(index), ..*row };
+            // SAFETY: as for the header: integers and bytes without padding.
+            let row = unsafe {
+                std::mem::transmute::<InterfaceRow, [u8; INTERFACE_WORDS as usize * 8]>(row)
+            };
+            self.mapping.copy_in(self.control(HEADER_WORDS + index * INTERFACE_WORDS), &row);
+        }
+        let recycle = self.recycle();
+        for slot in 0..self.layout.geometry.slots {
+            recycle.fill(slot, crate::Word::free(slot));
+        }
+    }
+
+    /// Checks the header. For a router, which is told the geometry by the node.
+    ///
+    /// # Errors
+    /// What was found instead of a header of this version.
+    pub fn check(&self) -> Result<(), ViewError> {
+        let mut start = [0; 8];
+        self.mapping.copy_out(self.control(0), &mut start);
+        let [a, b, c, d, e, f, _, _] = start;
+        let (magic, version) = (u32::from_le_bytes([a, b, c, d]), u16::from_le_bytes([e, f]));
+        if (magic, version) != (ABI_MAGIC, ABI_VERSION) {
+            return Err(ViewError::Header { magic, version });
+        }
+        Ok(())
+    }
+
+    /// Where everything lies.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The memory itself.
+    pub fn mapping(&self) -> &Mapping {
+        &self.mapping
+    }
+
+    /// Byte offset of control word `word`.
+    fn control(&self, word: u32) -> usize {
+        let Geometry { slots, slot_bytes, .. } = self.layout.geometry;
+        slots as usize * slot_bytes as usize + word as usize * 8
+    }
+
+    fn ring(&self, place: RingPlace) -> Entries<'_> {
+        let words = self.mapping.words(self.control(place.first_word), place.words as usize);
+        // The layout of a geometry lies inside the memory mapped for it, and ring
+        // sizes are powers of two: a property test of `layout` holds that.
+        words.and_then(Entries::new).expect("a pool's layout lies inside its memory")
+    }
+
+    /// Router to substrate: slots for reception.
+    pub fn fill(&self) -> Entries<'_> {
+        self.ring(self.layout.fill)
+    }
+
+    /// Substrate to itself: slots whose packet has been sent.
+    pub fn recycle(&self) -> Entries<'_> {
+        self.ring(self.layout.recycle)
+    }
+
+    /// Substrate to router: slots that it wanted back.
+    pub fn done(&self) -> Entries<'_> {
+        self.ring(self.layout.done)
+    }
+
+    /// Receive ring of interface `index`, which is masked to those there are.
+    pub fn rx(&self, index: u32) -> Entries<'_> {
+        self.ring(self.layout.rx(index.min(self.layout.geometry.interfaces - 1)))
+    }
+
+    /// Transmit ring of interface `index`, as above.
+    pub fn tx(&self, index: u32) -> Entries<'_> {
+        self.ring(self.layout.tx(index.min(self.layout.geometry.interfaces - 1)))
+    }
+
+    /// The router's sleep flag: not zero when it wants to be woken.
+    pub fn asleep(&self) -> &AtomicU32 {
+        let words: &[AtomicU64] = self
+            .mapping
+            .words(self.control(0) + ASLEEP_OFFSET_BYTES as usize, 1)
+            .expect("the header lies inside the pool");
+        // SAFETY: the first half of an aligned, live 64-bit word, which nobody
+        // accesses as a whole.
+        unsafe { AtomicU32::from_ptr(words.as_ptr().cast_mut().cast()) }
+    }
+
+    /// Whether the router wants to be woken; takes the flag back.
+    pub fn wants_wake_up(&self) -> bool {
+        let flag = self.asleep();
+        flag.load(Ordering::Relaxed) != 0 && flag.swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// Byte offset of `offset` in slot `slot`, masked to the slots there are.
+    pub fn slot_offset(&self, slot: u32, offset: u32) -> usize {
+        let Geometry { slots, slot_bytes, .. } = self.layout.geometry;
+        (slot & (slots - 1)) as usize * slot_bytes as usize + (offset & (slot_bytes - 1)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Word;
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
+    #[test]
+    fn a_formatted_pool_has_every_slot_ready_for_reception() {
+        let geometry = Geometry { slots: 64, slot_bytes: 2048, interfaces: 3 };
+        let bytes = Layout::new(geometry).unwrap().memory_bytes().next_multiple_of(4096);
+        let file = memfd_create(c"pool", MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::ftruncate(&file, bytes as i64).unwrap();
+        let pool = PoolView::open(&file, geometry).unwrap();
+        assert!(matches!(pool.check(), Err(ViewError::Header { magic: 0, .. })));
+        pool.format(&[]);
+        pool.check().unwrap();
+        let slots: Vec<u32> = pool.recycle().snapshot().map(Word::slot).collect();
+        assert_eq!(slots, (0..64).collect::<Vec<_>>());
+        for ring in [pool.fill(), pool.done(), pool.rx(2), pool.tx(2)] {
+            assert_eq!(ring.snapshot().count(), 0);
+        }
+        pool.asleep().store(1, Ordering::Release);
+        assert!(pool.wants_wake_up());
+        assert!(!pool.wants_wake_up(), "taken back");
+    }
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */
+/* Layout of a packet pool. Generated from crates/pool: do not edit. */
+#ifndef EUROPA_POOL_H
+#define EUROPA_POOL_H
+
+#ifndef __bpf__
+#include <stddef.h>
+#include <stdint.h>
+#else
+typedef __u8 uint8_t;
+typedef __u16 uint16_t;
+typedef __u32 uint32_t;
+#endif
+
+#define EUROPA_ABI_VERSION 1u /* version of this layout */
+#define EUROPA_ABI_MAGIC 0x6c507545u /* first four bytes of the header */
+#define EUROPA_SLOT_METADATA_BYTES 64u /* metadata at the start of a slot */
+#define EUROPA_RX_OFFSET_BYTES 256u /* where a received frame starts in its slot */
+#define EUROPA_SMALL_SLOT_BYTES 2048u /* slots for an MTU of 1500 */
+#define EUROPA_LARGE_SLOT_BYTES 16384u /* slots for jumbo frames */
+#define EUROPA_MAX_INTERFACES 64u /* interfaces of one router */
+#define EUROPA_MAX_SLOTS 0x10000u /* slots of one pool */
+#define EUROPA_WORD_OFFSET_SHIFT 16u
+#define EUROPA_WORD_SLOT_SHIFT 26u
+#define EUROPA_WORD_INTERFACE_SHIFT 46u
+#define EUROPA_WORD_FLAGS_SHIFT 54u
+#define EUROPA_WORD_LENGTH_MASK 65535u
+#define EUROPA_WORD_OFFSET_MASK 1023u
+#define EUROPA_WORD_SLOT_MASK 0xfffffu
+#define EUROPA_WORD_INTERFACE_MASK 255u
+#define EUROPA_WORD_FLAGS_MASK 511u
+#define EUROPA_WORD_VALID 0x8000000000000000ull /* the entry is occupied */
+#define EUROPA_WORD_COPY 1u /* receive: broadcast or multicast, copied to several */
+#define EUROPA_WORD_RETURN 2u /* transmit: slot back by the done ring */
+
+/* A ring among the control words, counted in 64-bit words from the end of the slots. */
+struct europa_ring_place {
+	uint32_t first_word;
+	uint32_t words; /* a power of two */
+};
+
+/* The first control words. */
+struct europa_pool_header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t interfaces;
+	uint32_t slot_bytes;
+	uint32_t slots;
+	struct europa_ring_place fill;    /* router to substrate: free slots */
+	struct europa_ring_place recycle; /* the substrate's own */
+	struct europa_ring_place done;    /* substrate to router: slots sent with RETURN */
+	uint32_t reserved[6];
+	uint32_t asleep; /* set by a router that wants to be woken */
+	uint32_t reserved_to_end[111];
+};
+
+/* Behind the header, one row an interface. */
+struct europa_interface_row {
+	struct europa_ring_place rx;
+	struct europa_ring_place tx;
+	uint32_t mtu;
+	uint8_t mac[6];
+	uint8_t reserved[6];
+	uint8_t name[16];
+	uint8_t reserved_to_end[16];
+};
+
+_Static_assert(sizeof(struct europa_pool_header) == 512, "pool header");
+_Static_assert(__builtin_offsetof(struct europa_pool_header, asleep) == 64, "sleep flag");
+_Static_assert(sizeof(struct europa_interface_row) == 64, "interface row");
+
+#endif
