@@ -9,19 +9,31 @@
 //! slices of atomics and packet handles into byte slices. Nothing in it trusts
 //! what a peer wrote: indices are masked or checked where they are read.
 
+#[cfg(not(loom))]
+mod arena;
+#[cfg(not(loom))]
+mod batch;
 mod c_header;
 pub mod layout;
 #[cfg(not(loom))]
 mod mapping;
+#[cfg(not(loom))]
+pub mod packet;
 pub mod ring;
 #[cfg(not(loom))]
 mod view;
 mod word;
 
+#[cfg(not(loom))]
+pub use arena::{Arena, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
+#[cfg(not(loom))]
+pub use batch::{BATCH, Batch};
 pub use c_header::c_header;
 pub use layout::{Geometry, GeometryError, Layout};
 #[cfg(not(loom))]
 pub use mapping::Mapping;
+#[cfg(not(loom))]
+pub use packet::{Packet, PacketType, Place};
 #[cfg(not(loom))]
 pub use view::{PoolView, ViewError};
 pub use word::Word;

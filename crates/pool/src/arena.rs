@@ -1,0 +1,534 @@
+//! Equal packet buffers with a stack of free ones, used by one thread.
+//!
+//! An [`Arena`] keeps what it knows about each buffer (where the packet starts,
+//! its annotations, whose it is) in private memory, never in the buffer itself:
+//! buffers may lie in a packet pool that others can write, and nothing that is
+//! followed as a pointer or used as a length may stand there.
+//!
+//! # Why packets may outlive the arena
+//! A [`Packet`] points into its arena's private memory. That memory is freed by
+//! whoever leaves last: the last [`Arena`] handle if no packet is out, or the
+//! last packet. No count is kept for that on the packet path: packets out are
+//! the buffers that are neither free nor away, and the sum is looked at only
+//! when no handle is left. Everything is `!Send`, so no atomics are needed.
+//!
+//! # Ownership of a buffer
+//! Each buffer is *free* (on the stack), *live* (one [`Packet`] exists) or *away*
+//! (in a ring, the other side's). [`Arena::adopt`] and [`Arena::give_free`] refuse a
+//! buffer that is not away, so a descriptor that comes twice cannot make two packets
+//! of one buffer.
+
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+
+use crate::batch::Batch;
+use crate::layout::{RX_OFFSET_BYTES, SLOT_METADATA_BYTES};
+use crate::packet::{Cold, Hot, Packet, State};
+
+/// Smallest buffer an arena accepts, in bytes.
+pub const MIN_BUFFER_BYTES: usize = 512;
+/// Largest buffer an arena accepts, in bytes: offsets and lengths have 16 bits.
+pub const MAX_BUFFER_BYTES: usize = 32768;
+
+/// What all handles and packets of one arena share.
+pub(crate) struct Shared {
+    /// One per buffer: what the forwarding path touches.
+    hot: NonNull<Hot>,
+    /// One per buffer: the rest.
+    pub(crate) cold: NonNull<Cold>,
+    /// Stack of indices of free buffers; room for all.
+    free: NonNull<u32>,
+    free_len: Cell<u32>,
+    /// Buffers in rings.
+    away: Cell<u32>,
+    /// Number of `Arena` values.
+    handles: Cell<u32>,
+    /// Number of buffers.
+    count: u32,
+    /// Number that others know the first buffer by.
+    pub(crate) first_slot: u32,
+    /// Start of buffer 0.
+    base: NonNull<u8>,
+    /// Distance of two buffers, in bytes.
+    stride: usize,
+    /// Size of a buffer, in bytes.
+    pub(crate) buffer_bytes: u16,
+    /// Layout of the buffers if this arena allocated them.
+    own: Option<Layout>,
+    /// What keeps a foreign mapping alive.
+    keep: RefCell<Vec<Box<dyn Any>>>,
+}
+
+impl Shared {
+    /// Start of buffer `index`.
+    ///
+    /// # Safety
+    /// `index < self.count`.
+    pub(crate) unsafe fn buffer(&self, index: u32) -> NonNull<u8> {
+        // SAFETY: the caller keeps index in range, so this stays inside the buffers.
+        unsafe { self.base.add(index as usize * self.stride) }
+    }
+
+    /// Puts a live packet's buffer back. Frees the arena if that was the last use.
+    ///
+    /// # Safety
+    /// `hot` belongs to a live packet that is not used afterwards.
+    #[inline(always)]
+    pub(crate) unsafe fn give_back(hot: NonNull<Hot>) {
+        // SAFETY: a live packet keeps its arena's memory; the stack has room for all.
+        unsafe {
+            let shared = (*hot.as_ptr()).shared;
+            let s = shared.as_ref();
+            (*hot.as_ptr()).state = State::Free;
+            s.push_free((*hot.as_ptr()).index);
+            if s.handles.get() == 0 {
+                Shared::destroy_if_unused(shared);
+            }
+        }
+    }
+
+    /// Gives back all packets of a batch; what [`Shared::give_back`] does, with the stack's
+    /// length in a register for each run of packets of one arena.
+    ///
+    /// # Safety
+    /// The packets are live, and not used, nor dropped, afterwards.
+    pub(crate) unsafe fn give_back_all(packets: &[Packet]) {
+        let mut rest = packets;
+        while let Some(first) = rest.first() {
+            // SAFETY: as in `give_back`. Nothing but this loop runs during one run, and the
+            // arena may go only after it, when no packet of the run is looked at any more.
+            unsafe {
+                let shared = (*first.0.as_ptr()).shared;
+                let s = shared.as_ref();
+                let free = s.free.as_ptr();
+                let start = s.free_len.get() as usize;
+                let mut count = 0;
+                for packet in rest {
+                    let hot = packet.0.as_ptr();
+                    if (*hot).shared != shared {
+                        break;
+                    }
+                    (*hot).state = State::Free;
+                    *free.add(start + count) = (*hot).index;
+                    count += 1;
+                }
+                s.free_len.set((start + count) as u32);
+                rest = rest.get_unchecked(count..);
+                if s.handles.get() == 0 {
+                    Shared::destroy_if_unused(shared);
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// `index` is not on the stack, and below `count`.
+    #[inline(always)]
+    unsafe fn push_free(&self, index: u32) {
+        let len = self.free_len.get();
+        // SAFETY: at most `count` different indices are on the stack, so len < count here.
+        unsafe { *self.free.as_ptr().add(len as usize) = index };
+        self.free_len.set(len + 1);
+    }
+
+    #[inline(always)]
+    fn pop_free(&self) -> Option<u32> {
+        let len = self.free_len.get().checked_sub(1)?;
+        self.free_len.set(len);
+        // SAFETY: entries below the old length were written by `push_free`.
+        Some(unsafe { *self.free.as_ptr().add(len as usize) })
+    }
+
+    /// Takes a free buffer and makes it live, empty, at the default offset.
+    #[inline(always)]
+    pub(crate) fn alloc(&self) -> Option<Packet> {
+        let index = self.pop_free()?;
+        // SAFETY: an index from the stack is in range and nobody else's.
+        Some(unsafe { self.make_live(index, RX_OFFSET_BYTES as u16, 0) })
+    }
+
+    /// # Safety
+    /// The buffer has no packet and is not on the stack; offset and length lie inside it.
+    #[inline(always)]
+    unsafe fn make_live(&self, index: u32, offset: u16, length: u16) -> Packet {
+        // SAFETY: index is in range, and the buffer is ours alone.
+        unsafe {
+            let hot = self.hot.add(index as usize);
+            let data = self.buffer(index).add(usize::from(offset));
+            (*hot.as_ptr()).start(data, offset, length);
+            Packet(hot)
+        }
+    }
+
+    /// Frees everything if no packet is out.
+    ///
+    /// # Safety
+    /// `shared` has no handle, and is used afterwards only by packets that are out.
+    #[cold]
+    #[inline(never)]
+    unsafe fn destroy_if_unused(shared: NonNull<Shared>) {
+        // SAFETY: `shared` came from Box::into_raw; with no handle and no packet nobody
+        // can reach it, and the arrays were allocated with these layouts.
+        unsafe {
+            let s = shared.as_ref();
+            if s.handles.get() != 0 || s.free_len.get() + s.away.get() != s.count {
+                return;
+            }
+            let count = s.count as usize;
+            dealloc(s.hot.as_ptr().cast(), array::<Hot>(count));
+            dealloc(s.cold.as_ptr().cast(), array::<Cold>(count));
+            dealloc(s.free.as_ptr().cast(), array::<u32>(count));
+            if let Some(layout) = s.own {
+                dealloc(s.base.as_ptr(), layout);
+            }
+            drop(Box::from_raw(shared.as_ptr()));
+        }
+    }
+}
+
+/// Layout of `count` values of `T`, at least on a cache line of its own.
+fn array<T>(count: usize) -> Layout {
+    Layout::array::<T>(count)
+        .and_then(|layout| layout.align_to(64))
+        .expect("an arena's bookkeeping is far smaller than the address space")
+}
+
+/// A set of equal packet buffers for one thread. Cloning makes a second handle.
+///
+/// All numbers of slots in this interface are those that others use: they start at the
+/// arena's first slot.
+pub struct Arena(NonNull<Shared>);
+
+impl Arena {
+    /// An arena in private memory: `count` buffers of `buffer_bytes` each.
+    ///
+    /// # Panics
+    /// If `count` is 0 or `buffer_bytes` outside [`MIN_BUFFER_BYTES`] to [`MAX_BUFFER_BYTES`].
+    pub fn heap(count: u32, buffer_bytes: usize) -> Arena {
+        check(count, buffer_bytes);
+        // One more line than asked for: at a distance of a power of two, all packets would
+        // meet in two sets of the first-level cache (2048 bytes: 64 sets of 64 bytes).
+        let stride = buffer_bytes.next_multiple_of(64) + 64;
+        let layout = stride
+            .checked_mul(count as usize)
+            .and_then(|bytes| Layout::from_size_align(bytes, 64).ok())
+            .expect("buffers fit into the address space");
+        // SAFETY: the layout's size is not zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        Arena::new(base, stride, 0, count, buffer_bytes, Some(layout))
+    }
+
+    /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at
+    /// `base`, where slot n starts at n × `slot_bytes`. All of them start free.
+    ///
+    /// # Safety
+    /// - The mapping is readable, writable and initialised up to the end of the last slot, and
+    ///   stays so until the arena and all its packets are gone; see [`Arena::keep`].
+    /// - Until then nobody reads or writes these slots except through this arena, but for
+    ///   slots that are away ([`Arena::take_free`], [`Packet::release`]).
+    ///
+    /// # Panics
+    /// As [`Arena::heap`].
+    pub unsafe fn from_mapping(
+        base: NonNull<u8>,
+        first_slot: u32,
+        slots: u32,
+        slot_bytes: usize,
+    ) -> Arena {
+        check(slots, slot_bytes);
+        // SAFETY: the caller's mapping covers all slots.
+        let first = unsafe { base.add(first_slot as usize * slot_bytes) };
+        Arena::new(first, slot_bytes, first_slot, slots, slot_bytes, None)
+    }
+
+    fn new(
+        base: NonNull<u8>,
+        stride: usize,
+        first_slot: u32,
+        count: u32,
+        buffer_bytes: usize,
+        own: Option<Layout>,
+    ) -> Arena {
+        fn reserve<T>(count: usize) -> NonNull<T> {
+            let layout = array::<T>(count);
+            // SAFETY: count is not zero, checked by both constructors.
+            let memory = unsafe { alloc(layout) };
+            NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout))
+        }
+        let (hot, cold, free) = (
+            reserve::<Hot>(count as usize),
+            reserve::<Cold>(count as usize),
+            reserve::<u32>(count as usize),
+        );
+        let shared = NonNull::from(Box::leak(Box::new(Shared {
+            hot,
+            cold,
+            free,
+            free_len: Cell::new(count),
+            away: Cell::new(0),
+            handles: Cell::new(1),
+            count,
+            first_slot,
+            base,
+            stride,
+            buffer_bytes: buffer_bytes as u16,
+            own,
+            keep: RefCell::default(),
+        })));
+        for index in 0..count {
+            // SAFETY: all three arrays have `count` entries, written here for the first time.
+            unsafe {
+                hot.add(index as usize).write(Hot::unused(shared, index, base));
+                cold.add(index as usize).write(Cold::default());
+                // The lowest slot is taken first.
+                free.add(index as usize).write(count - 1 - index);
+            }
+        }
+        Arena(shared)
+    }
+
+    #[inline(always)]
+    fn shared(&self) -> &Shared {
+        // SAFETY: freed only when no handle is left, and this is one.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Keeps `owner` (of the mapping, say) until the arena and all its packets are gone.
+    pub fn keep(&self, owner: Box<dyn Any>) {
+        self.shared().keep.borrow_mut().push(owner);
+    }
+
+    /// An empty packet in a free buffer, with the default headroom, or none.
+    #[inline]
+    pub fn alloc(&self) -> Option<Packet> {
+        self.shared().alloc()
+    }
+
+    /// Adds up to `count` empty packets to `batch`; returns how many.
+    #[inline]
+    pub fn alloc_batch(&self, batch: &mut Batch, count: usize) -> usize {
+        let count = count.min(batch.room());
+        let start = batch.len();
+        for _ in 0..count {
+            let Some(packet) = self.alloc() else { break };
+            if batch.push(packet).is_err() {
+                break;
+            }
+        }
+        batch.len() - start
+    }
+
+    /// A packet with these contents, or none if no buffer is free or they do not fit.
+    pub fn packet(&self, data: &[u8]) -> Option<Packet> {
+        let mut packet = self.alloc()?;
+        packet.put(data.len())?.copy_from_slice(data);
+        Some(packet)
+    }
+
+    /// Index of a slot by its public number.
+    fn index(&self, slot: u32) -> Option<u32> {
+        slot.checked_sub(self.shared().first_slot).filter(|index| *index < self.shared().count)
+    }
+
+    /// The state of a buffer by index.
+    fn state(&self, index: u32) -> State {
+        // SAFETY: callers pass indices below count; no reference to this entry exists now.
+        unsafe { (*self.shared().hot.add(index as usize).as_ptr()).state }
+    }
+
+    fn set_state(&self, index: u32, state: State) {
+        // SAFETY: as in `state`.
+        unsafe { (*self.shared().hot.add(index as usize).as_ptr()).state = state }
+    }
+
+    /// Makes a packet of a frame that came from the other side. `None` if there is no such
+    /// slot, it is not away, or the frame does not lie in it behind the metadata.
+    ///
+    /// # Safety
+    /// The other side has handed `slot` over and no longer touches it.
+    #[inline]
+    pub unsafe fn adopt(&self, slot: u32, offset: u16, length: u16) -> Option<Packet> {
+        let index = self.index(slot)?;
+        let end = usize::from(offset) + usize::from(length);
+        if self.state(index) != State::Away
+            || u32::from(offset) < SLOT_METADATA_BYTES
+            || end > usize::from(self.shared().buffer_bytes)
+        {
+            return None;
+        }
+        self.shared().away.set(self.shared().away.get() - 1);
+        // SAFETY: the buffer was away, so it has no packet and is not on the stack; the
+        // bounds were checked, and the caller vouches for the other side.
+        Some(unsafe { self.shared().make_live(index, offset, length) })
+    }
+
+    /// Takes a free slot to hand to the other side, which owns it from now on.
+    #[inline]
+    pub fn take_free(&self) -> Option<u32> {
+        let index = self.shared().pop_free()?;
+        self.set_state(index, State::Away);
+        self.shared().away.set(self.shared().away.get() + 1);
+        Some(self.shared().first_slot + index)
+    }
+
+    /// Puts a slot that came back onto the stack. `false` if there is no such slot or it
+    /// was not away.
+    ///
+    /// # Safety
+    /// The other side has handed `slot` over and no longer touches it.
+    #[inline]
+    pub unsafe fn give_free(&self, slot: u32) -> bool {
+        let Some(index) = self.index(slot).filter(|index| self.state(*index) == State::Away) else {
+            return false;
+        };
+        self.set_state(index, State::Free);
+        self.shared().away.set(self.shared().away.get() - 1);
+        // SAFETY: the buffer was away, so it is not on the stack.
+        unsafe { self.shared().push_free(index) };
+        true
+    }
+
+    /// Notes that a packet's slot now belongs to the other side.
+    pub(crate) fn note_away(shared: &Shared) {
+        shared.away.set(shared.away.get() + 1);
+    }
+
+    /// Whether `packet` lives in this arena.
+    pub fn owns(&self, packet: &Packet) -> bool {
+        // SAFETY: a live packet's entry is readable.
+        unsafe { (*packet.0.as_ptr()).shared == self.0 }
+    }
+
+    /// Number of free buffers.
+    pub fn free(&self) -> usize {
+        self.shared().free_len.get() as usize
+    }
+
+    /// Number of slots that the other side has.
+    pub fn away(&self) -> usize {
+        self.shared().away.get() as usize
+    }
+
+    /// Number of buffers.
+    pub fn capacity(&self) -> usize {
+        self.shared().count as usize
+    }
+
+    /// Size of a buffer, in bytes, with metadata and headroom.
+    pub fn buffer_bytes(&self) -> usize {
+        usize::from(self.shared().buffer_bytes)
+    }
+}
+
+fn check(count: u32, buffer_bytes: usize) {
+    assert!(count > 0, "an arena has at least one buffer");
+    assert!(
+        (MIN_BUFFER_BYTES..=MAX_BUFFER_BYTES).contains(&buffer_bytes),
+        "an arena's buffers have {MIN_BUFFER_BYTES} to {MAX_BUFFER_BYTES} bytes; found {buffer_bytes}"
+    );
+}
+
+impl Clone for Arena {
+    fn clone(&self) -> Arena {
+        self.shared().handles.set(self.shared().handles.get() + 1);
+        Arena(self.0)
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        let handles = self.shared().handles.get() - 1;
+        self.shared().handles.set(handles);
+        if handles == 0 {
+            // SAFETY: this was the last handle, and it is not used any more.
+            unsafe { Shared::destroy_if_unused(self.0) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "Arena: {} of {} buffers of {} bytes free, {} away",
+            self.free(),
+            self.capacity(),
+            self.buffer_bytes(),
+            self.away()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::rc::Rc;
+
+    #[test]
+    fn packets_may_outlive_their_arena() {
+        let arena = Arena::heap(4, 2048);
+        let alive = Rc::new(());
+        arena.keep(Box::new(alive.clone()));
+        let mut one = arena.packet(b"one").unwrap();
+        let two = arena.packet(b"two").unwrap();
+        drop(arena);
+        one.data_mut()[0] = b'O';
+        drop(two);
+        assert_eq!(one.data(), b"One");
+        assert_eq!(Rc::strong_count(&alive), 2);
+        drop(one);
+        assert_eq!(Rc::strong_count(&alive), 1);
+    }
+
+    #[test]
+    fn a_batch_may_outlive_its_arenas() {
+        let (a, b) = (Arena::heap(4, 512), Arena::heap(4, 512));
+        let mut batch = Batch::new();
+        for arena in [&a, &b, &a] {
+            batch.push(arena.packet(b"x").unwrap()).unwrap();
+        }
+        drop((a, b));
+        batch.clear();
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn every_buffer_is_handed_out_once() {
+        let arena = Arena::heap(3, 512);
+        let mut batch = Batch::new();
+        assert_eq!(arena.alloc_batch(&mut batch, 10), 3);
+        assert!(arena.alloc().is_none());
+        drop(batch.pop());
+        assert_eq!(arena.free(), 1);
+        batch.clear();
+        assert_eq!(arena.free(), 3);
+    }
+
+    #[test]
+    fn a_slot_changes_sides_only_once() {
+        let mut memory = vec![0u64; 8 * 1024 / 8];
+        let base = NonNull::new(memory.as_mut_ptr().cast::<u8>()).unwrap();
+        // SAFETY: four slots of 2048 bytes, alive to the end of this function.
+        let arena = unsafe { Arena::from_mapping(base, 1, 3, 2048) };
+        let slot = arena.take_free().unwrap();
+        assert_eq!((slot, arena.free(), arena.away()), (1, 2, 1));
+        // SAFETY: there is no other side.
+        unsafe {
+            for (bad_slot, offset, length) in
+                [(0, 256, 60), (4, 256, 60), (2, 256, 60), (slot, 63, 60), (slot, 256, 1793)]
+            {
+                assert!(arena.adopt(bad_slot, offset, length).is_none());
+            }
+            let packet = arena.adopt(slot, 256, 1792).unwrap();
+            assert!(arena.adopt(slot, 256, 60).is_none());
+            assert!(!arena.give_free(slot));
+            assert_eq!(packet.release().slot, slot);
+            assert!(arena.give_free(slot));
+            assert!(!arena.give_free(slot));
+        }
+        assert_eq!((arena.free(), arena.away()), (3, 0));
+    }
+}

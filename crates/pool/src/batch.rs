@@ -1,0 +1,228 @@
+//! A vector of packets of fixed capacity.
+
+use std::slice;
+
+use crate::arena::Shared;
+use crate::packet::Packet;
+
+/// Most packets in one batch.
+pub const BATCH: usize = 256;
+
+/// Up to [`BATCH`] packets, in order. Its memory is allocated once; swapping two batches
+/// (`std::mem::swap`) costs 24 bytes each way, whatever they carry.
+pub struct Batch(Vec<Packet>);
+
+impl Batch {
+    /// An empty batch. This allocates; keep it.
+    pub fn new() -> Batch {
+        Batch(Vec::with_capacity(BATCH))
+    }
+
+    /// Number of packets.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is no packet.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Number of packets that can be added.
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        BATCH - self.0.len()
+    }
+
+    /// The packets.
+    #[inline(always)]
+    pub fn as_slice(&self) -> &[Packet] {
+        &self.0
+    }
+
+    /// The packets, to change.
+    #[inline(always)]
+    pub fn as_mut_slice(&mut self) -> &mut [Packet] {
+        &mut self.0
+    }
+
+    /// The packets in order.
+    #[inline(always)]
+    pub fn iter(&self) -> slice::Iter<'_, Packet> {
+        self.0.iter()
+    }
+
+    /// The packets in order, to change.
+    #[inline(always)]
+    pub fn iter_mut(&mut self) -> slice::IterMut<'_, Packet> {
+        self.0.iter_mut()
+    }
+
+    /// Adds a packet at the end.
+    ///
+    /// # Errors
+    /// Gives the packet back if the batch is full.
+    #[inline(always)]
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.0.len() == BATCH {
+            return Err(packet);
+        }
+        // Never grows: the capacity is at least BATCH from the start.
+        self.0.push(packet);
+        Ok(())
+    }
+
+    /// Removes the last packet.
+    #[inline(always)]
+    pub fn pop(&mut self) -> Option<Packet> {
+        self.0.pop()
+    }
+
+    /// Removes all packets, in order.
+    #[inline(always)]
+    pub fn drain(&mut self) -> std::vec::Drain<'_, Packet> {
+        self.0.drain(..)
+    }
+
+    /// Removes the first `count` packets, in order, or all.
+    #[inline(always)]
+    pub fn drain_front(&mut self, count: usize) -> std::vec::Drain<'_, Packet> {
+        let count = count.min(self.0.len());
+        self.0.drain(..count)
+    }
+
+    /// Moves packets from the front of `other` to the end of this batch, as many as fit.
+    #[inline(always)]
+    pub fn append(&mut self, other: &mut Batch) {
+        if self.0.is_empty() {
+            std::mem::swap(&mut self.0, &mut other.0);
+        } else if other.len() <= self.room() {
+            self.0.append(&mut other.0);
+        } else {
+            let room = self.room();
+            self.0.extend(other.0.drain(..room));
+        }
+    }
+
+    /// Keeps the packets for which `keep` is true and gives the others to `rejected`, in
+    /// order. Moves nothing as long as all are kept.
+    #[inline(always)]
+    pub fn filter(
+        &mut self,
+        mut keep: impl FnMut(&mut Packet) -> bool,
+        mut rejected: impl FnMut(Packet),
+    ) {
+        let Some(first) = self.0.iter_mut().position(|packet| !keep(packet)) else { return };
+        // The first one has been asked already, and must not be asked twice.
+        let mut asked = true;
+        let reject = |packet: &mut Packet| std::mem::take(&mut asked) || !keep(packet);
+        self.0.extract_if(first.., reject).for_each(&mut rejected);
+    }
+
+    /// Drops the packets for which `keep` is false.
+    #[inline(always)]
+    pub fn retain(&mut self, keep: impl FnMut(&mut Packet) -> bool) {
+        self.filter(keep, drop);
+    }
+
+    /// Drops all packets.
+    #[inline]
+    pub fn clear(&mut self) {
+        // SAFETY: the vector forgets the packets before they are given back, so each is
+        // given back once, even if that unwound; entries below the old length are packets.
+        unsafe {
+            let packets = slice::from_raw_parts(self.0.as_ptr(), self.0.len());
+            self.0.set_len(0);
+            Shared::give_back_all(packets);
+        }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch::new()
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Batch").field(&self.0).finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut Batch {
+    type Item = &'a mut Packet;
+    type IntoIter = slice::IterMut<'a, Packet>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter_mut()
+    }
+}
+
+impl<'a> IntoIterator for &'a Batch {
+    type Item = &'a Packet;
+    type IntoIter = slice::Iter<'a, Packet>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arena::Arena;
+
+    fn batch(arena: &Arena, contents: &[u8]) -> Batch {
+        let mut batch = Batch::new();
+        for byte in contents {
+            batch.push(arena.packet(&[*byte]).unwrap()).unwrap();
+        }
+        batch
+    }
+
+    fn contents(batch: &Batch) -> Vec<u8> {
+        batch.iter().map(|packet| packet.data()[0]).collect()
+    }
+
+    #[test]
+    fn filter_asks_each_packet_once_and_keeps_order() {
+        let arena = Arena::heap(16, 512);
+        for (kept, rejected) in
+            [(vec![0, 1, 2, 3], vec![]), (vec![1, 3], vec![0, 2]), (vec![], vec![0, 1, 2, 3])]
+        {
+            let mut batch = batch(&arena, &[0, 1, 2, 3]);
+            let (mut asked, mut out) = (Vec::new(), Vec::new());
+            batch.filter(
+                |packet| {
+                    asked.push(packet.data()[0]);
+                    kept.contains(&packet.data()[0])
+                },
+                |packet| out.push(packet.data()[0]),
+            );
+            assert_eq!((contents(&batch), out, asked), (kept, rejected, vec![0, 1, 2, 3]));
+        }
+        assert_eq!(arena.free(), 16);
+    }
+
+    #[test]
+    fn append_moves_what_fits() {
+        let arena = Arena::heap(BATCH as u32 + 2, 512);
+        let mut full = Batch::new();
+        arena.alloc_batch(&mut full, BATCH - 1);
+        let mut other = batch(&arena, &[7, 8, 9]);
+        full.append(&mut other);
+        assert_eq!((full.len(), full.room(), contents(&other)), (BATCH, 0, vec![8, 9]));
+        assert!(full.push(other.pop().unwrap()).is_err());
+        drop(full);
+        assert_eq!(arena.free(), BATCH + 1);
+    }
+}
