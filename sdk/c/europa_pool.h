@@ -10,12 +10,15 @@
 typedef __u8 uint8_t;
 typedef __u16 uint16_t;
 typedef __u32 uint32_t;
+typedef __u64 uint64_t;
+typedef __s64 int64_t;
 #endif
 
 #define EUROPA_ABI_VERSION 1u /* version of this layout */
 #define EUROPA_ABI_MAGIC 0x6c507545u /* first four bytes of the header */
 #define EUROPA_SLOT_METADATA_BYTES 64u /* metadata at the start of a slot */
 #define EUROPA_RX_OFFSET_BYTES 256u /* where a received frame starts in its slot */
+#define EUROPA_TAIL_BYTES 8u /* room behind a received frame */
 #define EUROPA_SMALL_SLOT_BYTES 2048u /* slots for an MTU of 1500 */
 #define EUROPA_LARGE_SLOT_BYTES 16384u /* slots for jumbo frames */
 #define EUROPA_MAX_INTERFACES 64u /* interfaces of one router */

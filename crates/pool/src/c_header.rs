@@ -11,6 +11,7 @@ pub fn c_header() -> String {
         ("ABI_MAGIC", ABI_MAGIC as u64, "first four bytes of the header"),
         ("SLOT_METADATA_BYTES", SLOT_METADATA_BYTES as u64, "metadata at the start of a slot"),
         ("RX_OFFSET_BYTES", RX_OFFSET_BYTES as u64, "where a received frame starts in its slot"),
+        ("TAIL_BYTES", TAIL_BYTES as u64, "room behind a received frame"),
         ("SMALL_SLOT_BYTES", SMALL_SLOT_BYTES as u64, "slots for an MTU of 1500"),
         ("LARGE_SLOT_BYTES", LARGE_SLOT_BYTES as u64, "slots for jumbo frames"),
         ("MAX_INTERFACES", MAX_INTERFACES as u64, "interfaces of one router"),
@@ -33,7 +34,7 @@ pub fn c_header() -> String {
          /* Layout of a packet pool. Generated from crates/pool: do not edit. */\n\
          #ifndef EUROPA_POOL_H\n#define EUROPA_POOL_H\n\n\
          #ifndef __bpf__\n#include <stddef.h>\n#include <stdint.h>\n#else\n\
-         typedef __u8 uint8_t;\ntypedef __u16 uint16_t;\ntypedef __u32 uint32_t;\n#endif\n\n",
+         typedef __u8 uint8_t;\ntypedef __u16 uint16_t;\ntypedef __u32 uint32_t;\ntypedef __u64 uint64_t;\ntypedef __s64 int64_t;\n#endif\n\n",
     );
     for (name, value, comment) in constants {
         let number = if value > u32::MAX as u64 {

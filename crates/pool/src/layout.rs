@@ -22,6 +22,8 @@ pub const ABI_MAGIC: u32 = u32::from_le_bytes(*b"EuPl");
 pub const SLOT_METADATA_BYTES: u32 = 64;
 /// Where the receive program puts a frame in its slot: metadata, then headroom.
 pub const RX_OFFSET_BYTES: u32 = 256;
+/// Room behind a received frame: the receive program sums checksums in words.
+pub const TAIL_BYTES: u32 = 8;
 /// Slot size for ports up to 1500 bytes of MTU.
 pub const SMALL_SLOT_BYTES: u32 = 2048;
 /// Slot size for jumbo frames.
@@ -212,7 +214,7 @@ impl Layout {
 
     /// Longest frame the receive program can put into a slot, in bytes.
     pub const fn max_frame_bytes(&self) -> u32 {
-        self.geometry.slot_bytes - RX_OFFSET_BYTES
+        self.geometry.slot_bytes - RX_OFFSET_BYTES - TAIL_BYTES
     }
 
     /// The header as the node writes it into a new pool.

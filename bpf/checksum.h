@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Completes partial checksums in a received copy.
+ *
+ * A sender on this machine leaves the TCP or UDP checksum to a device that does not
+ * exist: the field then holds the folded sum of the pseudo-header (CHECKSUM_PARTIAL),
+ * and XDP cannot see the mark in the socket buffer. Nothing is lost by completing
+ * every packet whose field holds that sum: a correct packet gets the value it had.
+ */
+#ifndef EUROPA_CHECKSUM_H
+#define EUROPA_CHECKSUM_H
+
+#include <bpf/bpf_endian.h>
+#include "maps.h"
+
+#define ETH_IPV4 bpf_htons(0x0800)
+#define ETH_IPV6 bpf_htons(0x86dd)
+#define ETH_ARP bpf_htons(0x0806)
+#define ETH_MPLS bpf_htons(0x8847)
+#define ETH_VLAN bpf_htons(0x8100)
+#define ETH_QINQ bpf_htons(0x88a8)
+#define IP_TCP 6
+#define IP_UDP 17
+#define IP_ICMP6 58
+
+static __always_inline __u32 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
+static __always_inline __u32 load16(const __u8 *p)
+{
+	return *(const __u16 *)p;
+}
+
+static __always_inline __u64 load32(const __u8 *p)
+{
+	return (__u64)load16(p) + load16(p + 2);
+}
+
+/* Largest offset of a transport header that is looked at. */
+#define MAX_TRANSPORT 512
+
+/* True if the checksum of the frame of `length` bytes at `offset` of a slot was
+ * partial, and has been completed. */
+static __always_inline int complete_checksum(__u8 *slot, __u32 offset, __u32 length,
+					     const __u32 slot_bytes)
+{
+	/* A whole-port interface may see a tag. */
+	__u32 network = offset + 14;
+	if (network > 320)
+		return 0;
+	__u16 type = load16(slot + network - 2);
+	if (type == ETH_VLAN || type == ETH_QINQ) {
+		network += 4;
+		type = load16(slot + network - 2);
+	}
+	if (network > 320)
+		return 0;
+	const __u8 *ip = slot + network;
+	__u64 pseudo;
+	__u32 transport, size;
+	__u8 protocol;
+	if (type == ETH_IPV4) {
+		/* A fragment's checksum covers more than the fragment: never partial. */
+		if (ip[0] >> 4 != 4 || load16(ip + 6) & bpf_htons(0x3fff))
+			return 0;
+		__u32 header = (ip[0] & 15) * 4;
+		transport = network + header;
+		size = bpf_ntohs(load16(ip + 2));
+		if (size <= header)
+			return 0;
+		size -= header;
+		protocol = ip[9];
+		pseudo = load32(ip + 12) + load32(ip + 16);
+	} else if (type == ETH_IPV6) {
+		transport = network + 40;
+		size = bpf_ntohs(load16(ip + 4));
+		protocol = ip[6];
+		pseudo = 0;
+		for (int i = 8; i < 40; i += 4)
+			pseudo += load32(ip + i);
+	} else {
+		return 0;
+	}
+	__u32 field;
+	if (protocol == IP_TCP)
+		field = 16;
+	else if (protocol == IP_UDP)
+		field = 6;
+	else
+		return 0;
+	if (transport > MAX_TRANSPORT || size < 8 || transport + size > offset + length)
+		return 0;
+	if (protocol == IP_TCP && size < 20)
+		return 0;
+	pseudo = fold(pseudo + bpf_htons(protocol) + bpf_htons(size));
+	__u8 *start = slot + transport;
+	if (load16(start + field) != pseudo)
+		return 0;
+	/* Whole words, with zeroes behind the last byte; every slot has room for them. */
+	asm volatile("" : "+r"(size));
+	if (size > slot_bytes - MAX_TRANSPORT - 8)
+		return 0;
+	if (transport + size + 4 > slot_bytes)
+		return 0;
+	__u32 words = size & ~3u;
+	if (words == 0)
+		return 0;
+	__s64 sum = bpf_csum_diff(0, 0, (__be32 *)start, words, 0);
+	if (sum < 0)
+		return 0;
+	__u64 total = sum;
+	const __u8 *rest = start + words;
+	if (size & 2) {
+		total += load16(rest);
+		if (size & 1)
+			total += rest[2];
+	} else if (size & 1) {
+		total += rest[0];
+	}
+	__u16 result = ~fold(total);
+	if (protocol == IP_UDP && result == 0)
+		result = 0xffff;
+	*(__u16 *)(start + field) = result;
+	return 1;
+}
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Whose frame is it? */
+#ifndef EUROPA_CLASSIFY_H
+#define EUROPA_CLASSIFY_H
+
+#include "deliver.h"
+
+/* Network namespace that this instance of the program serves: device indices mean
+ * something only within one. */
+const volatile __u32 namespace = 0;
+
+/* Copies of broadcasts a port may have made: this many a second, as many at once. */
+#define COPIES_PER_SECOND 100000
+#define COPIES_AT_ONCE 4096
+/* Interfaces that one broadcast reaches at most. */
+#define MAX_GROUP 1024
+
+#define EUROPA_PORT_MATCHES                                                        \
+	(EUROPA_PORT_HAS_MPLS | EUROPA_PORT_HAS_VXLAN | EUROPA_PORT_HAS_UDP |      \
+	 EUROPA_PORT_HAS_PREFIX)
+
+/* Bounded loops (kernel 6.4); not in older kernel headers. */
+struct bpf_iter_num {
+	__u64 opaque[1];
+};
+extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __weak __ksym;
+extern int *bpf_iter_num_next(struct bpf_iter_num *it) __weak __ksym;
+extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __weak __ksym;
+
+struct frame {
+	__u8 to[6];
+	__u16 vlan;       /* 0: untagged, or only a priority tag */
+	__u16 type;       /* EtherType behind the tag, network order */
+	__u32 network;    /* offset of what follows the EtherType */
+	__u32 is_neighbour; /* ARP or neighbour discovery */
+};
+
+static __always_inline int same_mac(const __u8 *a, const __u8 *b)
+{
+	return *(__u32 *)a == *(__u32 *)b && *(__u16 *)(a + 4) == *(__u16 *)(b + 4);
+}
+
+/* The port table is open-addressed over few places: the first one is nearly always it. */
+static __always_inline struct europa_port *port_of(__u32 ifindex)
+{
+	for (int probe = 0; probe < EUROPA_PORT_PROBES; probe++) {
+		__u32 place = (ifindex + namespace * 61 + probe) % EUROPA_MAX_PORTS;
+		struct europa_port *port = bpf_map_lookup_elem(&ports, &place);
+		if (port && port->ifindex == ifindex && port->namespace == namespace)
+			return port;
+	}
+	return 0;
+}
+
+/* Reads what every frame has; false if it is shorter than that. */
+static __always_inline int parse(struct xdp_md *ctx, struct frame *frame)
+{
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	if (data + 14 > end)
+		return 0;
+	*(__u32 *)frame->to = *(__u32 *)data;
+	*(__u16 *)(frame->to + 4) = *(__u16 *)(data + 4);
+	frame->type = load16(data + 12);
+	frame->network = 14;
+	frame->vlan = 0;
+	if (frame->type == ETH_VLAN || frame->type == ETH_QINQ) {
+		if (data + 18 > end)
+			return 0;
+		frame->vlan = bpf_ntohs(load16(data + 14)) & 0xfff;
+		frame->type = load16(data + 16);
+		frame->network = 18;
+	}
+	frame->is_neighbour = frame->type == ETH_ARP;
+	if (frame->type == ETH_IPV6) {
+		__u8 *ip = data + frame->network;
+		if (ip + 41 <= end && ip[6] == IP_ICMP6 && ip[40] >= 133 && ip[40] <= 137)
+			frame->is_neighbour = 1;
+	}
+	return 1;
+}
+
+/* Copies to every interface that shares port and VLAN and has all of `flags`, as far
+ * as the port's bound allows; Linux gets the frame as well. */
+static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port,
+				    struct frame *frame, __u32 flags)
+{
+	if (!ctx || !port || !frame)
+		return XDP_DROP;
+	__u32 group = port->id << 16 | frame->vlan;
+	__u32 *first = bpf_map_lookup_elem(&groups, &group);
+	__u32 next = first ? *first : EUROPA_NONE;
+	port->to_linux++;
+	if (next == EUROPA_NONE)
+		return XDP_PASS;
+
+	__u64 now = bpf_ktime_get_ns();
+	__u64 since = now - port->copy_refilled_ns;
+	if (since > 1000000) {
+		__s64 tokens = since > 1000000000 ? COPIES_AT_ONCE
+			: port->copy_tokens + (__s64)(since / (1000000000 / COPIES_PER_SECOND));
+		port->copy_tokens = tokens > COPIES_AT_ONCE ? COPIES_AT_ONCE : tokens;
+		port->copy_refilled_ns = now;
+	}
+	struct bpf_iter_num loop;
+	int *step;
+	bpf_iter_num_new(&loop, 0, MAX_GROUP);
+	while ((step = bpf_iter_num_next(&loop))) {
+		struct delivery delivery = { .interface = next, .flags = EUROPA_WORD_COPY };
+		struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &next);
+		if (!to)
+			break;
+		next = to->next;
+		if ((to->flags & flags) != flags || to->flags & EUROPA_IF_VXLAN)
+			continue;
+		if (port->copy_tokens <= 0) {
+			port->copies_refused++;
+			continue;
+		}
+		port->copy_tokens--;
+		deliver(ctx, &delivery, port->flags & EUROPA_PORT_LOCAL_SENDER);
+	}
+	bpf_iter_num_destroy(&loop);
+	return XDP_PASS;
+}
+
+/* An exact match of a number, in big endian, right-aligned. */
+static __always_inline __u32 match_number(struct europa_port *port, __u16 vlan, __u8 kind,
+					  __u32 number)
+{
+	struct europa_exact key = { .port = port->id, .vlan = vlan, .kind = kind };
+	__u32 big = bpf_htonl(number);
+	__builtin_memcpy(key.value + 2, &big, 4);
+	__u32 *match = bpf_map_lookup_elem(&exact, &key);
+	return match ? *match : EUROPA_NONE;
+}
+
+/* A frame that is addressed to the port itself. */
+static __noinline int match_own(struct xdp_md *ctx, struct europa_port *port, struct frame *frame,
+				struct delivery *delivery)
+{
+	if (!ctx || !port || !frame || !delivery)
+		return 0;
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 network = frame->network & 31;
+	__u8 *ip = data + network;
+	if (frame->type == ETH_MPLS) {
+		if (ip + 4 > end || !(port->flags & EUROPA_PORT_HAS_MPLS))
+			return 0;
+		delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_MPLS,
+						   bpf_ntohl(*(__u32 *)ip) >> 12);
+		return 0;
+	}
+	__u32 header;
+	__u8 protocol;
+	int first_fragment;
+	if (frame->type == ETH_IPV4) {
+		if (ip + 20 > end)
+			return 0;
+		header = (ip[0] & 15) * 4;
+		protocol = ip[9];
+		first_fragment = !(load16(ip + 6) & bpf_htons(0x1fff));
+	} else if (frame->type == ETH_IPV6) {
+		if (ip + 40 > end)
+			return 0;
+		header = 40;
+		protocol = ip[6];
+		first_fragment = 1;
+	} else {
+		return 0;
+	}
+	__u8 *udp = ip + (header & 63);
+	if (protocol == IP_UDP && first_fragment && udp + 8 <= end) {
+		__u16 destination = bpf_ntohs(load16(udp + 2));
+		__u8 *vxlan = udp + 8;
+		if (port->flags & EUROPA_PORT_HAS_VXLAN && destination == 4789 &&
+		    vxlan + 8 <= end && vxlan[0] & 8) {
+			delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_VXLAN,
+							   bpf_ntohl(*(__u32 *)(vxlan + 4)) >> 8);
+			if (delivery->interface != EUROPA_NONE) {
+				delivery->skip = network + (header & 63) + 16;
+				return 0;
+			}
+		}
+		if (port->flags & EUROPA_PORT_HAS_UDP) {
+			delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_UDP,
+							   destination);
+			if (delivery->interface != EUROPA_NONE)
+				return 0;
+		}
+	}
+	if (!(port->flags & EUROPA_PORT_HAS_PREFIX))
+		return 0;
+	__u32 scope = port->id << 16 | frame->vlan;
+	__u32 *match;
+	if (frame->type == ETH_IPV4) {
+		struct europa_prefix4 key = { .bits = 64, .scope = scope };
+		__builtin_memcpy(key.address, ip + 16, 4);
+		match = bpf_map_lookup_elem(&prefix4, &key);
+	} else {
+		struct europa_prefix6 key = { .bits = 160, .scope = scope };
+		__builtin_memcpy(key.address, ip + 24, 16);
+		match = bpf_map_lookup_elem(&prefix6, &key);
+	}
+	if (match)
+		delivery->interface = *match;
+	return 0;
+}
+
+/* An interface that takes a whole VLAN, or the whole port. */
+static __always_inline void match_whole(struct europa_port *port, struct frame *frame,
+					struct delivery *delivery)
+{
+	if (!(port->flags & EUROPA_PORT_HAS_ALL))
+		return;
+	delivery->interface = match_number(port, 0, EUROPA_MATCH_VLAN, frame->vlan);
+	if (delivery->interface == EUROPA_NONE)
+		delivery->interface = port->all;
+}
+
+#endif

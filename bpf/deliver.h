@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Copies the frame of a receive program into a free slot of a router's pool. */
+#ifndef EUROPA_DELIVER_H
+#define EUROPA_DELIVER_H
+
+#include "checksum.h"
+#include "ring.h"
+
+/* Wake-ups that one router may cause: this many a second, and as many at once. */
+#define WAKES_PER_SECOND 200000
+#define WAKES_AT_ONCE 512
+
+/* Wakes a router that has set its sleep flag and waits on its waker. A router that
+ * keeps setting the flag is woken only so often: a wake-up costs the receiving CPU
+ * about a microsecond, and would otherwise be paid by everybody behind it. */
+static __noinline int wake(__u32 pool, struct europa_pool_state *state)
+{
+	__u64 now = bpf_ktime_get_ns();
+	if (!state)
+		return 0;
+	__u64 since = now - state->wake_refilled_ns;
+	if (since > 1000000) {
+		__s64 tokens = state->wake_tokens + (__s64)(since / (1000000000 / WAKES_PER_SECOND));
+		state->wake_tokens = tokens > WAKES_AT_ONCE ? WAKES_AT_ONCE : tokens;
+		state->wake_refilled_ns = now;
+	}
+	if (state->wake_tokens <= 0) {
+		state->wakes_refused++;
+		return 0;
+	}
+	state->wake_tokens--;
+	state->wakes++;
+	void *waker = bpf_map_lookup_elem(&wakers, &pool);
+	if (waker)
+		bpf_ringbuf_output(waker, &now, sizeof(now), BPF_RB_FORCE_WAKEUP);
+	return 0;
+}
+
+struct delivery {
+	__u32 interface;
+	__u32 skip;  /* bytes before the frame that the router sees */
+	__u32 flags; /* of the word */
+};
+
+/* Generic over the slot size, which is a constant in each of its two uses. */
+static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
+					 struct europa_pool_state *state,
+					 struct europa_interface *to, struct europa_counters *count,
+					 const struct delivery *d, int complete, const __u32 slot_bytes)
+{
+	const __u32 room = slot_bytes - EUROPA_RX_OFFSET_BYTES - EUROPA_TAIL_BYTES;
+	__u32 slots = state->slots;
+	__u32 length = bpf_xdp_get_buff_len(ctx);
+
+	/* A router that does not drain its ring is found out before anything is copied. */
+	__u32 tail = *(volatile __u32 *)&to->rx_tail;
+	__u64 *place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
+	if (!place || *(volatile __u64 *)place) {
+		count->rx_drop_ring++;
+		return;
+	}
+	if (length <= d->skip)
+		return;
+	length -= d->skip;
+	if (length < 14 || length > room) {
+		count->rx_drop_long++;
+		return;
+	}
+	__u64 word = ring_take(pool, slots, state->recycle_first, state->recycle_mask,
+			       &state->recycle_head, slot_bytes);
+	if (!word)
+		word = ring_take(pool, slots, state->fill_first, state->fill_mask,
+				 &state->fill_head, slot_bytes);
+	if (!word) {
+		count->rx_drop_slots++;
+		return;
+	}
+	__u32 slot = word >> EUROPA_WORD_SLOT_SHIFT & (slots - 1);
+	__u8 *memory = bpf_map_lookup_elem(pool, &slot);
+	if (!memory)
+		return;
+	/* Bounds that the verifier understands, where the compiler cannot undo them. */
+	asm volatile("" : "+r"(length));
+	if (length > room)
+		return;
+	__u32 offset = EUROPA_RX_OFFSET_BYTES;
+	if (bpf_xdp_load_bytes(ctx, d->skip, memory + EUROPA_RX_OFFSET_BYTES, length))
+		goto give_back;
+	if (to->flags & EUROPA_IF_STRIP_VLAN) {
+		/* The addresses move over the tag, within the slot. */
+		__u32 *frame = (__u32 *)(memory + EUROPA_RX_OFFSET_BYTES);
+		__u32 a = frame[0], b = frame[1], c = frame[2];
+		frame[1] = a, frame[2] = b, frame[3] = c;
+		offset += 4;
+		length -= 4;
+	}
+	if (complete && complete_checksum(memory, offset, length, slot_bytes))
+		count->rx_checksums++;
+
+	word = free_word(slot) | length | (__u64)offset << EUROPA_WORD_OFFSET_SHIFT |
+	       (__u64)to->local << EUROPA_WORD_INTERFACE_SHIFT |
+	       (__u64)d->flags << EUROPA_WORD_FLAGS_SHIFT;
+	for (int try = 0; try < MAX_TRIES; try++) {
+		tail = *(volatile __u32 *)&to->rx_tail;
+		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
+		if (!place || *(volatile __u64 *)place)
+			break;
+		if (__sync_val_compare_and_swap(&to->rx_tail, tail, tail + 1) != tail)
+			continue;
+		/* Ordered before the sleep flag is read: else both could wait. */
+		exchange(place, word);
+		count->rx_packets++;
+		count->rx_bytes += length;
+		__u64 *header = word_at(pool, slots, 0, slot_bytes);
+		if (header) {
+			__u32 *asleep = (void *)header +
+					__builtin_offsetof(struct europa_pool_header, asleep);
+			if (*(volatile __u32 *)asleep) {
+				*(volatile __u32 *)asleep = 0;
+				wake(to->pool, state);
+			}
+		}
+		return;
+	}
+	count->rx_drop_ring++;
+give_back:
+	ring_append(pool, slots, state->recycle_first, state->recycle_mask, &state->recycle_tail,
+		    free_word(slot), slot_bytes);
+}
+
+/* Copies the frame, less its first `skip` bytes, to interface `d->interface`. */
+static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int complete)
+{
+	if (!ctx || !d)
+		return 0;
+	__u32 id = d->interface;
+	struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &id);
+	struct europa_counters *count = counters_of(id);
+	if (!to || !count)
+		return 0;
+	__u32 pool = to->pool;
+	struct europa_pool_state *state = bpf_map_lookup_elem(&pool_state, &pool);
+	if (!state || !state->slots)
+		return 0;
+	if (to->flags & EUROPA_IF_LARGE) {
+		void *memory = bpf_map_lookup_elem(&large_pools, &pool);
+		if (memory)
+			deliver_into(ctx, memory, state, to, count, d, complete,
+				     EUROPA_LARGE_SLOT_BYTES);
+	} else {
+		void *memory = bpf_map_lookup_elem(&small_pools, &pool);
+		if (memory)
+			deliver_into(ctx, memory, state, to, count, d, complete,
+				     EUROPA_SMALL_SLOT_BYTES);
+	}
+	return 0;
+}
+
+#endif

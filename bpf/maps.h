@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The maps, shared by all programs: pinned by name, found again by every loader. */
+#ifndef EUROPA_MAPS_H
+#define EUROPA_MAPS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include "substrate.h"
+
+#ifndef BPF_F_INNER_MAP
+#define BPF_F_INNER_MAP (1U << 12)
+#endif
+
+/* A pool's memory, one element a slot. The number of elements of an inner map may
+ * differ from pool to pool, its value size may not: hence two tables. */
+struct small_pool {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(key_size, 4);
+	__uint(value_size, EUROPA_SMALL_SLOT_BYTES);
+};
+struct large_pool {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	__uint(key_size, 4);
+	__uint(value_size, EUROPA_LARGE_SLOT_BYTES);
+};
+/* Rings that a sleeping router polls; what is in them does not matter. */
+struct waker {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, EUROPA_MAX_POOLS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__array(values, struct small_pool);
+} small_pools SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, EUROPA_MAX_POOLS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__array(values, struct large_pool);
+} large_pools SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, EUROPA_MAX_POOLS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__array(values, struct waker);
+} wakers SEC(".maps");
+
+#define SHARED_ARRAY(name, type_, entries)               \
+	struct {                                         \
+		__uint(type, BPF_MAP_TYPE_ARRAY);        \
+		__uint(max_entries, entries);            \
+		__uint(map_flags, BPF_F_MMAPABLE);       \
+		__uint(pinning, LIBBPF_PIN_BY_NAME);     \
+		__type(key, __u32);                      \
+		__type(value, type_);                    \
+	} name SEC(".maps")
+
+SHARED_ARRAY(ports, struct europa_port, EUROPA_MAX_PORTS);
+SHARED_ARRAY(interfaces, struct europa_interface, EUROPA_MAX_INTERFACES_TOTAL);
+SHARED_ARRAY(encap, struct europa_encap, EUROPA_MAX_INTERFACES_TOTAL);
+SHARED_ARRAY(pool_state, struct europa_pool_state, EUROPA_MAX_POOLS);
+SHARED_ARRAY(counters, struct europa_counters, 1); /* resized by the loader */
+SHARED_ARRAY(transmit_list, struct europa_transmit, EUROPA_TRANSMIT_LIST *EUROPA_MAX_WORKERS);
+SHARED_ARRAY(workers, struct europa_worker, EUROPA_MAX_WORKERS);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EUROPA_MAX_INTERFACES_TOTAL * 2);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, struct europa_exact);
+	__type(value, __u32);
+} exact SEC(".maps");
+
+/* First interface of those that share port and VLAN: port << 16 | vlan. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, EUROPA_MAX_INTERFACES_TOTAL);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, __u32);
+} groups SEC(".maps");
+
+#define PREFIX_TABLE(name, type_)                        \
+	struct {                                         \
+		__uint(type, BPF_MAP_TYPE_LPM_TRIE);     \
+		__uint(max_entries, 1 << 16);            \
+		__uint(map_flags, BPF_F_NO_PREALLOC);    \
+		__uint(pinning, LIBBPF_PIN_BY_NAME);     \
+		__type(key, type_);                      \
+		__type(value, __u32);                    \
+	} name SEC(".maps")
+
+PREFIX_TABLE(prefix4, struct europa_prefix4);
+PREFIX_TABLE(prefix6, struct europa_prefix6);
+PREFIX_TABLE(bound4, struct europa_prefix4);
+PREFIX_TABLE(bound6, struct europa_prefix6);
+
+/* Where frames leave: by port. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP);
+	__uint(max_entries, EUROPA_MAX_PORTS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, __u32);
+} devices SEC(".maps");
+
+/* Rows a counter has: number of CPUs and one. */
+const volatile __u32 counter_rows = 1;
+
+static __always_inline struct europa_counters *counters_of(__u32 interface)
+{
+	__u32 index = interface * counter_rows + bpf_get_smp_processor_id();
+	return bpf_map_lookup_elem(&counters, &index);
+}
+
+#endif

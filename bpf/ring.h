@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Ring operations of the substrate; the Rust twin, model-checked, is
+ * crates/pool/src/ring.rs. Entries lie in the pool, where its router can write:
+ * each is read once and masked. Cursors lie where it cannot.
+ *
+ * All functions are generic over the slot size, a constant once inlined.
+ */
+#ifndef EUROPA_RING_H
+#define EUROPA_RING_H
+
+#include "maps.h"
+
+#define MAX_TRIES 4
+
+/* On x86 a plain store publishes; it is followed by a locked operation where a
+ * sleep flag is read next. Elsewhere an exchange orders everything before it. */
+static __always_inline __u64 exchange(__u64 *to, __u64 value)
+{
+	return __sync_lock_test_and_set(to, value);
+}
+
+/* Control word `word` of a pool with `slots` slots. */
+static __always_inline __u64 *word_at(void *pool, __u32 slots, __u32 word, const __u32 slot_bytes)
+{
+	const __u32 words_per_slot = slot_bytes / 8;
+	__u32 index = slots + word / words_per_slot;
+	void *element = bpf_map_lookup_elem(pool, &index);
+	if (!element)
+		return 0;
+	return element + (__u64)(word & (words_per_slot - 1)) * 8;
+}
+
+/* Takes the oldest word of a ring with several takers; 0 when it is empty. */
+static __always_inline __u64 ring_take(void *pool, __u32 slots, __u32 first, __u32 mask,
+				       __u32 *head, const __u32 slot_bytes)
+{
+	for (int try = 0; try < MAX_TRIES; try++) {
+		__u32 cursor = *(volatile __u32 *)head;
+		__u64 *entry = word_at(pool, slots, first + (cursor & mask), slot_bytes);
+		if (!entry)
+			return 0;
+		__u64 word = *(volatile __u64 *)entry;
+		if (!(word & EUROPA_WORD_VALID))
+			return 0;
+		if (__sync_val_compare_and_swap(head, cursor, cursor + 1) == cursor) {
+			*(volatile __u64 *)entry = 0;
+			return word;
+		}
+	}
+	return 0;
+}
+
+/* Adds a word to a ring that has room for every slot. */
+static __always_inline void ring_append(void *pool, __u32 slots, __u32 first, __u32 mask,
+					__u32 *tail, __u64 word, const __u32 slot_bytes)
+{
+	__u32 cursor = __sync_fetch_and_add(tail, 1);
+	__u64 *entry = word_at(pool, slots, first + (cursor & mask), slot_bytes);
+	if (entry)
+		*(volatile __u64 *)entry = word;
+}
+
+static __always_inline __u64 free_word(__u32 slot)
+{
+	return EUROPA_WORD_VALID | (__u64)slot << EUROPA_WORD_SLOT_SHIFT;
+}
+
+#endif

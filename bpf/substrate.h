@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * What the eBPF programs share with the switch and the node, and no router can
+ * map. The Rust twin is crates/substrate/src/layout.rs; a test there compares
+ * sizes and offsets with the compiled programs' type information.
+ */
+#ifndef EUROPA_SUBSTRATE_H
+#define EUROPA_SUBSTRATE_H
+
+#include "../sdk/c/europa_pool.h"
+
+#define EUROPA_MAX_POOLS 4096
+#define EUROPA_MAX_INTERFACES_TOTAL 4096
+#define EUROPA_MAX_PORTS 1024
+/* Places in the port table that one (namespace, device) may stand in. */
+#define EUROPA_PORT_PROBES 4
+#define EUROPA_TRANSMIT_LIST 4096 /* entries a worker, a power of two */
+#define EUROPA_MAX_WORKERS 64
+/* Longest frame in live-frame mode: a page less headroom and tail. */
+#define EUROPA_MAX_LIVE_FRAME 3408
+/* No interface: ends a chain, or says that nobody matched. */
+#define EUROPA_NONE 0xffffffffu
+
+/* struct port.flags */
+#define EUROPA_PORT_LOCAL_SENDER 1 /* veth, tap: checksums may be partial */
+#define EUROPA_PORT_HAS_MPLS 2     /* some interface matches by label ... */
+#define EUROPA_PORT_HAS_VXLAN 4
+#define EUROPA_PORT_HAS_UDP 8
+#define EUROPA_PORT_HAS_PREFIX 16
+#define EUROPA_PORT_HAS_ALL 32
+
+/* A port. Table `ports`, found by namespace and device index. */
+struct europa_port {
+	uint32_t ifindex; /* 0: empty */
+	uint32_t namespace;
+	uint32_t id;
+	uint32_t flags;
+	uint8_t mac[6];
+	uint16_t reserved;
+	uint32_t all; /* interface that takes whatever nobody else does, or NONE */
+	/* Copies of broadcasts that may still be made; refilled with time. */
+	int64_t copy_tokens __attribute__((aligned(64)));
+	uint64_t copy_refilled_ns;
+	uint64_t to_linux;     /* frames passed on, as unmatched or shared */
+	uint64_t copies_refused; /* broadcasts not copied: rate bound */
+	uint64_t malformed;
+	uint64_t reserved_to_end[3];
+};
+
+/* struct interface.flags */
+#define EUROPA_IF_LARGE 1        /* its pool has large slots */
+#define EUROPA_IF_STRIP_VLAN 2   /* matched VLAN: tag off on receive, on at transmit */
+#define EUROPA_IF_ANY_SOURCE 4   /* may send with any source MAC address (whole port) */
+#define EUROPA_IF_BOUND 8        /* source addresses are checked against `bound` */
+#define EUROPA_IF_SHARES_MAC 16  /* uses the port's own MAC: sees its ARP and ND */
+#define EUROPA_IF_VXLAN 32       /* `encap` goes before each frame */
+#define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own */
+
+/* An interface of a router, on a port. Table `interfaces`. */
+struct europa_interface {
+	/* written by the node */
+	uint32_t pool;
+	uint32_t local; /* the router's own number */
+	uint32_t port;
+	uint32_t flags;
+	uint32_t rx_first;
+	uint32_t rx_mask;
+	uint32_t next; /* chain of those that share port and VLAN, or NONE */
+	uint16_t vlan;
+	uint8_t mac[6];
+	uint32_t max_frame; /* longest it may send, in bytes, without VLAN tag */
+	uint32_t reserved[5];
+	/* receive programs, compare-and-swap */
+	uint32_t rx_tail __attribute__((aligned(64)));
+	/* the switch */
+	uint32_t tx_head __attribute__((aligned(64)));
+	uint32_t reserved_to_end[15];
+};
+
+/* Headers that go before each frame of an interface. Table `encap`, by interface. */
+struct europa_encap {
+	uint32_t bytes;    /* 0, 50 (IPv4) or 70 (IPv6) */
+	uint16_t vlan;     /* reserved */
+	uint16_t reserved;
+	uint8_t header[72]; /* Ethernet, IP, UDP, VXLAN; lengths and checksum left zero */
+};
+
+/* A pool's geometry and cursors. Table `pool_state`, by pool. */
+struct europa_pool_state {
+	/* written by the node */
+	uint32_t slots; /* a power of two; 0: no pool */
+	uint32_t flags; /* EUROPA_IF_LARGE */
+	uint32_t fill_first;
+	uint32_t fill_mask;
+	uint32_t recycle_first;
+	uint32_t recycle_mask;
+	uint32_t done_first;
+	uint32_t done_mask;
+	uint32_t reserved[8];
+	/* takers of free slots: receive programs and switch, compare-and-swap */
+	uint32_t recycle_head __attribute__((aligned(64)));
+	uint32_t fill_head;
+	/* givers: transmit programs and switch, fetch-and-add */
+	uint32_t recycle_tail __attribute__((aligned(64)));
+	uint32_t done_tail;
+	/* wake-ups that may still be made; refilled with time */
+	int64_t wake_tokens __attribute__((aligned(64)));
+	uint64_t wake_refilled_ns;
+	uint64_t wakes;
+	uint64_t wakes_refused;
+	uint64_t reserved_to_end[4];
+};
+
+/* Counters of an interface on one CPU; the row behind the last CPU is the
+ * switch's. Table `counters`, by interface * rows + row. */
+struct europa_counters {
+	uint64_t rx_packets;
+	uint64_t rx_bytes;
+	uint64_t rx_drop_ring;     /* the router does not drain its ring */
+	uint64_t rx_drop_slots;    /* the router has no free slot */
+	uint64_t rx_drop_long;     /* does not fit into a slot */
+	uint64_t rx_checksums;     /* partial checksums completed */
+	uint64_t tx_packets;
+	uint64_t tx_bytes;
+	uint64_t tx_drop_source;   /* a source MAC address that is not the interface's */
+	uint64_t tx_drop_address;  /* a source address it is not bound to */
+	uint64_t tx_drop_vlan;     /* a VLAN tag it may not send */
+	uint64_t tx_drop_length;   /* shorter than a header or longer than the MTU */
+	uint64_t tx_drop_pool;     /* the pool is gone */
+	uint64_t tx_drop_queue;    /* the port's queue is full */
+	uint64_t tx_drop_device;   /* the socket refused it */
+	uint64_t tx_drop_link;     /* the other end of the link has no room */
+};
+
+/* One descriptor to send: stamped by the switch. Table `transmit_list`, by
+ * worker * EUROPA_TRANSMIT_LIST + position. */
+struct europa_transmit {
+	uint64_t word;
+	uint32_t interface;
+	uint32_t pool;
+};
+
+/* A worker's cursors in its transmit list. Table `workers`. */
+struct europa_worker {
+	uint32_t head; /* transmit program */
+	uint32_t tail __attribute__((aligned(64))); /* worker */
+	uint32_t settled; /* worker: slots before this are accounted for */
+	uint32_t reserved[14];
+};
+
+/* Exact matches: table `exact`. */
+#define EUROPA_MATCH_MAC 1
+#define EUROPA_MATCH_VLAN 2 /* everything on the VLAN */
+#define EUROPA_MATCH_UDP 3
+#define EUROPA_MATCH_VXLAN 4
+#define EUROPA_MATCH_MPLS 5
+struct europa_exact {
+	uint16_t port;
+	uint16_t vlan; /* 0: untagged */
+	uint8_t kind;
+	uint8_t reserved;
+	uint8_t value[6]; /* MAC address, or number in big endian, right-aligned */
+};
+
+/* Longest prefix matches: tables `prefix4`, `prefix6` (by port, VLAN and
+ * destination) and `bound4`, `bound6` (by interface and source). The first four
+ * bytes of the key are always significant. */
+struct europa_prefix4 {
+	uint32_t bits;
+	uint32_t scope; /* port << 16 | vlan, or interface */
+	uint8_t address[4];
+};
+struct europa_prefix6 {
+	uint32_t bits;
+	uint32_t scope;
+	uint8_t address[16];
+};
+
+_Static_assert(sizeof(struct europa_port) == 128, "port");
+_Static_assert(sizeof(struct europa_interface) == 192, "interface");
+_Static_assert(sizeof(struct europa_encap) == 80, "encap");
+_Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
+_Static_assert(sizeof(struct europa_counters) == 128, "counters");
+_Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
+_Static_assert(sizeof(struct europa_worker) == 128, "worker");
+_Static_assert(sizeof(struct europa_exact) == 12, "exact match");
+
+#endif
