@@ -1,1 +1,50 @@
 //! Runs an element graph: batches, scheduling, timers, handlers.
+//!
+//! # How packets move
+//! A *push* never calls the receiver. [`Context::push_batch`] hands the batch to a work list,
+//! and when the element returns, the engine takes the entry that has waited longest and calls
+//! the element it is for: one virtual call for up to 256 packets. So an element never runs
+//! inside another's push, loops in a graph (an ICMP error back to the look-up) need neither
+//! recursion nor shared mutability, and packets on one path keep their order. Packets for an
+//! input that already waits join its batch: after a classifier has split a batch, whatever
+//! meets again is worked on together.
+//!
+//! A *pull* does call: the element at the pulling end (a `ToDevice`, an `Unqueue`) needs the
+//! packets at once. The engine takes an element out of its place while it runs (16 bytes out,
+//! 16 back) and lends it all others through [`Context`], so the chain up to the queue is
+//! ordinary nested calls without aliasing. A pull path that leads back to an element already
+//! running gets nothing.
+//!
+//! An element that panics is not put back; the packets it held are freed by unwinding.
+//!
+//! # What it costs
+//! A hop costs about 10 ns a batch: 0.04 ns a packet when batches are full, the same as a
+//! virtual call each when they hold one. Batches change hands by swapping 24 bytes; they come
+//! from a stock and are never allocated on the packet path. The clock is read once a round, by
+//! the caller. A round ends after a fixed number of batches even if a graph leads packets in
+//! a circle; what is left goes on in the next.
+
+mod arguments;
+mod context;
+mod devices;
+mod element;
+mod graph;
+mod handler;
+mod names;
+mod registry;
+mod router;
+mod timers;
+mod value;
+mod work;
+
+pub use arguments::{Arguments, ConfigError};
+pub use context::{Account, Context, InitContext};
+pub use devices::{Devices, Interface, MemoryDevices, NoDevices};
+pub use element::{Class, ClassInfo, Element, Phase};
+pub use europa_pool::{Arena, BATCH, Batch, Packet, PacketType};
+pub use graph::{Connection, Graph, GraphElement};
+pub use handler::{Flags, Handler, HandlerError};
+pub use names::{Named, Names};
+pub use registry::Registry;
+pub use router::{BuildError, Router};
+pub use value::{Ipv4Prefix, Ipv6Prefix, Value, unquote};

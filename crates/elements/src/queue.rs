@@ -1,0 +1,176 @@
+//! # Queue
+//!
+//! ## Synopsis
+//! `Queue([CAPACITY])`
+//!
+//! ## Ports
+//! One push input, one pull output. A second, push output, if connected, gets the packets
+//! that do not fit.
+//!
+//! ## Description
+//! Keeps packets in order until they are pulled. Packets that arrive when it is full are
+//! dropped, or leave by output 1.
+//!
+//! ## Arguments
+//! - CAPACITY: most packets, default 1000.
+//!
+//! ## Handlers
+//! - `length` (read): packets in the queue.
+//! - `highwater_length` (read): most packets there ever were.
+//! - `capacity` (read, write): most packets; fewer than are there drops the newest.
+//! - `drops` (read): packets that did not fit.
+//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset` (write): drops all packets.
+//!
+//! ## See also
+//! `Unqueue`
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Packet,
+};
+
+use crate::common::parse;
+
+/// Keeps packets until they are pulled.
+pub(crate) struct Queue {
+    packets: VecDeque<Packet>,
+    capacity: usize,
+    highwater: usize,
+    drops: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Queue {
+        Queue { packets: VecDeque::new(), capacity: 1000, highwater: 0, drops: 0 }
+    }
+}
+
+impl Class for Queue {
+    const INFO: ClassInfo = ClassInfo::new("Queue", "1/1-2").processing("h/lh");
+}
+
+/// Room is reserved up to this many packets, so that a queue does not allocate as it fills.
+const MAX_CAPACITY: usize = 1 << 20;
+
+impl Queue {
+    fn set_capacity(&mut self, capacity: usize) {
+        self.capacity = capacity;
+        self.packets.truncate(capacity);
+        self.packets.reserve(capacity.saturating_sub(self.packets.len()));
+    }
+}
+
+impl Element for Queue {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let capacity = arguments.positional("CAPACITY")?.unwrap_or(self.capacity);
+        if capacity > MAX_CAPACITY {
+            return Err(ConfigError::other(format!("CAPACITY: at most {MAX_CAPACITY}")));
+        }
+        self.set_capacity(capacity);
+        arguments.finish()
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let room = self.capacity.saturating_sub(self.packets.len());
+        self.packets.extend(batch.drain_front(room));
+        self.highwater = self.highwater.max(self.packets.len());
+        self.drops += batch.len() as u64;
+        context.push_batch(1, batch);
+    }
+
+    fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, _: &mut Context<'_>) {
+        let count = max.min(self.packets.len()).min(batch.room());
+        for packet in self.packets.drain(..count) {
+            // There is room: count was cut to it.
+            let _ = batch.push(packet);
+        }
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("length"),
+                Handler::read("highwater_length"),
+                Handler::both("capacity"),
+                Handler::read("drops"),
+                Handler::button("reset_counts"),
+                Handler::button("reset"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "length" => Ok(self.packets.len().to_string()),
+            "highwater_length" => Ok(self.highwater.to_string()),
+            "capacity" => Ok(self.capacity.to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            other => Err(HandlerError::NotFound(other.to_owned())),
+        }
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        match handler {
+            "capacity" => match parse::<usize>(handler, value)? {
+                capacity if capacity <= MAX_CAPACITY => self.set_capacity(capacity),
+                _ => return Err(HandlerError::value(handler, value, "at most 1048576")),
+            },
+            "reset_counts" => (self.drops, self.highwater) = (0, self.packets.len()),
+            "reset" => self.packets.clear(),
+            other => return Err(HandlerError::NotFound(other.to_owned())),
+        }
+        Ok(())
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Queue>() {
+            let room = self.capacity.saturating_sub(self.packets.len());
+            let count = room.min(old.packets.len());
+            self.packets.extend(old.packets.drain(..count));
+            self.highwater = self.packets.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn keeps_order_and_drops_what_does_not_fit() {
+        let mut bench = Bench::new("Queue", &["2"]);
+        assert_eq!(bench.push(0, &[b"a", b"b", b"c"]), [(1, b"c".to_vec())]);
+        assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
+        assert_eq!(bench.pull(1), [b"a".to_vec()]);
+        bench.push(0, &[b"d"]);
+        assert_eq!(bench.router.read("e.length", ""), Ok("2".into()));
+        bench.router.write("e.capacity", "1").unwrap();
+        assert_eq!(bench.pull(5), [b"b".to_vec()]);
+        assert_eq!(bench.pull(5), Vec::<Vec<u8>>::new());
+        assert_eq!(bench.router.read("e.highwater_length", ""), Ok("2".into()));
+    }
+
+    #[test]
+    fn hot_swap_keeps_packets() {
+        let mut old = Bench::new("Queue", &["4"]);
+        old.push(0, &[b"a", b"b", b"c"]);
+        let mut new = Bench::new("Queue", &["2"]);
+        new.router.take_state(&mut old.router);
+        drop(old);
+        assert_eq!(new.pull(9), [b"a".to_vec(), b"b".to_vec()]);
+    }
+}

@@ -1,0 +1,210 @@
+//! A bench for trying one element: sources push into it, sinks keep what comes out.
+
+#![allow(dead_code, reason = "not every element needs every part of the bench")]
+
+use std::any::Any;
+
+use europa_engine::{
+    Arena, Batch, Class, ClassInfo, Context, Element, Graph, NoDevices, Packet, Registry, Router,
+};
+
+use crate::registry;
+
+/// Pushes what it is given.
+#[derive(Default)]
+struct TestSource(Vec<Packet>);
+
+impl Class for TestSource {
+    const INFO: ClassInfo = ClassInfo::new("TestSource", "0/1").processing("h/h");
+}
+
+impl Element for TestSource {
+    fn initialize(
+        &mut self,
+        context: &mut europa_engine::InitContext<'_>,
+    ) -> Result<(), europa_engine::ConfigError> {
+        context.add_task(1024);
+        Ok(())
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        for packet in self.0.drain(..) {
+            batch.push(packet).unwrap();
+        }
+        let worked = !batch.is_empty();
+        context.push_batch(0, &mut batch);
+        context.give_batch(batch);
+        worked
+    }
+}
+
+/// Keeps what is pushed to it, by input.
+#[derive(Default)]
+struct TestSink(Vec<(usize, Packet)>);
+
+impl Class for TestSink {
+    const INFO: ClassInfo = ClassInfo::new("TestSink", "-/0").processing("h/h");
+}
+
+impl Element for TestSink {
+    fn push(&mut self, port: usize, batch: &mut Batch, _: &mut Context<'_>) {
+        self.0.extend(batch.drain().map(|packet| (port, packet)));
+    }
+}
+
+/// Pulls as many as it is told to.
+#[derive(Default)]
+struct TestPuller(usize, Vec<Packet>);
+
+impl Class for TestPuller {
+    const INFO: ClassInfo = ClassInfo::new("TestPuller", "1/0").processing("l/l");
+}
+
+impl Element for TestPuller {
+    fn initialize(
+        &mut self,
+        context: &mut europa_engine::InitContext<'_>,
+    ) -> Result<(), europa_engine::ConfigError> {
+        context.add_task(1024);
+        Ok(())
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        let count = context.pull(0, std::mem::take(&mut self.0), &mut batch);
+        self.1.extend(batch.drain());
+        context.give_batch(batch);
+        count > 0
+    }
+}
+
+/// One element between sources, sinks and, on its pull outputs, a puller.
+pub(crate) struct Bench {
+    pub(crate) router: Router,
+    pub(crate) arena: Arena,
+    /// What came out last: output and packet.
+    pub(crate) out: Vec<(usize, Packet)>,
+    pub(crate) now_ns: u64,
+}
+
+/// Most outputs that the bench connects.
+const OUTPUTS: usize = 4;
+
+impl Bench {
+    fn registry() -> Registry {
+        let mut registry = registry();
+        registry.add::<TestSource>();
+        registry.add::<TestSink>();
+        registry.add::<TestPuller>();
+        registry
+    }
+
+    /// As many ports as the class may have, up to four.
+    fn graph(class: &str, arguments: &[&str], outputs: Option<usize>) -> Graph {
+        let registry = Bench::registry();
+        let info = *registry.info(class).unwrap();
+        let (inputs, most) = info.ports.split_once('/').unwrap_or((info.ports, info.ports));
+        let number = |text: &str| match text.rsplit_once('-') {
+            Some((_, "")) => OUTPUTS,
+            Some((_, most)) => most.parse().unwrap(),
+            None => text.parse().unwrap(),
+        };
+        let outputs = outputs.unwrap_or(number(most));
+        let mut graph = Graph::default();
+        let element = graph.add("e", class, arguments);
+        for input in 0..number(inputs) {
+            let source = graph.add(&format!("source{input}"), "TestSource", &[]);
+            graph.connect(source, 0, element, input);
+        }
+        let (_, processing) = info.processing.split_once('/').unwrap();
+        let sink = graph.add("sink", "TestSink", &[]);
+        for output in 0..outputs {
+            let code = processing.as_bytes().get(output).or(processing.as_bytes().last());
+            if code == Some(&b'l') {
+                let puller = graph.add("puller", "TestPuller", &[]);
+                graph.connect(element, output, puller, 0);
+            } else {
+                graph.connect(element, output, sink, output);
+            }
+        }
+        graph.resolved(&registry)
+    }
+
+    fn try_new(class: &str, arguments: &[&str], outputs: Option<usize>) -> Result<Bench, String> {
+        let arena = Arena::heap(1024, 2048);
+        let graph = Bench::graph(class, arguments, outputs);
+        match Router::build(&graph, &Bench::registry(), &arena, &NoDevices, 0) {
+            Ok(router) => Ok(Bench { router, arena, out: Vec::new(), now_ns: 0 }),
+            Err(errors) => {
+                let text = errors.first().map(ToString::to_string).unwrap_or_default();
+                Err(text.trim_start_matches(&format!("e :: {class}: ")).to_owned())
+            }
+        }
+    }
+
+    pub(crate) fn new(class: &str, arguments: &[&str]) -> Bench {
+        Bench::try_new(class, arguments, None).unwrap()
+    }
+
+    /// With this many outputs connected.
+    pub(crate) fn with_outputs(class: &str, arguments: &[&str], outputs: usize) -> Bench {
+        Bench::try_new(class, arguments, Some(outputs)).unwrap()
+    }
+
+    /// What the element says to bad arguments.
+    pub(crate) fn error(class: &str, arguments: &[&str]) -> String {
+        Bench::try_new(class, arguments, None).err().unwrap()
+    }
+
+    fn part<T: Element>(&mut self, name: &str) -> &mut T {
+        let index = self.router.find(name).unwrap();
+        let element: &mut dyn Any = self.router.element(index).unwrap();
+        element.downcast_mut().unwrap()
+    }
+
+    /// The element under test.
+    pub(crate) fn element<T: Element>(&mut self) -> &mut T {
+        self.part("e")
+    }
+
+    /// Runs until there is nothing to do, at most a hundred rounds.
+    pub(crate) fn run(&mut self) -> Vec<(usize, Vec<u8>)> {
+        for _ in 0..100 {
+            if !self.router.run_once(self.now_ns, &mut NoDevices) {
+                break;
+            }
+        }
+        self.out = std::mem::take(&mut self.part::<TestSink>("sink").0);
+        self.out.iter().map(|(output, packet)| (*output, packet.data().to_vec())).collect()
+    }
+
+    /// Pushes packets with these contents into an input; returns what came out where.
+    pub(crate) fn push(&mut self, input: usize, contents: &[&[u8]]) -> Vec<(usize, Vec<u8>)> {
+        let packets = contents.iter().map(|data| self.arena.packet(data).unwrap()).collect();
+        self.push_packets(input, packets)
+    }
+
+    /// Pushes packets into an input; returns what came out where.
+    pub(crate) fn push_packets(
+        &mut self,
+        input: usize,
+        packets: Vec<Packet>,
+    ) -> Vec<(usize, Vec<u8>)> {
+        self.part::<TestSource>(&format!("source{input}")).0.extend(packets);
+        self.run()
+    }
+
+    /// Pulls up to `max` packets from the pull output.
+    pub(crate) fn pull(&mut self, max: usize) -> Vec<Vec<u8>> {
+        self.part::<TestPuller>("puller").0 = max;
+        self.run();
+        let packets = std::mem::take(&mut self.part::<TestPuller>("puller").1);
+        packets.iter().map(|packet| packet.data().to_vec()).collect()
+    }
+
+    /// Paint of what came out last.
+    pub(crate) fn paints(&self) -> Vec<u8> {
+        self.out.iter().map(|(_, packet)| packet.paint()).collect()
+    }
+}

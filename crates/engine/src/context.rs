@@ -1,0 +1,335 @@
+//! What an element can reach while it runs.
+
+use std::collections::HashMap;
+
+use europa_pool::{Arena, Batch, Packet};
+
+use crate::devices::{Devices, Interface};
+use crate::element::Element;
+use crate::timers::Timers;
+use crate::work::WorkList;
+
+/// An element, or nothing while it runs.
+pub(crate) type Slot = Option<Box<dyn Element>>;
+
+/// No connection.
+pub(crate) const UNCONNECTED: u32 = u32::MAX;
+
+/// An input port, or where a pull input gets its packets from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Port {
+    pub(crate) element: u32,
+    pub(crate) port: u32,
+}
+
+/// Connections, flat. Ports of element e are at `base[e]..base[e + 1]`.
+#[derive(Default)]
+pub(crate) struct Wiring {
+    pub(crate) input_base: Vec<u32>,
+    pub(crate) output_base: Vec<u32>,
+    /// By input: whose it is.
+    pub(crate) inputs: Vec<Port>,
+    /// By input: the output to pull from, if it is a pull input.
+    pub(crate) sources: Vec<Option<Port>>,
+    /// By output: the input that it pushes to, or [`UNCONNECTED`].
+    pub(crate) targets: Vec<u32>,
+}
+
+fn at(base: &[u32], element: usize, port: usize) -> Option<usize> {
+    let (start, end) = (*base.get(element)? as usize, *base.get(element + 1)? as usize);
+    (port < end - start).then_some(start + port)
+}
+
+fn count(base: &[u32], element: usize) -> usize {
+    match (base.get(element), base.get(element + 1)) {
+        (Some(start), Some(end)) => (end - start) as usize,
+        _ => 0,
+    }
+}
+
+/// What has gone through an element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Calls with packets.
+    pub batches: u64,
+    /// Packets pushed to it.
+    pub packets: u64,
+}
+
+/// What a router has beside its elements.
+pub(crate) struct Core {
+    pub(crate) wiring: Wiring,
+    pub(crate) work: WorkList,
+    pub(crate) timers: Timers,
+    pub(crate) arena: Arena,
+    pub(crate) now_ns: u64,
+    /// What to add to `now_ns` for nanoseconds since 1970.
+    pub(crate) wall_offset_ns: u64,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) names: Vec<String>,
+    pub(crate) index: HashMap<String, usize>,
+    pub(crate) stopped: bool,
+    pub(crate) log: Box<dyn FnMut(&str)>,
+}
+
+/// An element that has work of its own.
+pub(crate) struct Task {
+    pub(crate) element: usize,
+    pub(crate) tickets: u32,
+    pub(crate) credit: u32,
+}
+
+/// Calls `call` with one element taken out of its place, so that it can reach all others.
+/// Nothing happens if it is out already (a pull path that leads back to its start).
+#[inline(always)]
+pub(crate) fn with_element<R>(
+    core: &mut Core,
+    elements: &mut [Slot],
+    devices: &mut dyn Devices,
+    me: usize,
+    call: impl FnOnce(&mut dyn Element, &mut Context<'_>) -> R,
+) -> Option<R> {
+    let mut element = elements.get_mut(me)?.take()?;
+    let result = call(&mut *element, &mut Context { core, elements, devices, me });
+    if let Some(slot) = elements.get_mut(me) {
+        *slot = Some(element);
+    }
+    Some(result)
+}
+
+/// What an element can reach while it runs: its ports, the clock, timers, packets, devices.
+pub struct Context<'a> {
+    core: &'a mut Core,
+    elements: &'a mut [Slot],
+    devices: &'a mut dyn Devices,
+    me: usize,
+}
+
+impl Context<'_> {
+    /// Sends one packet out of push output `port`. It is dropped if nothing is connected.
+    /// The receiver runs later, never inside this call.
+    #[inline(always)]
+    pub fn push(&mut self, port: usize, packet: Packet) {
+        if let Some(input) = self.target(port) {
+            self.core.work.push(input, packet);
+        }
+    }
+
+    /// Sends all packets of `batch` out of push output `port`, and leaves it empty.
+    /// Costs no copy if nothing waits at the other end.
+    #[inline(always)]
+    pub fn push_batch(&mut self, port: usize, batch: &mut Batch) {
+        match self.target(port) {
+            Some(input) => self.core.work.push_batch(input, batch),
+            None => batch.clear(),
+        }
+    }
+
+    /// Sends each packet out of the push output that `route` names; drops it for `None`.
+    /// Empty afterwards. Costs no copy if one output gets all.
+    #[inline(always)]
+    pub fn push_each(
+        &mut self,
+        batch: &mut Batch,
+        mut route: impl FnMut(&mut Packet) -> Option<usize>,
+    ) {
+        const DROP: u32 = u32::MAX;
+        let mut ports = [DROP; europa_pool::BATCH];
+        let mut mixed = 0;
+        let mut first = None;
+        for (packet, place) in batch.iter_mut().zip(&mut ports) {
+            let port = route(packet).map_or(DROP, |port| port as u32);
+            *place = port;
+            mixed |= port ^ *first.get_or_insert(port);
+        }
+        match first {
+            Some(port) if mixed == 0 && port != DROP => self.push_batch(port as usize, batch),
+            _ => {
+                for (packet, port) in batch.drain().zip(ports) {
+                    if port != DROP {
+                        self.push(port as usize, packet);
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn target(&self, port: usize) -> Option<u32> {
+        let wiring = &self.core.wiring;
+        let output = at(&wiring.output_base, self.me, port)?;
+        wiring.targets.get(output).copied().filter(|input| *input != UNCONNECTED)
+    }
+
+    /// Asks whatever is connected to pull input `port` for up to `max` packets, which are
+    /// added to `batch`. Returns how many came.
+    #[inline(always)]
+    pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
+        let max = max.min(batch.room());
+        let before = batch.len();
+        let wiring = &self.core.wiring;
+        let source = at(&wiring.input_base, self.me, port)
+            .and_then(|input| wiring.sources.get(input).copied().flatten());
+        if let Some(source) = source {
+            with_element(
+                self.core,
+                self.elements,
+                self.devices,
+                source.element as usize,
+                |element, context| element.pull(source.port as usize, max, batch, context),
+            );
+        }
+        batch.len() - before
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        count(&self.core.wiring.input_base, self.me)
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        count(&self.core.wiring.output_base, self.me)
+    }
+
+    /// Time of this round on a clock that never goes back, in nanoseconds.
+    #[inline(always)]
+    pub fn now_ns(&self) -> u64 {
+        self.core.now_ns
+    }
+
+    /// Time of this round in nanoseconds since 1970.
+    pub fn wall_ns(&self) -> u64 {
+        self.core.now_ns.wrapping_add(self.core.wall_offset_ns)
+    }
+
+    /// Sets this element's timer number `timer` to a time of [`Context::now_ns`].
+    pub fn schedule(&mut self, timer: u32, at_ns: u64) {
+        self.core.timers.schedule((self.me, timer), at_ns);
+    }
+
+    /// Stops this element's timer number `timer`.
+    pub fn unschedule(&mut self, timer: u32) {
+        self.core.timers.unschedule((self.me, timer));
+    }
+
+    /// Where new packets come from.
+    pub fn arena(&self) -> &Arena {
+        &self.core.arena
+    }
+
+    /// An empty batch from the stock; give it back with [`Context::give_batch`].
+    #[inline(always)]
+    pub fn take_batch(&mut self) -> Batch {
+        self.core.work.take_batch()
+    }
+
+    /// Gives a batch back to the stock; packets in it are dropped.
+    #[inline(always)]
+    pub fn give_batch(&mut self, batch: Batch) {
+        self.core.work.give_batch(batch);
+    }
+
+    /// The interfaces. In handlers there are none.
+    #[inline(always)]
+    pub fn devices(&mut self) -> &mut dyn Devices {
+        self.devices
+    }
+
+    /// Name of this element.
+    pub fn name(&self) -> &str {
+        self.core.names.get(self.me).map_or("", String::as_str)
+    }
+
+    /// Writes a line where the router writes its messages.
+    pub fn log(&mut self, line: &str) {
+        (self.core.log)(line);
+    }
+
+    /// Asks the router to stop after this round.
+    pub fn stop(&mut self) {
+        self.core.stopped = true;
+    }
+
+    /// Another element, by the number [`InitContext::find`] gave. `None` while it runs itself.
+    pub fn element(&mut self, index: usize) -> Option<&mut dyn Element> {
+        self.elements.get_mut(index)?.as_deref_mut()
+    }
+}
+
+/// What an element can reach while it is initialised.
+pub struct InitContext<'a> {
+    pub(crate) core: &'a mut Core,
+    pub(crate) elements: &'a mut [Slot],
+    pub(crate) devices: &'a dyn Devices,
+    pub(crate) me: usize,
+}
+
+impl InitContext<'_> {
+    /// Asks for [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
+    pub fn add_task(&mut self, tickets: u32) {
+        self.core.tasks.push(Task { element: self.me, tickets, credit: 0 });
+    }
+
+    /// As [`Context::schedule`].
+    pub fn schedule(&mut self, timer: u32, at_ns: u64) {
+        self.core.timers.schedule((self.me, timer), at_ns);
+    }
+
+    /// As [`Context::now_ns`].
+    pub fn now_ns(&self) -> u64 {
+        self.core.now_ns
+    }
+
+    /// Where new packets come from.
+    pub fn arena(&self) -> &Arena {
+        &self.core.arena
+    }
+
+    /// The interface of this name and its number.
+    pub fn interface(&self, name: &str) -> Option<(usize, &Interface)> {
+        let index = self.devices.index(name)?;
+        Some((index, self.devices.interface(index)?))
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        count(&self.core.wiring.input_base, self.me)
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        count(&self.core.wiring.output_base, self.me)
+    }
+
+    /// Whether input `port` is a pull input: packets come only when asked for.
+    pub fn is_pull(&self, port: usize) -> bool {
+        at(&self.core.wiring.input_base, self.me, port)
+            .and_then(|input| self.core.wiring.sources.get(input).copied().flatten())
+            .is_some()
+    }
+
+    /// Name of this element.
+    pub fn name(&self) -> &str {
+        self.core.names.get(self.me).map_or("", String::as_str)
+    }
+
+    /// Number of the element of this name, seen from this element: inside a compound
+    /// element, its own neighbours come first.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        let mut scope = self.name();
+        while let Some((outer, _)) = scope.rsplit_once('/') {
+            if let Some(index) = self.core.index.get(&format!("{outer}/{name}")) {
+                return Some(*index);
+            }
+            scope = outer;
+        }
+        self.core.index.get(name).copied()
+    }
+
+    /// Another element by number.
+    pub fn element(&mut self, index: usize) -> Option<&mut dyn Element> {
+        self.elements.get_mut(index)?.as_deref_mut()
+    }
+}

@@ -1,0 +1,134 @@
+//! The router's interfaces as elements see them.
+
+use std::net::Ipv4Addr;
+
+use europa_pool::{Arena, Batch};
+
+/// What is known of an interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Name, as in the configuration.
+    pub name: String,
+    /// Its own Ethernet address.
+    pub mac: [u8; 6],
+    /// Largest payload of a frame, in bytes, without the Ethernet header.
+    pub mtu: u32,
+    /// Its first IPv4 address, if it has one.
+    pub address: Option<Ipv4Addr>,
+}
+
+/// Packet input and output, given to the engine for each round.
+pub trait Devices {
+    /// Adds up to `max` received packets to `batch`, type and interface set.
+    fn rx(&mut self, interface: usize, batch: &mut Batch, max: usize);
+
+    /// Sends packets in order, from the front of `batch`, and leaves those that do not fit.
+    fn tx(&mut self, interface: usize, batch: &mut Batch);
+
+    /// Gives packets to the router's own Linux, as if received from `interface`. What it
+    /// cannot take it drops.
+    fn to_host(&mut self, interface: usize, batch: &mut Batch) {
+        let _ = interface;
+        batch.clear();
+    }
+
+    /// Number of the interface of this name.
+    fn index(&self, name: &str) -> Option<usize>;
+
+    /// The interface of this number.
+    fn interface(&self, index: usize) -> Option<&Interface>;
+}
+
+/// No interfaces at all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoDevices;
+
+impl Devices for NoDevices {
+    fn rx(&mut self, _: usize, _: &mut Batch, _: usize) {}
+
+    fn tx(&mut self, _: usize, batch: &mut Batch) {
+        batch.clear();
+    }
+
+    fn index(&self, _: &str) -> Option<usize> {
+        None
+    }
+
+    fn interface(&self, _: usize) -> Option<&Interface> {
+        None
+    }
+}
+
+/// Interfaces in memory, for tests and simulations: what is put into `received` arrives, what
+/// the router sends is found in `sent`.
+#[derive(Debug, Default)]
+pub struct MemoryDevices {
+    /// The interfaces.
+    pub interfaces: Vec<Interface>,
+    /// By interface: frames to be received.
+    pub received: Vec<Vec<Vec<u8>>>,
+    /// By interface: frames sent.
+    pub sent: Vec<Vec<Vec<u8>>>,
+    /// By interface: frames given to the host.
+    pub host: Vec<Vec<Vec<u8>>>,
+    /// Most frames that one call of `tx` takes; 0 means any number.
+    pub tx_limit: usize,
+    /// Where received packets are made.
+    pub arena: Option<Arena>,
+}
+
+impl MemoryDevices {
+    /// Interfaces of these names, with addresses `02:00:00:00:00:0n` and an MTU of 1500.
+    pub fn new(names: &[&str], arena: &Arena) -> MemoryDevices {
+        let interface = |(n, name): (usize, &&str)| Interface {
+            name: (*name).to_owned(),
+            mac: [2, 0, 0, 0, 0, n as u8],
+            mtu: 1500,
+            address: None,
+        };
+        let none = || vec![Vec::new(); names.len()];
+        MemoryDevices {
+            interfaces: names.iter().enumerate().map(interface).collect(),
+            received: none(),
+            sent: none(),
+            host: none(),
+            tx_limit: 0,
+            arena: Some(arena.clone()),
+        }
+    }
+}
+
+impl Devices for MemoryDevices {
+    fn rx(&mut self, interface: usize, batch: &mut Batch, max: usize) {
+        let (Some(frames), Some(arena)) = (self.received.get_mut(interface), &self.arena) else {
+            return;
+        };
+        let count = max.min(frames.len()).min(batch.room()).min(arena.free());
+        for frame in frames.drain(..count) {
+            if let Some(packet) = arena.packet(&frame) {
+                let _ = batch.push(packet);
+            }
+        }
+    }
+
+    fn tx(&mut self, interface: usize, batch: &mut Batch) {
+        let limit = if self.tx_limit == 0 { batch.len() } else { self.tx_limit };
+        if let Some(sent) = self.sent.get_mut(interface) {
+            sent.extend(batch.drain_front(limit).map(|packet| packet.data().to_vec()));
+        }
+    }
+
+    fn to_host(&mut self, interface: usize, batch: &mut Batch) {
+        if let Some(host) = self.host.get_mut(interface) {
+            host.extend(batch.drain().map(|packet| packet.data().to_vec()));
+        }
+    }
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.interfaces.iter().position(|interface| interface.name == name)
+    }
+
+    fn interface(&self, index: usize) -> Option<&Interface> {
+        self.interfaces.get(index)
+    }
+}

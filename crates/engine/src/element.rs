@@ -1,0 +1,175 @@
+//! What every element is.
+
+use std::any::Any;
+
+use europa_pool::Batch;
+
+use crate::arguments::{Arguments, ConfigError};
+use crate::context::{Context, InitContext};
+use crate::handler::{Handler, HandlerError};
+
+/// What is known of a class before any element of it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassInfo {
+    /// Name in configurations.
+    pub name: &'static str,
+    /// Numbers of input and output ports as Click writes them: `"1/1-2"`, `"-/-"`, `"1"`.
+    pub ports: &'static str,
+    /// Push (`h`), pull (`l`) or either (`a`) by port as Click writes it: `"a/ah"`.
+    pub processing: &'static str,
+    /// Which input's packets may leave by which output as Click writes it: `"x/x"`.
+    pub flow: &'static str,
+    /// When elements of this class are configured and initialised.
+    pub phase: Phase,
+}
+
+impl ClassInfo {
+    /// A class whose ports may be push or pull, and all inputs flow to all outputs.
+    pub const fn new(name: &'static str, ports: &'static str) -> ClassInfo {
+        ClassInfo { name, ports, processing: "a/a", flow: "x/x", phase: Phase::Default }
+    }
+
+    /// The same with this processing code.
+    pub const fn processing(self, processing: &'static str) -> ClassInfo {
+        ClassInfo { processing, ..self }
+    }
+
+    /// The same with this flow code.
+    pub const fn flow(self, flow: &'static str) -> ClassInfo {
+        ClassInfo { flow, ..self }
+    }
+
+    /// The same in this phase.
+    pub const fn phase(self, phase: Phase) -> ClassInfo {
+        ClassInfo { phase, ..self }
+    }
+}
+
+/// All elements of one phase are configured before those of the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Gives names to addresses and the like.
+    Info,
+    /// Most elements.
+    Default,
+    /// Looks at others.
+    Last,
+}
+
+/// A class of elements. The registry makes elements from it.
+pub trait Class: Element + Default {
+    /// Name, ports, processing, flow.
+    const INFO: ClassInfo;
+}
+
+/// An element: a piece of packet processing with ports.
+///
+/// An element sees one batch at a time and never calls another element's methods on the
+/// packet path; it hands packets to [`Context`]. One virtual call a batch is all that the
+/// engine costs it. The packet path must not allocate, lock, log, read a clock or panic.
+///
+/// Most elements implement [`Element::process`] only, which works on push and pull paths
+/// alike; sources, queues, classifiers and schedulers implement `push` and `pull`.
+pub trait Element: Any {
+    /// Reads the configuration arguments. Other elements may not exist yet.
+    ///
+    /// # Errors
+    /// What is wrong with which argument. Further mistakes can be noted in `arguments`.
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        arguments.finish()
+    }
+
+    /// Prepares for packets: all elements are configured and connected now.
+    ///
+    /// # Errors
+    /// What is missing.
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let _ = context;
+        Ok(())
+    }
+
+    /// Works on packets in place. What it leaves in `batch` goes on by output 0 (or to
+    /// whoever pulls); what it takes out it drops or sends by another output with
+    /// [`Context::push`]. The batch may be empty.
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let _ = (batch, context);
+    }
+
+    /// Takes packets that arrive at input `port`. Those left in `batch` are dropped.
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let _ = port;
+        self.process(batch, context);
+        context.push_batch(0, batch);
+    }
+
+    /// Adds up to `max` packets to `batch`, which output `port` is asked for. The batch may
+    /// already have packets, which are not to be touched, and has room for `max`.
+    fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let _ = port;
+        if batch.is_empty() {
+            context.pull(0, max, batch);
+            self.process(batch, context);
+        } else {
+            let mut own = context.take_batch();
+            context.pull(0, max, &mut own);
+            self.process(&mut own, context);
+            batch.append(&mut own);
+            context.give_batch(own);
+        }
+    }
+
+    /// Does one turn of the element's own work, about a batch. Called in every round if the
+    /// element asked for it by [`InitContext::add_task`]. Returns whether there was any, so
+    /// that the process can sleep when nobody has work.
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let _ = context;
+        false
+    }
+
+    /// Called when a timer set by [`Context::schedule`] is due.
+    fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        let _ = (timer, context);
+    }
+
+    /// The handlers of this class, beside those that every element has.
+    fn handlers(&self) -> &'static [Handler] {
+        &[]
+    }
+
+    /// Answers a read handler that [`Element::handlers`] lists.
+    ///
+    /// # Errors
+    /// Why there is no answer.
+    fn read(
+        &mut self,
+        handler: &str,
+        parameter: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        let _ = (parameter, context);
+        Err(HandlerError::NotFound(handler.to_owned()))
+    }
+
+    /// Carries out a write handler that [`Element::handlers`] lists.
+    ///
+    /// # Errors
+    /// What is wrong with the value.
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        let _ = (value, context);
+        Err(HandlerError::NotFound(handler.to_owned()))
+    }
+
+    /// Hot swap: takes over what the element of the same name and class in the previous
+    /// router knows. `old` can be downcast: `(old as &mut dyn Any).downcast_mut::<Self>()`.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        let _ = old;
+    }
+
+    /// Called once when the router goes, whether or not it ever ran.
+    fn cleanup(&mut self) {}
+}

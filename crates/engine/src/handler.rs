@@ -1,0 +1,130 @@
+//! Handlers: named values of elements that can be read and written while the router runs.
+
+/// What a handler can do, and how it should be shown. Values are Click's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flags(u32);
+
+impl Flags {
+    /// It can be read.
+    pub const READ: Flags = Flags(0x0001);
+    /// It can be written.
+    pub const WRITE: Flags = Flags(0x0002);
+    /// Reading takes a parameter.
+    pub const PARAMETER: Flags = Flags(0x0004);
+    /// No newline is added to what is read.
+    pub const RAW: Flags = Flags(0x0040);
+    /// User interfaces should not show it by default.
+    pub const UNCOMMON: Flags = Flags(0x0400);
+    /// Its value rarely changes.
+    pub const CALM: Flags = Flags(0x0800);
+    /// Reading it costs a lot.
+    pub const EXPENSIVE: Flags = Flags(0x1000);
+    /// Writing ignores the value.
+    pub const BUTTON: Flags = Flags(0x2000);
+    /// It is true or false.
+    pub const CHECKBOX: Flags = Flags(0x4000);
+
+    /// Both.
+    #[must_use]
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+
+    /// Whether all of `other` is set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// A handler of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handler {
+    /// Name, without the element's.
+    pub name: &'static str,
+    /// What it can do.
+    pub flags: Flags,
+}
+
+impl Handler {
+    /// A value to read.
+    pub const fn read(name: &'static str) -> Handler {
+        Handler { name, flags: Flags::READ }
+    }
+
+    /// A value to write.
+    pub const fn write(name: &'static str) -> Handler {
+        Handler { name, flags: Flags::WRITE }
+    }
+
+    /// A value to read and write.
+    pub const fn both(name: &'static str) -> Handler {
+        Handler { name, flags: Flags::READ.with(Flags::WRITE) }
+    }
+
+    /// Something to do; its value is ignored.
+    pub const fn button(name: &'static str) -> Handler {
+        Handler { name, flags: Flags::WRITE.with(Flags::BUTTON) }
+    }
+
+    /// The same with these flags too.
+    #[must_use]
+    pub const fn with(self, flags: Flags) -> Handler {
+        Handler { flags: self.flags.with(flags), ..self }
+    }
+}
+
+/// Handlers that every element has.
+pub(crate) const COMMON: &[Handler] = &[
+    Handler::read("class").with(Flags::CALM),
+    Handler::read("name").with(Flags::CALM),
+    Handler::read("config").with(Flags::CALM),
+    Handler::read("ports").with(Flags::CALM),
+    Handler::read("handlers").with(Flags::CALM),
+    Handler::read("packets"),
+    Handler::read("batches").with(Flags::UNCOMMON),
+];
+
+/// Handlers of the router itself.
+pub(crate) const GLOBAL: &[Handler] = &[
+    Handler::read("version").with(Flags::CALM),
+    Handler::read("list").with(Flags::CALM),
+    Handler::read("handlers").with(Flags::CALM),
+    Handler::write("stop").with(Flags::BUTTON),
+];
+
+/// Why a handler could not be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandlerError {
+    /// There is no such element.
+    #[error("no element named '{0}'")]
+    NoElement(String),
+    /// There is no such handler.
+    #[error("no '{0}' handler")]
+    NotFound(String),
+    /// It can only be written.
+    #[error("'{0}' is a write handler")]
+    WriteOnly(String),
+    /// It can only be read.
+    #[error("'{0}' is a read handler")]
+    ReadOnly(String),
+    /// The value does not do.
+    #[error("{handler}: expected {wanted}, found '{found}'")]
+    Value {
+        /// Name of the handler.
+        handler: String,
+        /// What was written.
+        found: String,
+        /// What would do.
+        wanted: &'static str,
+    },
+    /// Anything else.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl HandlerError {
+    /// The value written to `handler` is not what was `wanted`.
+    pub fn value(handler: &str, found: &str, wanted: &'static str) -> HandlerError {
+        HandlerError::Value { handler: handler.to_owned(), found: found.to_owned(), wanted }
+    }
+}

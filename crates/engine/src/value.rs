@@ -1,0 +1,335 @@
+//! Values in configurations and handlers, written as Click writes them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
+
+use crate::names::{Named, Names};
+
+/// Something that can be read from one argument.
+pub trait Value: Sized {
+    /// What to say was expected.
+    const WANTED: &'static str;
+
+    /// Reads it; `None` if the text is something else.
+    fn parse(text: &str, names: &Names) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($type:ty: $wanted:literal),*) => {$(
+        impl Value for $type {
+            const WANTED: &'static str = $wanted;
+
+            fn parse(text: &str, _: &Names) -> Option<Self> {
+                Self::try_from(integer(text)?).ok()
+            }
+        }
+    )*};
+}
+
+integers! {
+    u8: "unsigned integer up to 255", u16: "unsigned integer up to 65535",
+    u32: "unsigned integer", u64: "unsigned integer", usize: "unsigned integer",
+    i32: "integer", i64: "integer"
+}
+
+/// Decimal, `0x` hexadecimal, or octal with a leading 0.
+fn integer(text: &str) -> Option<i128> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    // from_str_radix would take a second sign.
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let value = if let Some(hex) = digits.strip_prefix("0x").or(digits.strip_prefix("0X")) {
+        i128::from(u64::from_str_radix(hex, 16).ok().filter(|_| !hex.starts_with('+'))?)
+    } else if digits.len() > 1 && digits.starts_with('0') {
+        i128::from(u64::from_str_radix(digits, 8).ok()?)
+    } else {
+        i128::from(digits.parse::<u64>().ok()?)
+    };
+    Some(if negative { -value } else { value })
+}
+
+impl Value for bool {
+    const WANTED: &'static str = "true or false";
+
+    fn parse(text: &str, _: &Names) -> Option<bool> {
+        match text {
+            "1" | "true" | "t" | "yes" | "y" => Some(true),
+            "0" | "false" | "f" | "no" | "n" => Some(false),
+            _ => None,
+        }
+    }
+}
+
+impl Value for f64 {
+    const WANTED: &'static str = "number";
+
+    fn parse(text: &str, _: &Names) -> Option<f64> {
+        text.parse().ok().filter(|value: &f64| value.is_finite())
+    }
+}
+
+impl Value for String {
+    const WANTED: &'static str = "string";
+
+    fn parse(text: &str, _: &Names) -> Option<String> {
+        unquote(text).and_then(|bytes| String::from_utf8(bytes).ok())
+    }
+}
+
+impl Value for Vec<u8> {
+    const WANTED: &'static str = "string or \\<hex bytes>";
+
+    fn parse(text: &str, _: &Names) -> Option<Vec<u8>> {
+        unquote(text)
+    }
+}
+
+/// A span of time: seconds, or with a unit: `ns us ms s m min h d`.
+impl Value for Duration {
+    const WANTED: &'static str = "time in seconds";
+
+    fn parse(text: &str, _: &Names) -> Option<Duration> {
+        let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+        let (number, unit) = text.split_at_checked(unit)?;
+        let seconds = match unit {
+            "" | "s" | "sec" => 1.0,
+            "ms" | "msec" => 1e-3,
+            "us" | "usec" => 1e-6,
+            "ns" | "nsec" => 1e-9,
+            "m" | "min" => 60.0,
+            "h" | "hr" => 3600.0,
+            "d" | "day" => 86400.0,
+            _ => return None,
+        };
+        Duration::try_from_secs_f64(number.trim_end().parse::<f64>().ok()? * seconds).ok()
+    }
+}
+
+/// An Ethernet address.
+impl Value for [u8; 6] {
+    const WANTED: &'static str = "Ethernet address";
+
+    fn parse(text: &str, names: &Names) -> Option<[u8; 6]> {
+        let mut address = [0; 6];
+        let mut parts = text.split([':', '-']);
+        for byte in &mut address {
+            match parts.next().filter(|part| matches!(part.len(), 1 | 2)) {
+                Some(part) => match u8::from_str_radix(part, 16) {
+                    Ok(value) if !part.starts_with('+') => *byte = value,
+                    _ => return named(text, names, ":eth")?.mac,
+                },
+                None => return named(text, names, ":eth")?.mac,
+            }
+        }
+        parts.next().is_none().then_some(address)
+    }
+}
+
+impl Value for Ipv4Addr {
+    const WANTED: &'static str = "IP address";
+
+    fn parse(text: &str, names: &Names) -> Option<Ipv4Addr> {
+        text.parse().ok().or_else(|| named(text, names, ":ip")?.ipv4)
+    }
+}
+
+impl Value for Ipv6Addr {
+    const WANTED: &'static str = "IPv6 address";
+
+    fn parse(text: &str, names: &Names) -> Option<Ipv6Addr> {
+        text.parse().ok().or_else(|| named(text, names, ":ip6")?.ipv6)
+    }
+}
+
+/// An IPv4 address and the length of its prefix: `10.0.0.1/8`, `10.0.0.1/255.0.0.0`, or an
+/// address alone for 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv4Prefix {
+    /// The address, with all its bits.
+    pub address: Ipv4Addr,
+    /// Number of bits, up to 32.
+    pub length: u8,
+}
+
+impl Ipv4Prefix {
+    /// The bits that count.
+    pub fn mask(self) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(self.length)).unwrap_or(0)
+    }
+
+    /// The address with all other bits zero.
+    pub fn network(self) -> u32 {
+        u32::from(self.address) & self.mask()
+    }
+}
+
+impl Value for Ipv4Prefix {
+    const WANTED: &'static str = "IP address or prefix";
+
+    fn parse(text: &str, names: &Names) -> Option<Ipv4Prefix> {
+        let Some((address, length)) = text.split_once('/') else {
+            if let Some(named) = named(text, names, ":ipnet")
+                && let (Some(address), Some(length)) = (named.ipv4, named.ipv4_prefix)
+            {
+                return Some(Ipv4Prefix { address, length });
+            }
+            return Some(Ipv4Prefix { address: Ipv4Addr::parse(text, names)?, length: 32 });
+        };
+        let address = Ipv4Addr::parse(address, names)?;
+        let length = match length.parse::<u8>() {
+            Ok(length) => length,
+            Err(_) => {
+                let mask = u32::from(length.parse::<Ipv4Addr>().ok()?);
+                let length = mask.leading_ones();
+                (mask == u32::MAX.checked_shl(32 - length).unwrap_or(0)).then_some(length as u8)?
+            }
+        };
+        (length <= 32).then_some(Ipv4Prefix { address, length })
+    }
+}
+
+/// An IPv6 address and the length of its prefix; an address alone has 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ipv6Prefix {
+    /// The address, with all its bits.
+    pub address: Ipv6Addr,
+    /// Number of bits, up to 128.
+    pub length: u8,
+}
+
+impl Value for Ipv6Prefix {
+    const WANTED: &'static str = "IPv6 address or prefix";
+
+    fn parse(text: &str, names: &Names) -> Option<Ipv6Prefix> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, length.parse().ok().filter(|l| *l <= 128)?),
+            None => (text, 128),
+        };
+        Some(Ipv6Prefix { address: Ipv6Addr::parse(address, names)?, length })
+    }
+}
+
+/// A name, bare or with the kind of address behind it (`eth0:ip`).
+fn named<'a>(text: &str, names: &'a Names, kind: &str) -> Option<&'a Named> {
+    names.get(text.strip_suffix(kind).unwrap_or(text))
+}
+
+/// Removes Click's quotes: `"..."` with backslash escapes, `'...'` as it stands, `\<0a 0b>`
+/// for bytes. `None` if a quote or angle is not closed.
+pub fn unquote(text: &str) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    let mut quote = None;
+    while let Some((&byte, tail)) = rest.split_first() {
+        rest = tail;
+        match (byte, quote) {
+            (b'\'' | b'"', None) => quote = Some(byte),
+            (b'\'' | b'"', Some(open)) if byte == open => quote = None,
+            (b'\\', None | Some(b'"')) => match rest.split_first() {
+                Some((b'<', tail)) => {
+                    let end = tail.iter().position(|b| *b == b'>')?;
+                    let (hex, tail) = (tail.get(..end)?, tail.get(end + 1..)?);
+                    let digits: Vec<u8> =
+                        hex.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
+                    for pair in digits.chunks(2) {
+                        let pair = std::str::from_utf8(pair).ok().filter(|p| p.len() == 2)?;
+                        out.push(u8::from_str_radix(pair, 16).ok()?);
+                    }
+                    rest = tail;
+                }
+                Some((&escape, tail)) if quote.is_some() => {
+                    rest = tail;
+                    match escape {
+                        b'n' => out.push(b'\n'),
+                        b't' => out.push(b'\t'),
+                        b'r' => out.push(b'\r'),
+                        b'0' => out.push(0),
+                        b'\n' => {}
+                        other => out.push(other),
+                    }
+                }
+                _ => out.push(b'\\'),
+            },
+            _ => out.push(byte),
+        }
+    }
+    quote.is_none().then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<T: Value>(text: &str) -> Option<T> {
+        let mut names = Names::default();
+        names.entry("eth0").mac = Some([1, 2, 3, 4, 5, 6]);
+        names.entry("eth0").ipv4 = Some(Ipv4Addr::new(10, 0, 0, 1));
+        names.entry("eth0").ipv4_prefix = Some(8);
+        T::parse(text, &names)
+    }
+
+    #[test]
+    fn integers_are_read_in_three_bases() {
+        for (text, value) in [
+            ("255", Some(255)),
+            ("0xff", Some(255)),
+            ("0377", Some(255)),
+            ("+1", Some(1)),
+            ("256", None),
+            ("-1", None),
+            ("", None),
+            ("0x", None),
+            ("+-1", None),
+            ("1 ", None),
+        ] {
+            assert_eq!(read::<u8>(text), value, "{text}");
+        }
+        assert_eq!(read::<i32>("-0x10"), Some(-16));
+        assert_eq!(read::<u64>("18446744073709551615"), Some(u64::MAX));
+    }
+
+    #[test]
+    fn addresses_may_be_names() {
+        assert_eq!(read("eth0"), Some([1, 2, 3, 4, 5, 6]));
+        assert_eq!(read("0:1:2:a:b:ff"), Some([0, 1, 2, 10, 11, 255]));
+        for bad in ["0:1:2:3:4", "0:1:2:3:4:5:6", "0:1:2:3:4:100", "eth1", "+1:2:3:4:5:6"] {
+            assert_eq!(read::<[u8; 6]>(bad), None, "{bad}");
+        }
+        assert_eq!(read("eth0:ip"), Some(Ipv4Addr::new(10, 0, 0, 1)));
+        let prefix = |length| Some(Ipv4Prefix { address: Ipv4Addr::new(10, 0, 0, 1), length });
+        for (text, expected) in [
+            ("10.0.0.1", prefix(32)),
+            ("10.0.0.1/0", prefix(0)),
+            ("10.0.0.1/255.255.0.0", prefix(16)),
+            ("eth0:ipnet", prefix(8)),
+            ("10.0.0.1/33", None),
+            ("10.0.0.1/255.0.255.0", None),
+        ] {
+            assert_eq!(read::<Ipv4Prefix>(text), expected, "{text}");
+        }
+        assert_eq!(prefix(8).map(Ipv4Prefix::network), Some(10 << 24));
+        assert_eq!(prefix(0).map(Ipv4Prefix::network), Some(0));
+    }
+
+    #[test]
+    fn strings_lose_their_quotes() {
+        for (text, expected) in [
+            ("plain", Some(&b"plain"[..])),
+            (r#""a\n\"b""#, Some(b"a\n\"b")),
+            (r"'a\n'", Some(b"a\\n")),
+            (r"\<00 0a ff>", Some(b"\x00\x0a\xff")),
+            (r#""x\<41>y""#, Some(b"xAy")),
+            (r"\<0>", None),
+            ("\"open", None),
+        ] {
+            assert_eq!(unquote(text).as_deref(), expected, "{text}");
+        }
+        assert_eq!(read("1.5"), Some(Duration::from_millis(1500)));
+        assert_eq!(read("20ms"), Some(Duration::from_millis(20)));
+        assert_eq!(read::<Duration>("-1"), None);
+    }
+}

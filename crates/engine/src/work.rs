@@ -1,0 +1,152 @@
+//! Packets on their way: what has been pushed and not yet taken.
+
+use std::collections::VecDeque;
+
+use europa_pool::{Batch, Packet};
+
+/// Packets waiting at one input.
+pub(crate) struct Work {
+    pub(crate) input: u32,
+    pub(crate) batch: Batch,
+}
+
+/// A queue of [`Work`], first in, first out, so that packets on one path keep their order.
+/// Packets for an input that waits already join those waiting, at the end.
+pub(crate) struct WorkList {
+    queue: VecDeque<Work>,
+    /// Number of the first entry of the queue; entries are numbered without end.
+    first: u64,
+    /// By input: number of its last entry. One below `first` is no longer in the queue.
+    last: Vec<u64>,
+    /// Empty batches.
+    spare: Vec<Batch>,
+}
+
+impl WorkList {
+    pub(crate) fn new(inputs: usize) -> WorkList {
+        WorkList {
+            queue: VecDeque::with_capacity(inputs * 2),
+            first: 1,
+            last: vec![0; inputs],
+            spare: (0..inputs.min(16) + 4).map(|_| Batch::new()).collect(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// The batch that packets for `input` may still join.
+    #[inline(always)]
+    fn waiting(&mut self, input: u32) -> Option<&mut Batch> {
+        let at = self.last.get(input as usize)?.wrapping_sub(self.first);
+        // A number below `first` wraps to one far beyond the queue.
+        self.queue.get_mut(usize::try_from(at).ok()?).map(|work| &mut work.batch)
+    }
+
+    fn open(&mut self, input: u32, batch: Batch) {
+        if let Some(last) = self.last.get_mut(input as usize) {
+            *last = self.first + self.queue.len() as u64;
+            self.queue.push_back(Work { input, batch });
+        }
+    }
+
+    /// Adds one packet.
+    #[inline(always)]
+    pub(crate) fn push(&mut self, input: u32, packet: Packet) {
+        let packet = match self.waiting(input) {
+            Some(batch) => match batch.push(packet) {
+                Ok(()) => return,
+                Err(packet) => packet,
+            },
+            None => packet,
+        };
+        let mut batch = self.take_batch();
+        // A batch from the stock is empty, so there is room.
+        let _ = batch.push(packet);
+        self.open(input, batch);
+    }
+
+    /// Adds all packets of `batch`.
+    #[inline(always)]
+    pub(crate) fn push_batch(&mut self, input: u32, batch: &mut Batch) {
+        if let Some(waiting) = self.waiting(input) {
+            waiting.append(batch);
+        }
+        if !batch.is_empty() {
+            let own = std::mem::replace(batch, self.take_batch());
+            self.open(input, own);
+        }
+    }
+
+    /// The packets that have waited longest.
+    #[inline(always)]
+    pub(crate) fn pop(&mut self) -> Option<Work> {
+        let work = self.queue.pop_front()?;
+        self.first += 1;
+        Some(work)
+    }
+
+    /// An empty batch. Allocates only while the stock grows to what the graph needs.
+    #[inline(always)]
+    pub(crate) fn take_batch(&mut self) -> Batch {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// Gives a batch back; packets in it are dropped.
+    #[inline(always)]
+    pub(crate) fn give_batch(&mut self, mut batch: Batch) {
+        batch.clear();
+        self.spare.push(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use europa_pool::{Arena, BATCH};
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        #[test]
+        fn each_input_gets_its_packets_in_order(
+            steps in prop::collection::vec((0u32..3, 0usize..300, any::<bool>()), 1..40)
+        ) {
+            let arena = Arena::heap(16384, 512);
+            let mut list = WorkList::new(3);
+            let (mut sent, mut got) = (HashMap::<u32, u32>::new(), HashMap::<u32, u32>::new());
+            let mut take = |work: Work| {
+                assert!(!work.batch.is_empty());
+                for packet in &work.batch {
+                    let next = got.entry(work.input).or_default();
+                    assert_eq!(packet.dst_ip(), *next);
+                    *next += 1;
+                }
+            };
+            for (input, count, pop) in steps {
+                let mut batch = Batch::new();
+                for i in 0..count {
+                    let next = sent.entry(input).or_default();
+                    let mut packet = arena.alloc().unwrap();
+                    packet.set_dst_ip(*next);
+                    *next += 1;
+                    if i < BATCH { batch.push(packet).unwrap() } else {
+                        list.push_batch(input, &mut batch);
+                        prop_assert!(batch.is_empty());
+                        list.push(input, packet);
+                    }
+                }
+                list.push_batch(input, &mut batch);
+                if pop && let Some(work) = list.pop() {
+                    take(work);
+                }
+            }
+            while let Some(work) = list.pop() {
+                take(work);
+            }
+            sent.retain(|_, count| *count > 0);
+            prop_assert_eq!(sent, got);
+        }
+    }
+}
