@@ -1,1 +1,32 @@
-//! Loads, pins and attaches the eBPF programs; runs kicks.
+//! Loads, pins and attaches the eBPF programs, and fills their tables.
+//!
+//! | file        | concern                                                           |
+//! |-------------|-------------------------------------------------------------------|
+//! | `programs`  | the compiled programs, their types and loaders, generated from `bpf/` |
+//! | `substrate` | one node's maps and programs: create, find again, remove          |
+//! | `table`     | a map of structs, mapped into this process                        |
+//! | `pool`      | packet pools: the map of one router, and its place in the tables  |
+//! | `ports`     | ports: attach, look-up tables, way out                            |
+//! | `matches`   | which frames are whose                                            |
+//! | `kick`      | running the transmit program over a batch of descriptors          |
+//!
+//! Everything here but [`Kicker`] and [`Table`] needs privileges and is used by the
+//! node. A switch gets descriptors: with them it can run the transmit program and
+//! write the tables, and nothing else.
+#![allow(unsafe_code)] // Maps are shared memory, and libbpf lacks some calls.
+
+mod kick;
+mod matches;
+mod pool;
+mod ports;
+mod programs;
+mod substrate;
+mod table;
+
+pub use kick::{KickError, Kicker};
+pub use matches::{InterfaceSpec, Match, MatchKind};
+pub use pool::{PoolHandle, Waker};
+pub use ports::{PortAttachment, PortMode};
+pub use programs::layout;
+pub use substrate::{Error, Substrate};
+pub use table::Table;

@@ -1,0 +1,65 @@
+//! Kicks: one system call that sends a batch of descriptors.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+
+use crate::layout::{MAX_ENCAP, MAX_LIVE_FRAME};
+
+/// Frames that the kernel allocates, runs the program on and flushes at a time.
+/// 64 is the most; less costs more flushes.
+const LIVE_BATCH: u32 = 64;
+
+/// Why a kick did not run.
+#[derive(Debug, thiserror::Error)]
+#[error("the kernel refused to run the transmit program: {0}")]
+pub struct KickError(#[from] Errno);
+
+/// Runs one worker's instance of the transmit program.
+///
+/// Needs no privilege but the program's descriptor.
+pub struct Kicker {
+    program: OwnedFd,
+    /// What a new frame holds before the program overwrites it. As long as the
+    /// longest frame: shortening one costs nothing, lengthening clears memory.
+    frame: Box<[u8]>,
+}
+
+impl Kicker {
+    /// Takes a descriptor of the transmit program.
+    pub fn new(program: OwnedFd) -> Self {
+        Self { program, frame: vec![0; MAX_LIVE_FRAME as usize].into() }
+    }
+
+    /// Runs the program for `frames` entries of the transmit list, the longest of
+    /// them of `longest_bytes`. Costs about 16 µs and 85 ns a frame.
+    ///
+    /// # Errors
+    /// What the kernel says; `EINTR` when a signal cut the run short. Entries that
+    /// were not taken stay in the list.
+    pub fn kick(&mut self, frames: u32, longest_bytes: u32) -> Result<(), KickError> {
+        // New frames are filled by copying: short ones where all are short.
+        let size = match longest_bytes + MAX_ENCAP {
+            0..=192 => 192,
+            193..=1664 => 1664,
+            _ => MAX_LIVE_FRAME,
+        };
+        let mut context = libbpf_sys::xdp_md { data_end: size, ..Default::default() };
+        let mut options = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
+            data_in: self.frame.as_ptr().cast(),
+            data_size_in: size,
+            ctx_in: (&raw mut context).cast(),
+            ctx_size_in: size_of::<libbpf_sys::xdp_md>() as u32,
+            repeat: frames as i32,
+            flags: libbpf_sys::BPF_F_TEST_XDP_LIVE_FRAMES,
+            batch_size: LIVE_BATCH,
+            ..Default::default()
+        };
+        // SAFETY: all pointers in `options` are to live values of the sizes stated.
+        let result = unsafe {
+            libbpf_sys::bpf_prog_test_run_opts(self.program.as_fd().as_raw_fd(), &mut options)
+        };
+        if result == 0 { Ok(()) } else { Err(KickError(Errno::from_raw(-result))) }
+    }
+}

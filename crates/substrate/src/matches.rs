@@ -1,0 +1,343 @@
+//! Which frames are whose: interfaces and their matches in the look-up tables.
+
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+
+use europa_pool::Layout;
+use ipnet::IpNet;
+use libbpf_rs::{MapCore, MapFlags};
+
+use crate::layout::{self, MAX_INTERFACES, NONE};
+use crate::pool::PoolHandle;
+use crate::ports::PortAttachment;
+use crate::substrate::{Doing, Error, Substrate};
+
+/// What makes a frame of a port an interface's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MatchKind {
+    /// Its destination MAC address.
+    Mac([u8; 6]),
+    /// UDP destination port of a frame to the port's own MAC address.
+    Udp(u16),
+    /// VXLAN network identifier; the router sees the frame inside.
+    Vxlan(u32),
+    /// Label on top of the MPLS stack.
+    Mpls(u32),
+    /// IP destination of a frame to the port's own MAC address.
+    Prefix(IpNet),
+    /// Anything that nobody else matches: of the VLAN, or of the port without one.
+    All,
+}
+
+/// A match on one VLAN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// VLAN identifier; 0 for untagged frames.
+    pub vlan: u16,
+    /// What to look for.
+    pub kind: MatchKind,
+}
+
+/// A router's interface as the substrate sees it.
+#[derive(Clone, Debug)]
+pub struct InterfaceSpec {
+    /// The router's own number of it.
+    pub local: u32,
+    /// VLAN whose tag goes off and on; 0 for none.
+    pub vlan: u16,
+    /// Source address of what it sends.
+    pub mac: [u8; 6],
+    /// Longest frame it may send, in bytes, with its Ethernet header.
+    pub max_frame: u32,
+    /// Flags of [`layout`], without those that follow from the rest.
+    pub flags: u32,
+    /// Which frames are its own.
+    pub matches: Vec<Match>,
+    /// Source addresses it may send from; empty for any.
+    pub bound: Vec<IpNet>,
+    /// Headers that go before each frame: 50 or 70 bytes, or none.
+    pub encap: Vec<u8>,
+}
+
+impl Substrate {
+    /// Enters an interface: from then on, its frames go to `pool`. Returns its number.
+    ///
+    /// # Errors
+    /// A full table, or a match that another interface has; then nothing is entered.
+    pub fn add_interface(
+        &self,
+        spec: &InterfaceSpec,
+        port: Option<&PortAttachment>,
+        pool: &PoolHandle,
+    ) -> Result<u32, Error> {
+        let id = (0..MAX_INTERFACES)
+            .find(|id| self.interfaces.get(*id).max_frame == 0)
+            .ok_or(Error::Full("interface"))?;
+        for prefix in &spec.bound {
+            self.prefix_update(["bound4", "bound6"], id, *prefix, id)?;
+        }
+        if let Ok(bytes) = u32::try_from(spec.encap.len())
+            && bytes > 0
+        {
+            let mut entry = layout::Encap { bytes, ..Default::default() };
+            entry.header[..spec.encap.len()].copy_from_slice(&spec.encap);
+            self.encap.set(id, entry);
+        }
+        let mut flags = spec.flags;
+        if spec.vlan != 0 {
+            flags |= layout::STRIP_VLAN;
+        }
+        if !spec.bound.is_empty() {
+            flags |= layout::BOUND;
+        }
+        if !spec.encap.is_empty() {
+            flags |= layout::VXLAN;
+        }
+        self.write_interface(id, spec, flags, port.map_or(NONE, |p| p.id), pool);
+        if let Some(port) = port {
+            for (index, one) in spec.matches.iter().enumerate() {
+                if let Err(error) = self.add_match(port, id, one) {
+                    for entered in &spec.matches[..index] {
+                        self.remove_match(port, entered)?;
+                    }
+                    self.interfaces.set(id, layout::Interface::default());
+                    return Err(error);
+                }
+            }
+            self.join_group(port, spec.vlan, id)?;
+        }
+        Ok(id)
+    }
+
+    /// Points an interface at another pool: its router was restarted. The old pool has
+    /// been deleted before, so that no receive program still works on it.
+    pub fn move_interface(
+        &self,
+        id: u32,
+        spec: &InterfaceSpec,
+        port: Option<&PortAttachment>,
+        pool: &PoolHandle,
+    ) {
+        let flags = self.interfaces.get(id).flags;
+        self.write_interface(id, spec, flags, port.map_or(NONE, |p| p.id), pool);
+    }
+
+    /// Stops delivery to an interface until [`Substrate::move_interface`].
+    pub fn halt_interface(&self, id: u32) {
+        // Pool 0 is never made.
+        self.interfaces
+            .atomic_u32(id, std::mem::offset_of!(layout::Interface, pool))
+            .store(0, Ordering::Release);
+    }
+
+    /// Takes an interface and its matches out of the tables.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn remove_interface(
+        &self,
+        id: u32,
+        spec: &InterfaceSpec,
+        port: Option<&PortAttachment>,
+    ) -> Result<(), Error> {
+        if let Some(port) = port {
+            self.leave_group(port, spec.vlan, id)?;
+            for one in &spec.matches {
+                self.remove_match(port, one)?;
+            }
+        }
+        for prefix in &spec.bound {
+            self.prefix_delete(["bound4", "bound6"], id, *prefix)?;
+        }
+        self.interfaces.set(id, layout::Interface::default());
+        self.encap.set(id, layout::Encap::default());
+        for row in 0..self.counter_rows() {
+            self.counters.set(id * self.counter_rows() + row, layout::Counters::default());
+        }
+        Ok(())
+    }
+
+    fn write_interface(
+        &self,
+        id: u32,
+        spec: &InterfaceSpec,
+        flags: u32,
+        port: u32,
+        pool: &PoolHandle,
+    ) {
+        let layout: &Layout = &pool.layout;
+        let rx = layout.rx(spec.local);
+        let large = layout.geometry.slot_bytes != europa_pool::layout::SMALL_SLOT_BYTES;
+        let next = self.interfaces.get(id);
+        let next = if next.max_frame == 0 { NONE } else { next.next };
+        self.interfaces.set(
+            id,
+            layout::Interface {
+                pool: 0,
+                local: spec.local,
+                port,
+                flags: flags & !layout::LARGE | if large { layout::LARGE } else { 0 },
+                rx_first: rx.first_word,
+                rx_mask: rx.words - 1,
+                next,
+                vlan: spec.vlan,
+                mac: spec.mac,
+                max_frame: spec.max_frame,
+                ..Default::default()
+            },
+        );
+        self.interfaces
+            .atomic_u32(id, std::mem::offset_of!(layout::Interface, pool))
+            .store(pool.id, Ordering::Release);
+    }
+
+    fn add_match(&self, port: &PortAttachment, id: u32, one: &Match) -> Result<(), Error> {
+        if let (MatchKind::All, 0) = (&one.kind, one.vlan) {
+            self.change_port(port, |entry| {
+                entry.all = id;
+                entry.flags |= layout::PORT_HAS_ALL;
+            });
+            return Ok(());
+        }
+        if let MatchKind::Prefix(prefix) = one.kind {
+            self.prefix_update(["prefix4", "prefix6"], scope(port, one.vlan), prefix, id)?;
+        } else {
+            let (key, _) = exact(port, one);
+            match self.map("exact").update(&key, &id.to_ne_bytes(), MapFlags::NO_EXIST) {
+                Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {
+                    return Err(Error::Taken(format!("{one:?}")));
+                }
+                other => other.doing("entering a match")?,
+            }
+        }
+        let (_, flag) = exact(port, one);
+        self.change_port(port, |entry| entry.flags |= flag);
+        Ok(())
+    }
+
+    fn remove_match(&self, port: &PortAttachment, one: &Match) -> Result<(), Error> {
+        match (&one.kind, one.vlan) {
+            (MatchKind::All, 0) => self.change_port(port, |entry| entry.all = NONE),
+            (MatchKind::Prefix(prefix), vlan) => {
+                self.prefix_delete(["prefix4", "prefix6"], scope(port, vlan), *prefix)?;
+            }
+            _ => self.map("exact").delete(&exact(port, one).0).doing("taking a match out")?,
+        }
+        Ok(())
+    }
+
+    /// Chains the interface to those that share port and VLAN.
+    fn join_group(&self, port: &PortAttachment, vlan: u16, id: u32) -> Result<(), Error> {
+        let key = scope(port, vlan).to_ne_bytes();
+        let first = self.group(&key)?;
+        self.next_of(id).store(first, Ordering::Release);
+        self.map("groups")
+            .update(&key, &id.to_ne_bytes(), MapFlags::ANY)
+            .doing("entering an interface into its group")
+    }
+
+    fn leave_group(&self, port: &PortAttachment, vlan: u16, id: u32) -> Result<(), Error> {
+        let key = scope(port, vlan).to_ne_bytes();
+        let after = self.next_of(id).load(Ordering::Acquire);
+        let mut at = self.group(&key)?;
+        if at == id {
+            return self
+                .map("groups")
+                .update(&key, &after.to_ne_bytes(), MapFlags::ANY)
+                .doing("taking an interface out of its group");
+        }
+        for _ in 0..MAX_INTERFACES {
+            if at == NONE {
+                break;
+            }
+            let next = self.next_of(at).load(Ordering::Acquire);
+            if next == id {
+                self.next_of(at).store(after, Ordering::Release);
+                break;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+
+    fn group(&self, key: &[u8]) -> Result<u32, Error> {
+        let found = self.map("groups").lookup(key, MapFlags::ANY).doing("reading a group")?;
+        Ok(found.and_then(|v| Some(u32::from_ne_bytes(v.try_into().ok()?))).unwrap_or(NONE))
+    }
+
+    fn next_of(&self, id: u32) -> &std::sync::atomic::AtomicU32 {
+        self.interfaces.atomic_u32(id, std::mem::offset_of!(layout::Interface, next))
+    }
+
+    fn prefix_update(
+        &self,
+        tables: [&'static str; 2],
+        scope: u32,
+        prefix: IpNet,
+        id: u32,
+    ) -> Result<(), Error> {
+        let (table, key) = prefix_key(tables, scope, prefix);
+        match self.map(table).update(&key, &id.to_ne_bytes(), MapFlags::NO_EXIST) {
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::AlreadyExists => {
+                Err(Error::Taken(format!("the prefix {prefix}")))
+            }
+            other => other.doing("entering a prefix"),
+        }
+    }
+
+    fn prefix_delete(
+        &self,
+        tables: [&'static str; 2],
+        scope: u32,
+        prefix: IpNet,
+    ) -> Result<(), Error> {
+        let (table, key) = prefix_key(tables, scope, prefix);
+        self.map(table).delete(&key).doing("taking a prefix out")
+    }
+}
+
+/// Port and VLAN in one word, as `bpf/classify.h` has it.
+fn scope(port: &PortAttachment, vlan: u16) -> u32 {
+    port.id << 16 | u32::from(vlan)
+}
+
+/// Key of a longest-prefix table: bits, scope, address.
+fn prefix_key(tables: [&'static str; 2], scope: u32, prefix: IpNet) -> (&'static str, Vec<u8>) {
+    let bits = 32 + u32::from(prefix.prefix_len());
+    let mut key = bits.to_ne_bytes().to_vec();
+    key.extend(scope.to_ne_bytes());
+    match prefix.network() {
+        IpAddr::V4(address) => key.extend(address.octets()),
+        IpAddr::V6(address) => key.extend(address.octets()),
+    }
+    (tables[usize::from(prefix.network().is_ipv6())], key)
+}
+
+/// Key in the table of exact matches, and the port's flag that says such a match exists.
+fn exact(port: &PortAttachment, one: &Match) -> ([u8; 12], u32) {
+    let number = |value: u32| {
+        let mut bytes = [0; 6];
+        bytes[2..].copy_from_slice(&value.to_be_bytes());
+        bytes
+    };
+    let (kind, value, flag, vlan) = match &one.kind {
+        MatchKind::Mac(mac) => (layout::MATCH_MAC, *mac, 0, one.vlan),
+        MatchKind::Udp(port) => {
+            (layout::MATCH_UDP, number((*port).into()), layout::PORT_HAS_UDP, one.vlan)
+        }
+        MatchKind::Vxlan(vni) => {
+            (layout::MATCH_VXLAN, number(*vni), layout::PORT_HAS_VXLAN, one.vlan)
+        }
+        MatchKind::Mpls(label) => {
+            (layout::MATCH_MPLS, number(*label), layout::PORT_HAS_MPLS, one.vlan)
+        }
+        MatchKind::Prefix(_) => (0, [0; 6], layout::PORT_HAS_PREFIX, one.vlan),
+        MatchKind::All => (layout::MATCH_VLAN, number(one.vlan.into()), layout::PORT_HAS_ALL, 0),
+    };
+    let mut key = [0; 12];
+    key[..2].copy_from_slice(&(port.id as u16).to_ne_bytes());
+    key[2..4].copy_from_slice(&vlan.to_ne_bytes());
+    key[4] = kind;
+    key[6..].copy_from_slice(&value);
+    (key, flag)
+}

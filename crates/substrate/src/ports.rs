@@ -1,0 +1,123 @@
+//! Ports: the receive program on a device, and the way out.
+
+use std::os::fd::OwnedFd;
+
+use europa_port::{Namespace, in_namespace};
+use libbpf_rs::{MapCore, MapFlags};
+
+use crate::layout::{self, MAX_PORTS, NONE, PORT_PROBES};
+use crate::substrate::{Doing, Error, Substrate, attach, pin};
+
+/// How the receive program is attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortMode {
+    /// In the driver.
+    Native,
+    /// In the stack, for drivers that cannot: slower, and frames leave by a socket.
+    Generic,
+}
+
+/// A port with its receive program attached.
+pub struct PortAttachment {
+    /// Number of the port in the tables.
+    pub id: u32,
+    place: u32,
+    /// Detaches the program when dropped, unless the pin holds it.
+    _link: OwnedFd,
+}
+
+impl Substrate {
+    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`,
+    /// and makes the device a way out.
+    ///
+    /// # Errors
+    /// No room in the tables, a program that is there already, or what the driver says.
+    pub fn attach_port(
+        &mut self,
+        id: u32,
+        namespace: &Namespace,
+        ifindex: u32,
+        mac: [u8; 6],
+        mode: PortMode,
+        local_sender: bool,
+    ) -> Result<PortAttachment, Error> {
+        let (number, program) = self.receive_program(namespace)?;
+        // As `port_of` in bpf/classify.h looks for it.
+        let place = (0..PORT_PROBES)
+            .map(|probe| {
+                (ifindex.wrapping_add(number.wrapping_mul(61)).wrapping_add(probe)) % MAX_PORTS
+            })
+            .find(|place| self.ports.get(*place).ifindex == 0)
+            .ok_or(Error::Full("port"))?;
+        self.ports.set(
+            place,
+            layout::Port {
+                ifindex,
+                namespace: number,
+                id,
+                flags: if local_sender { layout::PORT_LOCAL_SENDER } else { 0 },
+                mac,
+                all: NONE,
+                ..Default::default()
+            },
+        );
+        let devices = self.map("devices");
+        let attached = in_namespace(namespace, || {
+            if mode == PortMode::Native {
+                // Resolved in the namespace of the thread that writes it.
+                devices
+                    .update(&id.to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)
+                    .doing("entering a port into the table of ways out")?;
+            }
+            let flags = match mode {
+                PortMode::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
+                PortMode::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+            };
+            attach(program, ifindex, flags).doing("attaching the receive program")
+        })
+        .doing("entering the port's namespace")
+        .flatten();
+        let link = match attached {
+            Ok(link) => link,
+            Err(error) => {
+                self.ports.set(place, layout::Port::default());
+                return Err(error);
+            }
+        };
+        pin(&link, &self.pin_of(id)).doing("pinning the receive program's attachment")?;
+        Ok(PortAttachment { id, place, _link: link })
+    }
+
+    /// Takes the receive program off a port.
+    ///
+    /// # Errors
+    /// When the pin cannot be removed.
+    pub fn detach_port(&self, port: PortAttachment) -> Result<(), Error> {
+        std::fs::remove_file(self.pin_of(port.id)).doing("unpinning a port")?;
+        // Generic ports have no way out.
+        let _ = self.map("devices").delete(&port.id.to_ne_bytes());
+        self.ports.set(port.place, layout::Port::default());
+        Ok(())
+    }
+
+    fn pin_of(&self, port: u32) -> std::path::PathBuf {
+        self.directory().join(format!("port_{port}"))
+    }
+
+    /// Changes the port table's entry of `port`.
+    pub(crate) fn change_port(
+        &self,
+        port: &PortAttachment,
+        change: impl FnOnce(&mut layout::Port),
+    ) {
+        let mut entry = self.ports.get(port.place);
+        change(&mut entry);
+        // Only what the node writes: programs count in the rest.
+        self.ports
+            .atomic_u32(port.place, std::mem::offset_of!(layout::Port, flags))
+            .store(entry.flags, std::sync::atomic::Ordering::Release);
+        self.ports
+            .atomic_u32(port.place, std::mem::offset_of!(layout::Port, all))
+            .store(entry.all, std::sync::atomic::Ordering::Release);
+    }
+}

@@ -1,0 +1,131 @@
+//! The compiled programs with the loaders and types that libbpf-cargo generates.
+
+#[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod receive {
+    include!(concat!(env!("OUT_DIR"), "/receive.skel.rs"));
+}
+
+#[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod transmit {
+    include!(concat!(env!("OUT_DIR"), "/transmit.skel.rs"));
+}
+
+pub(crate) use receive::ReceiveSkelBuilder;
+pub(crate) use transmit::TransmitSkelBuilder;
+
+/// What the programs share with the switch: the structs of `bpf/substrate.h`, as
+/// their own type information describes them, and its constants.
+pub mod layout {
+    pub use super::receive::types::{
+        europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
+        europa_interface as Interface, europa_pool_state as PoolState, europa_port as Port,
+        europa_prefix4 as Prefix4, europa_prefix6 as Prefix6, europa_transmit as Transmit,
+        europa_worker as Worker,
+    };
+
+    /// No interface.
+    pub const NONE: u32 = u32::MAX;
+    /// Pools of one node.
+    pub const MAX_POOLS: u32 = 4096;
+    /// Interfaces of one node.
+    pub const MAX_INTERFACES: u32 = 4096;
+    /// Ports of one node, and places in the port table.
+    pub const MAX_PORTS: u32 = 1024;
+    /// Places of the port table that one device may stand in.
+    pub const PORT_PROBES: u32 = 4;
+    /// Entries of one worker's transmit list.
+    pub const TRANSMIT_LIST: u32 = 4096;
+    /// Workers of one node.
+    pub const MAX_WORKERS: u32 = 64;
+    /// Longest frame that leaves as a live frame, in bytes.
+    pub const MAX_LIVE_FRAME: u32 = 3408;
+    /// Longest headers that go before a frame, in bytes.
+    pub const MAX_ENCAP: u32 = 72;
+
+    /// `Port::flags`: checksums of what arrives may be partial.
+    pub const PORT_LOCAL_SENDER: u32 = 1;
+    /// `Port::flags`: some interface matches by MPLS label.
+    pub const PORT_HAS_MPLS: u32 = 2;
+    /// `Port::flags`: some interface matches by VXLAN network identifier.
+    pub const PORT_HAS_VXLAN: u32 = 4;
+    /// `Port::flags`: some interface matches by UDP port.
+    pub const PORT_HAS_UDP: u32 = 8;
+    /// `Port::flags`: some interface matches by IP prefix.
+    pub const PORT_HAS_PREFIX: u32 = 16;
+    /// `Port::flags`: some interface takes a whole VLAN or the whole port.
+    pub const PORT_HAS_ALL: u32 = 32;
+
+    /// `Interface::flags` and `PoolState::flags`: the pool has large slots.
+    pub const LARGE: u32 = 1;
+    /// `Interface::flags`: the tag of its VLAN goes off and on.
+    pub const STRIP_VLAN: u32 = 2;
+    /// `Interface::flags`: may send with any source MAC address.
+    pub const ANY_SOURCE: u32 = 4;
+    /// `Interface::flags`: source addresses are checked.
+    pub const BOUND: u32 = 8;
+    /// `Interface::flags`: uses the port's own MAC address.
+    pub const SHARES_MAC: u32 = 16;
+    /// `Interface::flags`: frames travel in VXLAN.
+    pub const VXLAN: u32 = 32;
+    /// `Interface::flags`: may send VLAN tags of its own.
+    pub const TAGS: u32 = 64;
+
+    /// `Exact::kind`: VLAN and destination MAC address.
+    pub const MATCH_MAC: u8 = 1;
+    /// `Exact::kind`: everything on a VLAN.
+    pub const MATCH_VLAN: u8 = 2;
+    /// `Exact::kind`: UDP destination port.
+    pub const MATCH_UDP: u8 = 3;
+    /// `Exact::kind`: VXLAN network identifier.
+    pub const MATCH_VXLAN: u8 = 4;
+    /// `Exact::kind`: MPLS label.
+    pub const MATCH_MPLS: u8 = 5;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::layout::*;
+
+    /// The constants above stand in `bpf/substrate.h` too.
+    #[test]
+    fn constants_are_those_of_the_header() {
+        let header =
+            std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bpf/substrate.h"))
+                .unwrap();
+        for (name, value) in [
+            ("MAX_POOLS", MAX_POOLS),
+            ("MAX_INTERFACES_TOTAL", MAX_INTERFACES),
+            ("MAX_PORTS", MAX_PORTS),
+            ("PORT_PROBES", PORT_PROBES),
+            ("TRANSMIT_LIST", TRANSMIT_LIST),
+            ("MAX_WORKERS", MAX_WORKERS),
+            ("MAX_LIVE_FRAME", MAX_LIVE_FRAME),
+            ("PORT_LOCAL_SENDER", PORT_LOCAL_SENDER),
+            ("PORT_HAS_MPLS", PORT_HAS_MPLS),
+            ("PORT_HAS_VXLAN", PORT_HAS_VXLAN),
+            ("PORT_HAS_UDP", PORT_HAS_UDP),
+            ("PORT_HAS_PREFIX", PORT_HAS_PREFIX),
+            ("PORT_HAS_ALL", PORT_HAS_ALL),
+            ("IF_LARGE", LARGE),
+            ("IF_STRIP_VLAN", STRIP_VLAN),
+            ("IF_ANY_SOURCE", ANY_SOURCE),
+            ("IF_BOUND", BOUND),
+            ("IF_SHARES_MAC", SHARES_MAC),
+            ("IF_VXLAN", VXLAN),
+            ("IF_TAGS", TAGS),
+            ("MATCH_MAC", MATCH_MAC.into()),
+            ("MATCH_VLAN", MATCH_VLAN.into()),
+            ("MATCH_UDP", MATCH_UDP.into()),
+            ("MATCH_VXLAN", MATCH_VXLAN.into()),
+            ("MATCH_MPLS", MATCH_MPLS.into()),
+        ] {
+            let line = format!("#define EUROPA_{name} {value}");
+            assert!(
+                header.lines().any(|l| l == line || l.starts_with(&format!("{line} "))),
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,322 @@
+//! One node's maps and programs: made, found again after a restart, removed.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use europa_port::Namespace;
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapHandle, PrintLevel, num_possible_cpus};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+use crate::layout::{self, MAX_INTERFACES, MAX_POOLS, MAX_PORTS};
+use crate::programs::{ReceiveSkelBuilder, TransmitSkelBuilder};
+use crate::table::Table;
+
+/// What can go wrong between the node and the kernel's eBPF.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file, mount or descriptor.
+    #[error("{what}: {error}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// libbpf or the verifier.
+    #[error("{what}: {error}")]
+    Bpf {
+        /// What was tried.
+        what: String,
+        /// What libbpf said.
+        error: libbpf_rs::Error,
+    },
+    /// A table has no room.
+    #[error("no room for another {0}")]
+    Full(&'static str),
+    /// A match that another interface has.
+    #[error("{0} is taken by another interface")]
+    Taken(String),
+    /// A pool that cannot be.
+    #[error(transparent)]
+    Pool(#[from] europa_pool::ViewError),
+}
+
+pub(crate) trait Doing<T> {
+    fn doing(self, what: impl Into<String>) -> Result<T, Error>;
+}
+
+impl<T> Doing<T> for libbpf_rs::Result<T> {
+    fn doing(self, what: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|error| Error::Bpf { what: what.into(), error })
+    }
+}
+
+impl<T> Doing<T> for io::Result<T> {
+    fn doing(self, what: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|error| Error::Io { what: what.into(), error })
+    }
+}
+
+impl<T> Doing<T> for nix::Result<T> {
+    fn doing(self, what: impl Into<String>) -> Result<T, Error> {
+        self.map_err(|error| Error::Io { what: what.into(), error: error.into() })
+    }
+}
+
+/// The maps and programs of one node.
+///
+/// Maps and attachments are pinned in a BPF file system of the node's own, which only
+/// root can enter: they outlive every process, so that frames are received and queued
+/// while the node or the switch restarts.
+pub struct Substrate {
+    directory: PathBuf,
+    pub(crate) maps: HashMap<&'static str, MapHandle>,
+    /// Receive program of each namespace, by the namespace's inode.
+    pub(crate) receive: HashMap<u64, (u32, OwnedFd)>,
+    pub(crate) ports: Table<layout::Port>,
+    pub(crate) interfaces: Table<layout::Interface>,
+    pub(crate) encap: Table<layout::Encap>,
+    pub(crate) pool_state: Table<layout::PoolState>,
+    pub(crate) counters: Table<layout::Counters>,
+    counter_rows: u32,
+}
+
+const MAPS: [&str; 16] = [
+    "exact",
+    "small_pools",
+    "large_pools",
+    "wakers",
+    "ports",
+    "interfaces",
+    "encap",
+    "pool_state",
+    "counters",
+    "transmit_list",
+    "workers",
+    "groups",
+    "prefix4",
+    "prefix6",
+    "bound4",
+    "bound6",
+];
+
+impl Substrate {
+    /// Opens the substrate whose pins lie in `directory`, or makes it.
+    ///
+    /// # Errors
+    /// What the kernel refuses, and when.
+    pub fn open(directory: &Path) -> Result<Self, Error> {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
+            tracing::warn!(target: "libbpf", "{}", text.trim_end());
+        })));
+        fs::create_dir_all(directory).doing(format!("making {}", directory.display()))?;
+        if !is_bpffs(directory) {
+            mount(Some("bpf"), directory, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
+                .doing(format!("mounting a BPF file system on {}", directory.display()))?;
+        }
+        let counter_rows = num_possible_cpus().doing("counting CPUs")? as u32 + 1;
+        load_transmit(directory, 0, counter_rows)?;
+        let mut maps = HashMap::new();
+        for name in MAPS.into_iter().chain(["devices"]) {
+            let map = MapHandle::from_pinned_path(directory.join(name))
+                .doing(format!("opening the map {name}"))?;
+            maps.insert(name, map);
+        }
+        let mapped = "mapping a table";
+        Ok(Self {
+            ports: Table::new(&maps["ports"], MAX_PORTS).doing(mapped)?,
+            interfaces: Table::new(&maps["interfaces"], MAX_INTERFACES).doing(mapped)?,
+            encap: Table::new(&maps["encap"], MAX_INTERFACES).doing(mapped)?,
+            pool_state: Table::new(&maps["pool_state"], MAX_POOLS).doing(mapped)?,
+            counters: Table::new(&maps["counters"], MAX_INTERFACES * counter_rows).doing(mapped)?,
+            maps,
+            receive: HashMap::new(),
+            counter_rows,
+            directory: directory.to_owned(),
+        })
+    }
+
+    /// Detaches everything and removes all pins below `directory`. Says nothing when
+    /// there is nothing to remove.
+    ///
+    /// # Errors
+    /// When the file system cannot be unmounted.
+    pub fn remove(directory: &Path) -> Result<(), Error> {
+        if is_bpffs(directory) {
+            for entry in fs::read_dir(directory).doing("reading the pins")?.flatten() {
+                // Read-only entries of bpffs itself go with the mount.
+                let _ = fs::remove_file(entry.path());
+            }
+            umount2(directory, MntFlags::MNT_DETACH)
+                .doing(format!("unmounting {}", directory.display()))?;
+        }
+        match fs::remove_dir(directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(error).doing(format!("removing {}", directory.display()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the pins lie.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Rows that a counter has: one a CPU, and one for the switch.
+    pub fn counter_rows(&self) -> u32 {
+        self.counter_rows
+    }
+
+    pub(crate) fn map(&self, name: &'static str) -> &MapHandle {
+        &self.maps[name]
+    }
+
+    /// A descriptor of a map for a switch: `workers`, `transmit_list`, `interfaces`,
+    /// `encap`, `pool_state` or `counters`.
+    ///
+    /// # Errors
+    /// When this process has no descriptor left.
+    pub fn share(&self, map: &'static str) -> Result<OwnedFd, Error> {
+        self.map(map).as_fd().try_clone_to_owned().doing("duplicating a descriptor")
+    }
+
+    /// Loads worker `worker`'s instance of the transmit program.
+    ///
+    /// # Errors
+    /// What the verifier says.
+    pub fn transmit_program(&self, worker: u32) -> Result<OwnedFd, Error> {
+        load_transmit(&self.directory, worker, self.counter_rows)
+    }
+
+    /// Attaches a transmit program where it never receives anything: to the loopback
+    /// device of `namespace`. A live run of a program that is attached nowhere waits
+    /// 24 ms for RCU, each time.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn park(&self, program: &OwnedFd, namespace: &Namespace) -> Result<OwnedFd, Error> {
+        let program = program.as_raw_fd();
+        europa_port::in_namespace(namespace, || attach(program, 1, libbpf_sys::XDP_FLAGS_SKB_MODE))
+            .doing("entering the transmit program's namespace")?
+            .doing("parking the transmit program")
+    }
+
+    /// Number and receive program of `namespace`; loaded at first use.
+    pub(crate) fn receive_program(&mut self, namespace: &Namespace) -> Result<(u32, i32), Error> {
+        if let Some((number, program)) = self.receive.get(&namespace.inode) {
+            return Ok((*number, program.as_raw_fd()));
+        }
+        // Inode numbers of namespaces fit into 32 bits and identify them while they live.
+        let number = namespace.inode as u32;
+        let program = load_receive(&self.directory, number, self.counter_rows)?;
+        let raw = program.as_raw_fd();
+        self.receive.insert(namespace.inode, (number, program));
+        Ok((number, raw))
+    }
+
+    /// Sum over all CPUs of the counters of interface `interface`.
+    pub fn counters(&self, interface: u32) -> layout::Counters {
+        sum_counters(&self.counters, self.counter_rows, interface)
+    }
+
+    /// The port table's entry of port `id`.
+    pub fn port_entry(&self, id: u32) -> Option<layout::Port> {
+        (0..MAX_PORTS).map(|place| self.ports.get(place)).find(|p| p.ifindex != 0 && p.id == id)
+    }
+
+    /// The state of pool `id`, for statistics.
+    pub fn pool_state(&self, id: u32) -> layout::PoolState {
+        self.pool_state.get(id)
+    }
+}
+
+fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> layout::Counters {
+    let mut sum = layout::Counters::default();
+    for row in 0..rows {
+        let c = table.get(interface * rows + row);
+        sum.rx_packets += c.rx_packets;
+        sum.rx_bytes += c.rx_bytes;
+        sum.rx_drop_ring += c.rx_drop_ring;
+        sum.rx_drop_slots += c.rx_drop_slots;
+        sum.rx_drop_long += c.rx_drop_long;
+        sum.rx_checksums += c.rx_checksums;
+        sum.tx_packets += c.tx_packets;
+        sum.tx_bytes += c.tx_bytes;
+        sum.tx_drop_source += c.tx_drop_source;
+        sum.tx_drop_address += c.tx_drop_address;
+        sum.tx_drop_vlan += c.tx_drop_vlan;
+        sum.tx_drop_length += c.tx_drop_length;
+        sum.tx_drop_pool += c.tx_drop_pool;
+        sum.tx_drop_queue += c.tx_drop_queue;
+        sum.tx_drop_device += c.tx_drop_device;
+        sum.tx_drop_link += c.tx_drop_link;
+    }
+    sum
+}
+
+fn is_bpffs(path: &Path) -> bool {
+    nix::sys::statfs::statfs(path)
+        .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
+}
+
+fn load_transmit(directory: &Path, worker: u32, counter_rows: u32) -> Result<OwnedFd, Error> {
+    let what = "loading the transmit program";
+    let mut builder = TransmitSkelBuilder::default();
+    builder.obj_builder.pin_root_path(directory).doing(what)?;
+    let mut object = MaybeUninit::uninit();
+    let mut open = builder.open(&mut object).doing(what)?;
+    let rodata = open.maps.rodata_data.as_mut().ok_or(Error::Full("constants"))?;
+    rodata.worker = worker;
+    rodata.counter_rows = counter_rows;
+    open.maps.counters.set_max_entries(MAX_INTERFACES * counter_rows).doing(what)?;
+    let loaded = open.load().doing(what)?;
+    loaded.progs.europa_transmit.as_fd().try_clone_to_owned().doing(what)
+}
+
+fn load_receive(directory: &Path, namespace: u32, counter_rows: u32) -> Result<OwnedFd, Error> {
+    let what = "loading the receive program";
+    let mut builder = ReceiveSkelBuilder::default();
+    builder.obj_builder.pin_root_path(directory).doing(what)?;
+    let mut object = MaybeUninit::uninit();
+    let mut open = builder.open(&mut object).doing(what)?;
+    let rodata = open.maps.rodata_data.as_mut().ok_or(Error::Full("constants"))?;
+    rodata.namespace = namespace;
+    rodata.counter_rows = counter_rows;
+    open.maps.counters.set_max_entries(MAX_INTERFACES * counter_rows).doing(what)?;
+    let loaded = open.load().doing(what)?;
+    loaded.progs.europa_receive.as_fd().try_clone_to_owned().doing(what)
+}
+
+/// Attaches XDP program `program` to device `ifindex` of this thread's namespace by a
+/// BPF link.
+pub(crate) fn attach(program: i32, ifindex: u32, flags: u32) -> io::Result<OwnedFd> {
+    let options = libbpf_sys::bpf_link_create_opts {
+        sz: size_of::<libbpf_sys::bpf_link_create_opts>() as u64,
+        flags,
+        ..Default::default()
+    };
+    // SAFETY: `options` lives through the call; the other arguments are numbers.
+    let link = unsafe {
+        libbpf_sys::bpf_link_create(program, ifindex as i32, libbpf_sys::BPF_XDP, &options)
+    };
+    if link < 0 {
+        return Err(io::Error::from_raw_os_error(-link));
+    }
+    // SAFETY: a new descriptor that nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(link) })
+}
+
+/// Pins a BPF descriptor.
+pub(crate) fn pin(fd: &OwnedFd, path: &Path) -> io::Result<()> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: a valid descriptor and a terminated string.
+    let result = unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) };
+    if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+}
