@@ -1,0 +1,223 @@
+//! Messages and descriptors between the processes of one node.
+//!
+//! A [`Channel`] is a local socket that keeps message boundaries. Each message is one
+//! JSON document and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile:
+//! what it sends is bounded, parsed, and answered with an error at worst.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::marker::PhantomData;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::cmsg_space;
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
+    sendmsg, setsockopt, socketpair, sockopt,
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// Descriptors that one message may carry.
+pub const MAX_DESCRIPTORS: usize = 16;
+/// Bytes that one message may have: a large Click configuration fits.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Why a message was not sent or received.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The peer has closed its end.
+    #[error("the peer has gone")]
+    Closed,
+    /// The kernel.
+    #[error("socket: {0}")]
+    Socket(#[from] Errno),
+    /// What came is not a message of this kind.
+    #[error("not a message: {0}")]
+    Message(#[from] serde_json::Error),
+    /// Longer than [`MAX_MESSAGE_BYTES`], or with too many descriptors.
+    #[error("the message is too long or carries too many descriptors")]
+    TooLong,
+}
+
+/// One end, that sends `Out` and receives `In`.
+pub struct Channel<Out, In> {
+    socket: OwnedFd,
+    buffer: Vec<u8>,
+    kinds: PhantomData<(fn(Out), fn() -> In)>,
+}
+
+/// Makes two connected ends; the second is the bare socket for another process.
+///
+/// # Errors
+/// What socketpair(2) says.
+pub fn pair<Out, In>() -> Result<(Channel<Out, In>, OwnedFd), ChannelError>
+where
+    Out: Serialize,
+    In: DeserializeOwned,
+{
+    let (ours, theirs) =
+        socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    Ok((Channel::new(ours), theirs))
+}
+
+impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
+    /// Takes a connected socket of type `SOCK_SEQPACKET`.
+    pub fn new(socket: OwnedFd) -> Self {
+        // Only large configurations need it; without, they fail when they are sent.
+        let _ = setsockopt(&socket, sockopt::SndBufForce, &(MAX_MESSAGE_BYTES * 2));
+        // Zeroed memory takes no room until a long message fills it.
+        Self { socket, buffer: vec![0; MAX_MESSAGE_BYTES], kinds: PhantomData }
+    }
+
+    /// Sends one message, waiting until there is room.
+    ///
+    /// # Errors
+    /// A peer that has gone, or a message that is too long.
+    pub fn send(&self, message: &Out, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+        let text = serde_json::to_vec(message)?;
+        if text.len() > MAX_MESSAGE_BYTES || descriptors.len() > MAX_DESCRIPTORS {
+            return Err(ChannelError::TooLong);
+        }
+        let raw: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+        let rights = [ControlMessage::ScmRights(&raw)];
+        let control = if raw.is_empty() { &rights[..0] } else { &rights[..] };
+        loop {
+            let sent = sendmsg::<()>(
+                self.socket.as_raw_fd(),
+                &[IoSlice::new(&text)],
+                control,
+                MsgFlags::MSG_NOSIGNAL,
+                None,
+            );
+            match sent {
+                Ok(_) => return Ok(()),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EPIPE | Errno::ECONNRESET) => return Err(ChannelError::Closed),
+                Err(Errno::EMSGSIZE) => return Err(ChannelError::TooLong),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for one message.
+    ///
+    /// # Errors
+    /// A peer that has gone or that sent nonsense.
+    pub fn receive(&mut self) -> Result<(In, Vec<OwnedFd>), ChannelError> {
+        loop {
+            if let Some(message) = self.receive_with(MsgFlags::empty())? {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// Takes a message if there is one.
+    ///
+    /// # Errors
+    /// As [`Channel::receive`].
+    pub fn try_receive(&mut self) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
+        self.receive_with(MsgFlags::MSG_DONTWAIT)
+    }
+
+    fn receive_with(
+        &mut self,
+        flags: MsgFlags,
+    ) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
+        let mut control = cmsg_space!([RawFd; MAX_DESCRIPTORS]);
+        let mut parts = [IoSliceMut::new(&mut self.buffer)];
+        let received = recvmsg::<()>(
+            self.socket.as_raw_fd(),
+            &mut parts,
+            Some(&mut control),
+            flags | MsgFlags::MSG_CMSG_CLOEXEC,
+        );
+        let message = match received {
+            Ok(message) => message,
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+            Err(Errno::ECONNRESET) => return Err(ChannelError::Closed),
+            Err(error) => return Err(error.into()),
+        };
+        let mut descriptors = Vec::new();
+        for part in message.cmsgs()? {
+            if let ControlMessageOwned::ScmRights(raw) = part {
+                // SAFETY: the kernel has just made these descriptors for this process;
+                // nobody else knows their numbers.
+                #[allow(unsafe_code)]
+                descriptors.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+            }
+        }
+        let truncated = message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
+        let bytes = message.bytes;
+        if bytes == 0 {
+            return Err(ChannelError::Closed);
+        }
+        if truncated {
+            return Err(ChannelError::TooLong);
+        }
+        let text = self.buffer.get(..bytes).unwrap_or_default();
+        Ok(Some((serde_json::from_slice(text)?, descriptors)))
+    }
+}
+
+impl<Out, In> AsFd for Channel<Out, In> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// What a process answers: done, or why not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply<T> {
+    /// It was done.
+    Done(T),
+    /// It was not, and nothing has changed.
+    Refused(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn a_message_brings_its_descriptors() {
+        let (here, there) = pair::<String, u32>().unwrap();
+        let mut there: Channel<u32, String> = Channel::new(there);
+        assert!(there.try_receive().unwrap().is_none());
+        let mut file = tempfile();
+        here.send(&"look".to_owned(), &[file.as_fd()]).unwrap();
+        let (text, mut descriptors) = there.receive().unwrap();
+        assert_eq!((text.as_str(), descriptors.len()), ("look", 1));
+        let mut same = std::fs::File::from(descriptors.remove(0));
+        same.write_all(b"here").unwrap();
+        let mut read = String::new();
+        file.rewind().unwrap();
+        file.read_to_string(&mut read).unwrap();
+        assert_eq!(read, "here");
+    }
+
+    #[test]
+    fn a_peer_that_goes_or_babbles_is_an_error() {
+        let (here, there) = pair::<String, u32>().unwrap();
+        let mut babbled: Channel<(), u32> = Channel::new(there);
+        here.send(&"no number".to_owned(), &[]).unwrap();
+        assert!(matches!(babbled.receive(), Err(ChannelError::Message(_))));
+        drop(here);
+        assert!(matches!(babbled.receive(), Err(ChannelError::Closed)));
+        assert!(matches!(babbled.send(&(), &[]), Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn a_large_configuration_fits_and_a_huge_one_is_refused() {
+        let (here, there) = pair::<String, ()>().unwrap();
+        let mut there: Channel<(), String> = Channel::new(there);
+        let large = "x".repeat(150 << 10);
+        here.send(&large, &[]).unwrap();
+        assert_eq!(there.receive().unwrap().0, large);
+        let huge = "x".repeat(MAX_MESSAGE_BYTES);
+        assert!(matches!(here.send(&huge, &[]), Err(ChannelError::TooLong)));
+    }
+
+    fn tempfile() -> std::fs::File {
+        nix::sys::memfd::memfd_create(c"test", nix::sys::memfd::MFdFlags::empty()).unwrap().into()
+    }
+}
