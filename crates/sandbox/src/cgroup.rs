@@ -1,0 +1,381 @@
+//! Control groups of version 1 and 2 behind one type.
+//!
+//! Europa's groups are `europa/<instance>/<name>` under the root of whatever is mounted.
+//! Version 1 has one tree per controller, version 2 one for all; a machine may have both,
+//! each controller being in exactly one of them. What is missing is left out, and said
+//! by [`Cgroups::missing`].
+
+mod files;
+mod remove;
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::SandboxError;
+use files::{read, write};
+
+/// The folder under each hierarchy's root that holds all of Europa's groups.
+const TOP: &str = "europa";
+
+/// A resource that the kernel can account and limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// Weight and quota of CPU time.
+    Cpu,
+    /// CPU time used (in version 2 part of every group).
+    CpuAccounting,
+    /// Which CPUs.
+    CpuSet,
+    /// Memory limit.
+    Memory,
+    /// Number of tasks.
+    Pids,
+}
+
+impl Controller {
+    /// All that Europa uses.
+    pub const ALL: [Self; 5] =
+        [Self::Cpu, Self::CpuAccounting, Self::CpuSet, Self::Memory, Self::Pids];
+
+    /// The kernel's name in version 1.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::CpuAccounting => "cpuacct",
+            Self::CpuSet => "cpuset",
+            Self::Memory => "memory",
+            Self::Pids => "pids",
+        }
+    }
+
+    /// What Europa cannot promise without it.
+    pub fn consequence(self) -> &'static str {
+        match self {
+            Self::Cpu => "routers share CPU time equally; no reservation and no cap",
+            Self::CpuAccounting => "CPU time per router is not shown",
+            Self::CpuSet => "routers are not kept off the switch's cores",
+            Self::Memory => "a router's memory is bounded by its address space only",
+            Self::Pids => "a router's threads are bounded by its user's limit only",
+        }
+    }
+}
+
+/// Version of a hierarchy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// One hierarchy per controller (or few together).
+    V1,
+    /// The unified hierarchy.
+    V2,
+}
+
+/// A mounted tree of control groups.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hierarchy {
+    /// Its version.
+    pub version: Version,
+    /// Where it is mounted.
+    pub root: PathBuf,
+}
+
+/// What this machine has.
+#[derive(Clone, Debug, Default)]
+pub struct Cgroups {
+    controllers: BTreeMap<Controller, Hierarchy>,
+}
+
+/// Limits of a group; `None` leaves what is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Share of CPU time under contention, 1 to 10 000; 100 is everybody's default.
+    pub cpu_weight: Option<u64>,
+    /// Most CPU time in each period.
+    pub cpu_quota: Option<CpuQuota>,
+    /// Memory in bytes, swap included.
+    pub memory_bytes: Option<u64>,
+    /// Number of tasks.
+    pub tasks: Option<u64>,
+    /// CPUs in the kernel's list form: `0-1,4`.
+    pub cpus: Option<String>,
+}
+
+/// An upper bound of CPU time: `quota` in every `period`, over all CPUs together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CpuQuota {
+    /// CPU time; at least 1 ms.
+    pub quota: Duration,
+    /// Wall time; 1 ms to 1 s.
+    pub period: Duration,
+}
+
+impl Cgroups {
+    /// Looks what is mounted.
+    pub fn detect() -> Result<Self, SandboxError> {
+        let path = Path::new("/proc/self/mountinfo");
+        let mounts = fs::read_to_string(path).map_err(|source| failed(path, source))?;
+        Ok(Self::from_mounts(&mounts))
+    }
+
+    /// Reads the lines of `mountinfo`. A controller mounted in version 1 cannot be in
+    /// version 2 at the same time, so that the order does not matter.
+    fn from_mounts(mounts: &str) -> Self {
+        let mut controllers = BTreeMap::new();
+        for line in mounts.lines() {
+            // "36 31 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory"
+            let Some((place, kind)) = line.split_once(" - ") else { continue };
+            let Some(root) = place.split(' ').nth(4).map(PathBuf::from) else { continue };
+            let mut kind = kind.split(' ');
+            let (version, names) = match (kind.next(), kind.nth(1)) {
+                (Some("cgroup"), Some(options)) => {
+                    (Version::V1, options.split(',').map(str::to_owned).collect())
+                }
+                (Some("cgroup2"), _) => {
+                    let names =
+                        fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
+                    let mut names: Vec<String> =
+                        names.split_whitespace().map(str::to_owned).collect();
+                    if names.iter().any(|name| name == "cpu") {
+                        names.push("cpuacct".to_owned());
+                    }
+                    (Version::V2, names)
+                }
+                _ => continue,
+            };
+            for controller in Controller::ALL {
+                if names.iter().any(|name| name == controller.name()) {
+                    controllers
+                        .entry(controller)
+                        .or_insert_with(|| Hierarchy { version, root: root.clone() });
+                }
+            }
+        }
+        Self { controllers }
+    }
+
+    /// Where a controller is, if the machine has it.
+    pub fn hierarchy(&self, controller: Controller) -> Option<&Hierarchy> {
+        self.controllers.get(&controller)
+    }
+
+    /// What is not there.
+    pub fn missing(&self) -> Vec<Controller> {
+        Controller::ALL
+            .into_iter()
+            .filter(|controller| !self.controllers.contains_key(controller))
+            .collect()
+    }
+
+    /// The group `europa/<instance>/<name>`, made if it does not exist.
+    pub fn group(&self, instance: &str, name: &str) -> Result<Group, SandboxError> {
+        let path = Path::new(TOP).join(plain(instance)?).join(plain(name)?);
+        let group = Group { path, controllers: self.controllers.clone() };
+        for hierarchy in self.trees() {
+            make(&hierarchy, &group.path)?;
+        }
+        Ok(group)
+    }
+
+    /// Names of the groups of an instance, among them leftovers of a killed run.
+    pub fn names(&self, instance: &str) -> Result<Vec<String>, SandboxError> {
+        let mut names = Vec::new();
+        for hierarchy in self.trees() {
+            names.extend(files::folders(&hierarchy.root.join(TOP).join(plain(instance)?))?);
+        }
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Removes the folders of an instance that has no groups any more, and `europa`
+    /// itself after the last instance.
+    pub fn remove_instance(&self, instance: &str) -> Result<(), SandboxError> {
+        for hierarchy in self.trees() {
+            let top = hierarchy.root.join(TOP);
+            remove::folder(&top.join(plain(instance)?))?;
+            // Fails while there are other instances, which is right.
+            let _ = fs::remove_dir(&top);
+        }
+        Ok(())
+    }
+
+    /// The distinct hierarchies: version 1 may have several controllers in one.
+    fn trees(&self) -> Vec<Hierarchy> {
+        trees(&self.controllers)
+    }
+}
+
+/// One control group, in all hierarchies at once.
+#[derive(Clone, Debug)]
+pub struct Group {
+    path: PathBuf,
+    controllers: BTreeMap<Controller, Hierarchy>,
+}
+
+impl Group {
+    /// Sets limits. A limit whose controller is missing is skipped: the caller has
+    /// reported [`Cgroups::missing`].
+    pub fn set(&self, limits: &Limits) -> Result<(), SandboxError> {
+        if let Some(weight) = limits.cpu_weight {
+            let weight = weight.clamp(1, 10_000);
+            match self.folder(Controller::Cpu) {
+                // 100 is the default there, 1024 here; at least 2.
+                Some((Version::V1, folder)) => {
+                    write(&folder.join("cpu.shares"), (weight * 1024 / 100).max(2))?
+                }
+                Some((Version::V2, folder)) => write(&folder.join("cpu.weight"), weight)?,
+                None => {}
+            }
+        }
+        if let Some(CpuQuota { quota, period }) = limits.cpu_quota {
+            let (quota, period) = (quota.as_micros(), period.as_micros());
+            match self.folder(Controller::Cpu) {
+                Some((Version::V1, folder)) => {
+                    write(&folder.join("cpu.cfs_period_us"), period)?;
+                    write(&folder.join("cpu.cfs_quota_us"), quota)?;
+                }
+                Some((Version::V2, folder)) => {
+                    write(&folder.join("cpu.max"), format!("{quota} {period}"))?
+                }
+                None => {}
+            }
+        }
+        if let Some(bytes) = limits.memory_bytes {
+            match self.folder(Controller::Memory) {
+                Some((Version::V1, folder)) => files::set_memory_v1(&folder, bytes)?,
+                Some((Version::V2, folder)) => {
+                    write(&folder.join("memory.max"), bytes)?;
+                    files::write_if_there(&folder.join("memory.swap.max"), 0)?;
+                }
+                None => {}
+            }
+        }
+        if let (Some(tasks), Some((_, folder))) = (limits.tasks, self.folder(Controller::Pids)) {
+            write(&folder.join("pids.max"), tasks)?;
+        }
+        if let (Some(cpus), Some((_, folder))) = (&limits.cpus, self.folder(Controller::CpuSet)) {
+            write(&folder.join("cpuset.cpus"), cpus)?;
+        }
+        Ok(())
+    }
+
+    /// Moves a running process into the group, all its threads. [`spawn`](crate::spawn)
+    /// does it earlier and faster.
+    pub fn add(&self, pid: u32) -> Result<(), SandboxError> {
+        self.folders().iter().try_for_each(|folder| write(&folder.join("cgroup.procs"), pid))
+    }
+
+    /// CPU time used by the group so far.
+    pub fn cpu_time(&self) -> Result<Option<Duration>, SandboxError> {
+        Ok(match self.folder(Controller::CpuAccounting) {
+            Some((Version::V1, folder)) => {
+                Some(Duration::from_nanos(read(&folder.join("cpuacct.usage"))?))
+            }
+            Some((Version::V2, folder)) => {
+                Some(Duration::from_micros(files::field(&folder.join("cpu.stat"), "usage_usec")?))
+            }
+            None => None,
+        })
+    }
+
+    /// Memory in use, in bytes.
+    pub fn memory_bytes(&self) -> Result<Option<u64>, SandboxError> {
+        Ok(match self.folder(Controller::Memory) {
+            Some((Version::V1, folder)) => Some(read(&folder.join("memory.usage_in_bytes"))?),
+            Some((Version::V2, folder)) => Some(read(&folder.join("memory.current"))?),
+            None => None,
+        })
+    }
+
+    /// Kills what runs in the group and removes it; takes as long as the kernel needs
+    /// to bury the processes. A group that is not there is no error.
+    pub fn remove(&self) -> Result<(), SandboxError> {
+        let folders = self.folders();
+        for folder in &folders {
+            remove::kill_all(folder)?;
+        }
+        folders.iter().try_for_each(|folder| remove::folder(folder))
+    }
+
+    /// Files that take `0` for "the writing task".
+    ///
+    /// Version 1: `tasks`, not `cgroup.procs`: a single task that moves itself needs no
+    /// global lock, and so does not wait for RCU.
+    pub(crate) fn join_files(&self) -> Result<Vec<OwnedFd>, SandboxError> {
+        trees(&self.controllers)
+            .iter()
+            .map(|hierarchy| {
+                let file = match hierarchy.version {
+                    Version::V1 => "tasks",
+                    Version::V2 => "cgroup.procs",
+                };
+                let path = hierarchy.root.join(&self.path).join(file);
+                OpenOptions::new()
+                    .write(true)
+                    .open(&path)
+                    .map(OwnedFd::from)
+                    .map_err(|source| failed(&path, source))
+            })
+            .collect()
+    }
+
+    fn folder(&self, controller: Controller) -> Option<(Version, PathBuf)> {
+        self.controllers
+            .get(&controller)
+            .map(|hierarchy| (hierarchy.version, hierarchy.root.join(&self.path)))
+    }
+
+    fn folders(&self) -> Vec<PathBuf> {
+        trees(&self.controllers).iter().map(|hierarchy| hierarchy.root.join(&self.path)).collect()
+    }
+}
+
+fn trees(controllers: &BTreeMap<Controller, Hierarchy>) -> Vec<Hierarchy> {
+    let mut trees: Vec<Hierarchy> = controllers.values().cloned().collect();
+    trees.sort_unstable();
+    trees.dedup();
+    trees
+}
+
+/// Makes `path` and its parents usable in one hierarchy.
+fn make(hierarchy: &Hierarchy, path: &Path) -> Result<(), SandboxError> {
+    let mut folder = hierarchy.root.clone();
+    for component in path.components() {
+        if hierarchy.version == Version::V2 {
+            files::enable_controllers(&folder)?;
+        }
+        let parent = folder.clone();
+        folder.push(component);
+        match fs::create_dir(&folder) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(&folder, error)),
+        }
+        if hierarchy.version == Version::V1 {
+            files::inherit_cpuset(&parent, &folder)?;
+        }
+    }
+    Ok(())
+}
+
+/// A name that is one folder and cannot be mistaken for a file of the kernel's.
+fn plain(name: &str) -> Result<&str, SandboxError> {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    if !name.is_empty() && name.len() <= 128 && name.bytes().all(good) {
+        Ok(name)
+    } else {
+        Err(SandboxError::Refused(format!(
+            "{name:?} is no name for a control group: letters, digits, '-' and '_' only"
+        )))
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> SandboxError {
+    SandboxError::Cgroup { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests;

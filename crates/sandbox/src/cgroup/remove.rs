@@ -1,0 +1,81 @@
+//! Killing what runs in a group and removing its folder.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+
+use super::failed;
+use crate::error::SandboxError;
+use crate::spawn::send_signal;
+
+/// How long killed processes may take to go. Unmapping gigabytes takes a while.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Sends SIGKILL to every process in the group.
+pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
+    if fs::write(folder.join("cgroup.kill"), "1").is_ok() {
+        return Ok(());
+    }
+    for pid in processes(folder)? {
+        if pid == std::process::id() {
+            return Err(SandboxError::Refused(format!(
+                "{} contains this process itself",
+                folder.display()
+            )));
+        }
+        // The number may have been given to somebody else by now: hold the process,
+        // then look again whether it is the one in the group.
+        let Some(pidfd) = open(pid) else { continue };
+        if processes(folder)?.contains(&pid) {
+            // Ended in between, most likely; whether it is gone is seen at removal.
+            let _ = send_signal(pidfd.as_fd(), Signal::SIGKILL);
+        }
+    }
+    Ok(())
+}
+
+/// Removes a group's folder, waiting until its last process is buried.
+pub(super) fn folder(folder: &Path) -> Result<(), SandboxError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match fs::remove_dir(folder) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error)
+                if error.raw_os_error() == Some(libc::EBUSY) && Instant::now() < deadline =>
+            {
+                // A process that forked while it was being killed.
+                kill_all(folder)?;
+                thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return Err(failed(folder, error)),
+        }
+    }
+}
+
+fn processes(folder: &Path) -> Result<Vec<u32>, SandboxError> {
+    let path = folder.join("cgroup.procs");
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            Ok(text.lines().filter_map(|line| line.parse().ok()).filter(|&pid| pid != 0).collect())
+        }
+        Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENODEV)) => {
+            Ok(Vec::new())
+        }
+        Err(error) => Err(failed(&path, error)),
+    }
+}
+
+fn open(pid: u32) -> Option<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    let fd = RawFd::try_from(Errno::result(result).ok()?).ok()?;
+    // SAFETY: the kernel just created this descriptor for us alone.
+    Some(unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,138 @@
+//! Both versions, on folders that look like the kernel's.
+
+use super::*;
+
+const V1: &str = "\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+32 31 0:29 / ROOT/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+34 31 0:31 / ROOT/cpuset rw,relatime - cgroup cgroup rw,cpuset
+35 31 0:32 / ROOT/memory rw,relatime shared:3 - cgroup cgroup rw,memory
+40 31 0:37 / ROOT/systemd rw,relatime - cgroup cgroup rw,name=systemd
+41 31 0:38 / ROOT/unified rw,relatime - cgroup2 cgroup2 rw
+";
+const V2: &str = "41 31 0:38 / ROOT rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+
+/// A machine whose hierarchies are ordinary folders.
+fn machine(mounts: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, Cgroups) {
+    let root = tempfile::tempdir().expect("a folder");
+    for (path, text) in files {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, text).expect("a file");
+    }
+    let mounts = mounts.replace("ROOT", root.path().to_str().expect("text"));
+    let cgroups = Cgroups::from_mounts(&mounts);
+    (root, cgroups)
+}
+
+fn limits() -> Limits {
+    Limits {
+        cpu_weight: Some(200),
+        cpu_quota: Some(CpuQuota {
+            quota: Duration::from_millis(5),
+            period: Duration::from_millis(20),
+        }),
+        memory_bytes: Some(1 << 20),
+        tasks: Some(3),
+        cpus: Some("1".to_owned()),
+    }
+}
+
+#[test]
+fn version_1() {
+    let (root, cgroups) = machine(
+        V1,
+        &[
+            ("cpu,cpuacct/x", ""),
+            ("cpuset/cpuset.cpus", "0-1\n"),
+            ("cpuset/cpuset.mems", "0\n"),
+            ("cpuset/europa/cpuset.cpus", "\n"),
+            ("cpuset/europa/cpuset.mems", "\n"),
+            ("memory/europa/i/r/memory.memsw.limit_in_bytes", "9223372036854771712\n"),
+            ("cpu,cpuacct/europa/i/r/cpuacct.usage", "1500\n"),
+        ],
+    );
+    assert_eq!(cgroups.missing(), [Controller::Pids]);
+    let group = cgroups.group("i", "r").expect("made");
+    group.set(&limits()).expect("set");
+    for (path, wanted) in [
+        ("cpu,cpuacct/europa/i/r/cpu.shares", "2048"),
+        ("cpu,cpuacct/europa/i/r/cpu.cfs_period_us", "20000"),
+        ("cpu,cpuacct/europa/i/r/cpu.cfs_quota_us", "5000"),
+        ("memory/europa/i/r/memory.limit_in_bytes", "1048576"),
+        ("memory/europa/i/r/memory.memsw.limit_in_bytes", "1048576"),
+        ("cpuset/europa/cpuset.cpus", "0-1"),
+        ("cpuset/europa/cpuset.mems", "0"),
+        ("cpuset/europa/i/r/cpuset.cpus", "1"),
+    ] {
+        assert_eq!(
+            fs::read_to_string(root.path().join(path)).ok().as_deref(),
+            Some(wanted),
+            "{path}"
+        );
+    }
+    assert_eq!(group.cpu_time().expect("read"), Some(Duration::from_nanos(1500)));
+    assert_eq!(cgroups.names("i").expect("read"), ["r"]);
+    assert_eq!(cgroups.names("other").expect("read"), Vec::<String>::new());
+}
+
+#[test]
+fn version_2() {
+    let all = "cpuset cpu io memory hugetlb pids\n";
+    let (root, cgroups) = machine(
+        V2,
+        &[
+            ("cgroup.controllers", all),
+            ("europa/cgroup.controllers", all),
+            ("europa/i/cgroup.controllers", all),
+            ("europa/i/r/cpu.stat", "usage_usec 1500\nuser_usec 7\n"),
+            ("europa/i/r/memory.current", "4096\n"),
+            ("europa/i/r/memory.swap.max", "max\n"),
+        ],
+    );
+    assert_eq!(cgroups.missing(), []);
+    let group = cgroups.group("i", "r").expect("made");
+    group.set(&limits()).expect("set");
+    for (path, wanted) in [
+        ("cgroup.subtree_control", "+cpuset +cpu +memory +pids"),
+        ("europa/i/cgroup.subtree_control", "+cpuset +cpu +memory +pids"),
+        ("europa/i/r/cpu.weight", "200"),
+        ("europa/i/r/cpu.max", "5000 20000"),
+        ("europa/i/r/memory.max", "1048576"),
+        ("europa/i/r/memory.swap.max", "0"),
+        ("europa/i/r/pids.max", "3"),
+        ("europa/i/r/cpuset.cpus", "1"),
+    ] {
+        assert_eq!(
+            fs::read_to_string(root.path().join(path)).ok().as_deref(),
+            Some(wanted),
+            "{path}"
+        );
+    }
+    assert_eq!(group.cpu_time().expect("read"), Some(Duration::from_micros(1500)));
+    assert_eq!(group.memory_bytes().expect("read"), Some(4096));
+}
+
+#[test]
+fn nothing_mounted() {
+    let (_root, cgroups) = machine("", &[]);
+    assert_eq!(cgroups.missing(), Controller::ALL);
+    let group = cgroups.group("i", "r").expect("nothing to make");
+    group.set(&limits()).expect("nothing to set");
+    assert_eq!(group.cpu_time().expect("nothing to read"), None);
+    group.remove().expect("nothing to remove");
+}
+
+#[test]
+fn names_are_folders_and_nothing_else() {
+    for (name, good) in [
+        ("blue-1_a", true),
+        ("", false),
+        ("..", false),
+        ("a/b", false),
+        ("cgroup.procs", false),
+        ("ä", false),
+    ] {
+        assert_eq!(plain(name).is_ok(), good, "{name:?}");
+    }
+}

@@ -1,0 +1,84 @@
+//! Entering the sandbox: the steps, in the only order in which each still has the
+//! right it needs.
+
+use std::ffi::CString;
+use std::fs;
+
+use nix::sched::{CloneFlags, unshare};
+use nix::sys::prctl;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::stat::{Mode, umask};
+use nix::unistd::{sethostname, setsid};
+
+use crate::error::{SandboxError, Step};
+use crate::profile::Profile;
+use crate::{descriptors, fence, privileges, root, seccomp};
+
+/// Locks the calling process into the sandbox of `profile`; there is no way back.
+///
+/// To be called right after exec, as root, with a single thread, before anything
+/// from outside is read. An error means the process is in an undefined state between
+/// free and locked: print it and exit.
+///
+/// The pid namespace is not entered here, because a process cannot: it comes from
+/// [`spawn`](crate::spawn).
+pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
+    check(profile)?;
+    descriptors::close_others(&profile.descriptors)?;
+    umask(Mode::from_bits_truncate(0o077));
+    // Without a session of its own, whoever shares the terminal could type into it.
+    // Fails only for a process group leader, which spawn made a session leader already.
+    let _ = setsid();
+    let name = CString::new(profile.name.replace('\0', "")).unwrap_or_default();
+    prctl::set_name(&name).step("setting the process name")?;
+    unshare(
+        CloneFlags::CLONE_NEWNS
+            | CloneFlags::CLONE_NEWNET
+            | CloneFlags::CLONE_NEWIPC
+            | CloneFlags::CLONE_NEWUTS
+            | CloneFlags::CLONE_NEWCGROUP,
+    )
+    .step("creating namespaces")?;
+    // The kernel's limit is 64 bytes.
+    sethostname(profile.name.chars().filter(char::is_ascii).take(63).collect::<String>())
+        .step("setting the host name")?;
+    root::replace(&profile.mounts)?;
+    limit(profile)?;
+    privileges::give_up(profile.uid, profile.user_namespace)?;
+    fence::put_up(profile.role)?;
+    seccomp::apply(profile.role, profile.limits.threads > 1, profile.enforcement)
+}
+
+/// Refuses what would silently make the sandbox weaker than the caller thinks.
+fn check(profile: &Profile) -> Result<(), SandboxError> {
+    if profile.uid == 0 {
+        return Err(SandboxError::Refused("a sandboxed process cannot keep uid 0".into()));
+    }
+    // Most of the steps change one thread only; another one would stay outside.
+    let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
+    if threads != 1 {
+        return Err(SandboxError::Refused(format!(
+            "{threads} threads run, and all but this one would stay outside"
+        )));
+    }
+    Ok(())
+}
+
+/// Resource limits, hard and soft alike.
+fn limit(profile: &Profile) -> Result<(), SandboxError> {
+    let limits = &profile.limits;
+    let table = [
+        (Resource::RLIMIT_CORE, 0, "limiting core dumps"),
+        (Resource::RLIMIT_MEMLOCK, limits.locked_bytes, "limiting locked memory"),
+        (Resource::RLIMIT_MSGQUEUE, 0, "limiting message queues"),
+        (Resource::RLIMIT_NOFILE, limits.open_files, "limiting open files"),
+        (Resource::RLIMIT_NPROC, limits.threads, "limiting threads"),
+    ];
+    for (resource, value, step) in table {
+        setrlimit(resource, value, value).step(step)?;
+    }
+    if let Some(bytes) = limits.address_space_bytes {
+        setrlimit(Resource::RLIMIT_AS, bytes, bytes).step("limiting the address space")?;
+    }
+    Ok(())
+}

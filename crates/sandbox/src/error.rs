@@ -1,0 +1,76 @@
+//! What can go wrong, always naming the step: a sandbox that is half built must
+//! not run, so every error is fatal for the process that meets it.
+
+use std::io;
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+
+/// Why a process could not be sandboxed, spawned or put into a control group.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// A system call of the named step failed.
+    #[error("sandbox: {step}: {source}")]
+    Step {
+        /// What was being done, in words.
+        step: &'static str,
+        /// The kernel's answer.
+        source: Errno,
+    },
+    /// A read-only path for a user's program could not be mounted.
+    #[error("sandbox: mounting {path} read-only: {source}")]
+    Mount {
+        /// The path on the host.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+    /// The capability sets could not be changed.
+    #[error("sandbox: {step}: {source}")]
+    Capabilities {
+        /// What was being done, in words.
+        step: &'static str,
+        /// What the library found.
+        source: caps::errors::CapsError,
+    },
+    /// The landlock rules could not be built or applied.
+    #[error("sandbox: landlock: {0}")]
+    Landlock(#[from] landlock::RulesetError),
+    /// The system call filter could not be compiled or applied.
+    #[error("sandbox: seccomp: {0}")]
+    Seccomp(#[from] seccompiler::Error),
+    /// The profile or the spawn specification makes no sense.
+    #[error("sandbox: {0}")]
+    Refused(String),
+    /// A file of a control group could not be read or written.
+    #[error("cgroup: {path}: {source}")]
+    Cgroup {
+        /// The file or folder.
+        path: PathBuf,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+impl From<seccompiler::BackendError> for SandboxError {
+    fn from(error: seccompiler::BackendError) -> Self {
+        Self::Seccomp(error.into())
+    }
+}
+
+/// Attaches the step to the error of a system call.
+pub(crate) trait Step<T> {
+    fn step(self, step: &'static str) -> Result<T, SandboxError>;
+}
+
+impl<T> Step<T> for Result<T, Errno> {
+    fn step(self, step: &'static str) -> Result<T, SandboxError> {
+        self.map_err(|source| SandboxError::Step { step, source })
+    }
+}
+
+impl<T> Step<T> for Result<T, caps::errors::CapsError> {
+    fn step(self, step: &'static str) -> Result<T, SandboxError> {
+        self.map_err(|source| SandboxError::Capabilities { step, source })
+    }
+}

@@ -1,0 +1,128 @@
+//! The file system a sandboxed process sees: an empty read-only tmpfs, with the
+//! read-only mounts of a user's program in it.
+
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::unistd::{chdir, pivot_root};
+
+use crate::error::{SandboxError, Step};
+use crate::profile::Mount;
+
+/// Where the new root is put together. It hides what was there, so it must be a
+/// folder that every host has and that nobody mounts a program from.
+const STAGE: &str = "/proc";
+
+/// Nothing on a mount of ours may be a device or gain privilege when executed.
+const HARMLESS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
+
+/// Replaces the root of the current (already private) mount namespace.
+pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
+    const NONE: Option<&str> = None;
+    // Otherwise every change below would travel back into the host's namespace.
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)
+        .step("making mounts private")?;
+    let exec = if mounts.is_empty() { MsFlags::MS_NOEXEC } else { MsFlags::empty() };
+    mount(
+        Some("none"),
+        STAGE,
+        Some("tmpfs"),
+        HARMLESS | exec,
+        // Room for mount points, not for data.
+        Some("size=64k,nr_inodes=1024,mode=0555"),
+    )
+    .step("mounting the empty root")?;
+    for wanted in mounts {
+        bind(wanted)
+            .map_err(|source| SandboxError::Mount { path: wanted.source.clone(), source })?;
+    }
+    chdir(STAGE).step("entering the empty root")?;
+    // Old root on top of new root, then detach it: no folder for it is needed.
+    pivot_root(".", ".").step("pivoting the root")?;
+    umount2(".", MntFlags::MNT_DETACH).step("detaching the old root")?;
+    chdir("/").step("entering the new root")?;
+    mount(
+        NONE,
+        "/",
+        NONE,
+        MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | HARMLESS | exec,
+        NONE,
+    )
+    .step("making the root read-only")
+}
+
+/// Binds one path, without the mounts below it, then makes the bind read-only:
+/// the kernel ignores flags on the first call.
+fn bind(wanted: &Mount) -> io::Result<()> {
+    const NONE: Option<&str> = None;
+    let place = inside(&wanted.target)?;
+    if fs::metadata(&wanted.source)?.is_dir() {
+        fs::create_dir_all(&place)?;
+    } else {
+        if let Some(parent) = place.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        if !place.exists() {
+            fs::write(&place, b"")?;
+        }
+    }
+    mount(Some(&wanted.source), &place, NONE, MsFlags::MS_BIND, NONE)?;
+    mount(
+        NONE,
+        &place,
+        NONE,
+        MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | HARMLESS,
+        NONE,
+    )?;
+    Ok(())
+}
+
+/// Path of a mount point while the root is being put together. A target with
+/// `..` could leave the stage and is refused.
+fn inside(target: &Path) -> io::Result<PathBuf> {
+    let mut place = PathBuf::from(STAGE);
+    let mut depth = 0_u32;
+    for component in target.components() {
+        match component {
+            Component::RootDir => {}
+            Component::Normal(name) => {
+                place.push(name);
+                depth += 1;
+            }
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidInput,
+                    "target must be absolute and without '..'",
+                ));
+            }
+        }
+    }
+    if !target.is_absolute() || depth == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "target must be absolute and not '/'",
+        ));
+    }
+    Ok(place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_stay_inside() {
+        for (target, wanted) in [
+            ("/usr/lib", Some("/proc/usr/lib")),
+            ("/a/./b", Some("/proc/a/b")),
+            ("/", None),
+            ("usr", None),
+            ("/usr/../etc", None),
+            ("../etc", None),
+        ] {
+            assert_eq!(inside(Path::new(target)).ok(), wanted.map(PathBuf::from), "{target}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Starting a role process from the node, which is root and has threads.
+//!
+//! The child is made as `posix_spawn` does it: `clone` with shared memory, the calling
+//! thread suspended until exec. So nothing is copied, however large the node is (no
+//! page tables, no copy-on-write faults afterwards), an error of the child is simply
+//! written into the caller's memory, and `exec` has been reached when `spawn` returns.
+//! The price is a rule: between clone and exec the child makes raw system calls only,
+//! on memory prepared before; it allocates nothing and takes no lock.
+
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr;
+
+use nix::errno::Errno;
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+
+use crate::cgroup::Group;
+use crate::error::{SandboxError, Step};
+
+/// Stack of the child until exec; it calls a dozen thin wrappers deep.
+const STACK_BYTES: usize = 64 * 1024;
+
+/// What to start. The program is always the running binary itself (`/proc/self/exe`,
+/// which also works when the file was replaced by an update).
+pub struct SpawnSpec<'a> {
+    /// `argv`, the program's name first: `["europa", "router", ...]`.
+    pub arguments: Vec<&'a OsStr>,
+    /// Environment, `NAME=value`; nothing is inherited.
+    pub environment: Vec<&'a OsStr>,
+    /// Handed over as descriptors 3, 4, ... in this order, open across exec. All
+    /// others of the caller are closed at exec, whether or not they ask for it.
+    /// Sockets should be stream or seqpacket: a datagram socket can be pointed at
+    /// other addresses.
+    pub descriptors: Vec<BorrowedFd<'a>>,
+    /// Standard output and error.
+    pub log: BorrowedFd<'a>,
+    /// Joined before exec, so that everything the process ever uses is counted.
+    pub group: Option<&'a Group>,
+    /// Whether the process is number 1 of a pid namespace of its own. Then signals whose
+    /// action is the default do not reach it, even from outside: the role must install
+    /// a handler for `SIGTERM`. `SIGKILL` always works, and the death of the process
+    /// takes along everything in the namespace.
+    pub pid_namespace: bool,
+    /// Whether the kernel kills the process when the *thread* that spawned it ends.
+    /// Off for switch and routers: they outlive the node, which adopts them. The kernel
+    /// clears it when the process changes its uid, so it holds for roles that stay root.
+    pub die_with_parent: bool,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It returned this code.
+    Code(i32),
+    /// It was killed by this signal: `SIGSYS` is the system call filter, `SIGKILL`
+    /// without the node's doing the memory limit.
+    Signal(Signal),
+}
+
+/// A started process. Dropping it neither kills nor reaps the process.
+#[derive(Debug)]
+pub struct Child {
+    pid: u32,
+    pidfd: OwnedFd,
+    exit: Option<Exit>,
+}
+
+impl Child {
+    /// The process id as the node sees it.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How it ended, or `None` while it runs. Never blocks.
+    pub fn try_wait(&mut self) -> Result<Option<Exit>, SandboxError> {
+        self.wait_with(WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG)
+    }
+
+    /// Blocks until it has ended.
+    pub fn wait(&mut self) -> Result<Exit, SandboxError> {
+        loop {
+            match self.wait_with(WaitPidFlag::WEXITED) {
+                Ok(Some(exit)) => return Ok(exit),
+                Ok(None) | Err(SandboxError::Step { source: Errno::EINTR, .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn wait_with(&mut self, flags: WaitPidFlag) -> Result<Option<Exit>, SandboxError> {
+        if self.exit.is_none() {
+            self.exit =
+                match waitid(Id::PIDFd(self.pidfd.as_fd()), flags).step("waiting for a process")? {
+                    WaitStatus::Exited(_, code) => Some(Exit::Code(code)),
+                    WaitStatus::Signaled(_, signal, _) => Some(Exit::Signal(signal)),
+                    _ => None,
+                };
+        }
+        Ok(self.exit)
+    }
+
+    /// Sends a signal; a process that has already ended is no error.
+    pub fn kill(&self, signal: Signal) -> Result<(), SandboxError> {
+        match send_signal(self.pidfd.as_fd(), signal) {
+            Ok(()) | Err(Errno::ESRCH) => Ok(()),
+            Err(error) => Err(error).step("sending a signal"),
+        }
+    }
+}
+
+impl AsFd for Child {
+    /// The pidfd: becomes readable when the process has ended.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+/// Sends a signal through a pidfd, which cannot hit a process that came later.
+pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> nix::Result<()> {
+    let info = ptr::null::<libc::siginfo_t>();
+    // SAFETY: a null siginfo is allowed and means the one of kill(2).
+    let result = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal as c_int, info, 0)
+    };
+    Errno::result(result).map(drop)
+}
+
+/// What the child works on; prepared by the parent, which sleeps meanwhile.
+struct Plan {
+    /// Sources of descriptors 0, 1, 2, 3, ...
+    sources: Vec<RawFd>,
+    /// Files that take "0" for "put me in here".
+    groups: Vec<RawFd>,
+    argv: Vec<*const c_char>,
+    envp: Vec<*const c_char>,
+    die_with_parent: bool,
+    /// Step and errno of a failure; step 0: none.
+    failed: (usize, c_int),
+}
+
+/// Names of the child's steps, for the error message.
+const STEPS: [&str; 6] = [
+    "",
+    "joining the control group",
+    "setting the parent-death signal",
+    "handing over descriptors",
+    "closing other descriptors at exec",
+    "executing /proc/self/exe",
+];
+
+/// Starts the running binary in a role of its own.
+///
+/// Returns when the child has executed it (about half a millisecond). The child is
+/// still root: its first act must be [`enter`](crate::enter).
+pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
+    let arguments = strings(&spec.arguments)?;
+    let environment = strings(&spec.environment)?;
+    let null = File::open("/dev/null").map_err(errno).step("opening /dev/null")?;
+    let groups = spec.group.map_or(Ok(Vec::new()), Group::join_files)?;
+    let mut sources = vec![null.as_raw_fd(), spec.log.as_raw_fd(), spec.log.as_raw_fd()];
+    sources.extend(spec.descriptors.iter().map(AsRawFd::as_raw_fd));
+    if sources.len() > MAX_DESCRIPTORS {
+        return Err(SandboxError::Refused(format!(
+            "{} descriptors, at most {MAX_DESCRIPTORS}",
+            sources.len()
+        )));
+    }
+    let mut plan = Plan {
+        sources,
+        groups: groups.iter().map(AsRawFd::as_raw_fd).collect(),
+        argv: pointers(&arguments),
+        envp: pointers(&environment),
+        die_with_parent: spec.die_with_parent,
+        failed: (0, 0),
+    };
+    let namespace = if spec.pid_namespace { libc::CLONE_NEWPID } else { 0 };
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | namespace;
+
+    // A handler of ours must not run in the child, on our memory: no signal may be
+    // delivered there until it has set all of them to default.
+    let mut before = SigSet::empty();
+    pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))
+        .step("blocking signals")?;
+    let made = clone_child(flags, &mut plan);
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).step("unblocking signals")?;
+
+    let (pid, pidfd) = made.step("creating a process")?;
+    let mut child = Child { pid, pidfd, exit: None };
+    let (step, code) = plan.failed;
+    if step != 0 {
+        child.wait()?;
+        return Err(Errno::from_raw(code)).step(STEPS.get(step).copied().unwrap_or_default());
+    }
+    Ok(child)
+}
+
+fn clone_child(flags: c_int, plan: &mut Plan) -> nix::Result<(u32, OwnedFd)> {
+    // u128 for the 16-byte alignment that both ABIs want of a stack.
+    let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
+    let mut pidfd: RawFd = -1;
+    // SAFETY: `stack` and `plan` outlive the call, which returns only after the child has
+    // executed or exited (CLONE_VFORK), so that it has no further use for our memory;
+    // nobody else touches them meanwhile. `child` keeps to raw system calls. With
+    // CLONE_PIDFD the first variadic argument receives the descriptor.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.len()).cast::<c_void>();
+        libc::clone(child_main, top, flags, ptr::from_mut(plan).cast(), ptr::from_mut(&mut pidfd))
+    };
+    let pid = Errno::result(pid)?;
+    // SAFETY: the kernel just created this descriptor for us alone.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok((pid.unsigned_abs(), pidfd))
+}
+
+/// The child between clone and exec.
+extern "C" fn child_main(plan: *mut c_void) -> c_int {
+    // SAFETY: `clone_child` passes its exclusive reference, and sleeps until we are gone.
+    let plan = unsafe { &mut *plan.cast::<Plan>() };
+    let step = match run(plan) {
+        Ok(never) => match never {},
+        Err(step) => step,
+    };
+    plan.failed = (step, Errno::last_raw());
+    127
+}
+
+/// Returns the number of the step that failed; errno says why.
+fn run(plan: &Plan) -> Result<std::convert::Infallible, usize> {
+    let count = c_int::try_from(plan.sources.len()).unwrap_or(c_int::MAX);
+    // SAFETY: only system calls that are safe after vfork, on integers and on memory that
+    // `plan` keeps alive; argv and envp end with null (`pointers`). The signal table and
+    // the descriptor table are the child's own copies.
+    unsafe {
+        for signal in 1..=libc::SIGRTMAX() {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::setsid();
+        for &file in &plan.groups {
+            check(libc::write(file, c"0".as_ptr().cast(), 1) as c_int, 1)?;
+        }
+        if plan.die_with_parent {
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), 2)?;
+        }
+        // First move every source above the targets, otherwise one could be overwritten
+        // before its turn. Duplicates lose close-on-exec, the lifted copies have it.
+        let mut target = 0;
+        let mut lifted = [-1 as RawFd; MAX_DESCRIPTORS];
+        for (&source, place) in plan.sources.iter().zip(&mut lifted) {
+            *place = check(libc::fcntl(source, libc::F_DUPFD_CLOEXEC, count), 3)?;
+        }
+        for &copy in lifted.iter().take(plan.sources.len()) {
+            check(libc::dup2(copy, target), 3)?;
+            target += 1;
+        }
+        let result =
+            libc::syscall(libc::SYS_close_range, count, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
+        check(result as c_int, 4)?;
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+        libc::execve(c"/proc/self/exe".as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
+    }
+    Err(5)
+}
+
+/// Most descriptors that can be handed over, the three standard ones included.
+const MAX_DESCRIPTORS: usize = 256;
+
+fn check(result: c_int, step: usize) -> Result<c_int, usize> {
+    if result < 0 { Err(step) } else { Ok(result) }
+}
+
+fn strings(values: &[&OsStr]) -> Result<Vec<CString>, SandboxError> {
+    values
+        .iter()
+        .map(|value| {
+            CString::new(value.as_bytes())
+                .map_err(|_| SandboxError::Refused(format!("{value:?} contains a null byte")))
+        })
+        .collect()
+}
+
+fn pointers(values: &[CString]) -> Vec<*const c_char> {
+    values.iter().map(|value| value.as_ptr()).chain([ptr::null()]).collect()
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(0))
+}
