@@ -1,1 +1,44 @@
 //! Types of Europa's YAML, shared by the command line, the node and the schema.
+//!
+//! A configuration is a set of small documents, separated by `---`, each with a `kind`
+//! and a `name`. [`load`] reads files and [`parse`] texts; both return the [`Documents`]
+//! or every mistake that was found, each with its place. [`schema`] is the JSON Schema.
+//!
+//! ```
+//! use europa_api::{Source, parse};
+//!
+//! let text = "kind: port\nname: left\ndevise: eth1\n".to_owned();
+//! let problems = parse(&[Source { path: "node.yaml".into(), text }]).unwrap_err();
+//! let report = problems.render(false);
+//! assert!(report.contains("node.yaml:3:1"));
+//! assert!(report.contains("did you mean `device`?"));
+//! ```
+
+mod check;
+mod decode;
+mod documents;
+mod fast_path;
+mod interface;
+mod link;
+mod load;
+mod port;
+mod problem;
+mod router;
+mod schema;
+mod slice;
+mod source;
+mod tree;
+mod values;
+
+pub use documents::{Document, Documents, parse};
+pub use fast_path::{Builtin, Choice, Configuration, FastPath, Neighbour, Route};
+pub use interface::{Attachment, Interface, MacChoice, Match, Selector, Vxlan};
+pub use link::Link;
+pub use load::load;
+pub use port::Port;
+pub use problem::{Problem, Problems};
+pub use router::{Interfaces, Poll, Pool, Router, Run, SlotBytes};
+pub use schema::schema;
+pub use slice::Slice;
+pub use source::{At, Place, Source};
+pub use values::{InterfaceName, Mac, Name, Rate};

@@ -1,0 +1,26 @@
+//! What a well-formed configuration may still have wrong: every rule is a function
+//! that reports all that breaks it.
+
+mod attachments;
+mod names;
+mod routers;
+
+use crate::documents::Draft;
+use crate::problem::Problem;
+
+/// Checks everything that was read together.
+pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
+    names::duplicates(&draft.documents, problems);
+    names::references(draft, problems);
+    attachments::links(draft, problems);
+    attachments::matches(&draft.documents, problems);
+    for port in &draft.documents.ports {
+        routers::port(port, problems);
+    }
+    for (router, whole) in draft.documents.routers.iter().zip(&draft.whole) {
+        routers::values(router, &draft.documents, problems);
+        if *whole {
+            routers::routes(router, problems);
+        }
+    }
+}

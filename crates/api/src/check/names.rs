@@ -1,0 +1,63 @@
+//! Names: one of a kind, and known where they are used.
+
+use std::collections::HashMap;
+
+use crate::decode::nearest;
+use crate::documents::{Documents, Draft};
+use crate::problem::Problem;
+use crate::source::{At, Place};
+
+/// Names and devices that are given twice.
+pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
+    let mut seen = HashMap::new();
+    let mut once = |what: &str, key: String, shown: &str, place: Place| {
+        if let Some(first) = seen.insert((what.to_owned(), key), place) {
+            problems.push(
+                Problem::new(place, format!("there are two {what}s {shown:?}"))
+                    .label("the second")
+                    .also(first, "the first"),
+            );
+        }
+    };
+    for port in &documents.ports {
+        once("port", port.name.to_string(), &port.name, port.name.place);
+        let namespace = port.namespace.as_ref().map_or("", |name| name.as_str());
+        let key = format!("{namespace}\0{}", port.device.value);
+        once("port's device", key, &port.device, port.device.place);
+    }
+    for slice in &documents.slices {
+        once("slice", slice.name.to_string(), &slice.name, slice.name.place);
+    }
+    for link in &documents.links {
+        once("link", link.name.to_string(), &link.name, link.name.place);
+    }
+    for router in &documents.routers {
+        let name = router.full_name();
+        once("router", name.clone(), &name, router.name.place);
+    }
+}
+
+/// Names of slices and ports that no document has.
+pub(super) fn references(draft: &Draft, problems: &mut Vec<Problem>) {
+    let mut known = |kind: &str, name: &At<crate::values::Name>| {
+        if draft.declared.contains(&(kind.to_owned(), name.to_string())) {
+            return;
+        }
+        let names = draft.declared.iter().filter(|(k, _)| k == kind).map(|(_, n)| n.as_str());
+        let problem =
+            Problem::new(name.place, format!("there is no {kind} {:?}", name.to_string()))
+                .label(format!("unknown {kind}"));
+        problems.push(match nearest(name, names) {
+            Some(near) => problem.help(format!("did you mean {near:?}?")),
+            None => problem.help(format!("add a document: kind: {kind}, name: {name}")),
+        });
+    };
+    for router in &draft.documents.routers {
+        known("slice", &router.slice);
+        for (_, interface) in &router.interfaces.0 {
+            if let Some(port) = &interface.port {
+                known("port", port);
+            }
+        }
+    }
+}

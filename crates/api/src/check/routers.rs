@@ -1,0 +1,327 @@
+//! Values of ports and routers: ranges, address families, next hops.
+
+use std::net::IpAddr;
+
+use europa_pool::layout::{MAX_INTERFACES, MAX_SLOTS};
+use ipnet::IpNet;
+
+use crate::documents::Documents;
+use crate::interface::{Interface, Selector};
+use crate::port::Port;
+use crate::problem::Problem;
+use crate::router::{Router, SlotBytes};
+use crate::source::{At, Place};
+
+/// RFC 791: every link carries 68 bytes.
+const LEAST_MTU: u32 = 68;
+/// RFC 8200, section 5.
+const LEAST_IPV6_MTU: u32 = 1280;
+/// The largest jumbo frames that network cards agree on.
+const MOST_MTU: u32 = 9216;
+/// Ethernet header and one VLAN tag.
+const FRAME_BYTES: u32 = 18;
+/// Fewer could not hold one batch each for receive and transmit.
+const LEAST_SLOTS: u32 = 64;
+/// RFC 3032: labels below have fixed meanings.
+const LEAST_LABEL: u32 = 16;
+
+/// Ranges of a port.
+pub(super) fn port(port: &Port, problems: &mut Vec<Problem>) {
+    if let Some(mtu) = &port.mtu {
+        range("an MTU", mtu, LEAST_MTU, MOST_MTU, problems);
+    }
+    let device = &port.device;
+    if device.is_empty() || device.len() > 15 || device.contains(['/', ' ', '\n']) {
+        problems.push(
+            Problem::new(device.place, format!("{:?} cannot be a Linux device", device.value))
+                .label("at most 15 characters, no '/' and no space"),
+        );
+    }
+    if let Some(namespace) = port.namespace.as_ref().filter(|n| n.is_empty() || n.contains('\0')) {
+        problems.push(Problem::new(namespace.place, "a network namespace is a name or a path"));
+    }
+}
+
+/// Ranges and addresses of a router.
+pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
+    if let Some((name, _)) = router.interfaces.0.get(MAX_INTERFACES as usize) {
+        let count = router.interfaces.0.len();
+        problems.push(
+            Problem::new(
+                name.place,
+                format!("a router has at most {MAX_INTERFACES} interfaces, not {count}"),
+            )
+            .label("the first too many"),
+        );
+    }
+    let slots = &router.pool.slots;
+    if range("a pool's number of slots", slots, LEAST_SLOTS, MAX_SLOTS, problems)
+        && !slots.is_power_of_two()
+    {
+        problems.push(
+            Problem::new(slots.place, format!("{slots} slots are not a power of two"))
+                .label("not a power of two")
+                .help(format!("the next one is {}", slots.next_power_of_two())),
+        );
+    }
+    let mut addresses: Vec<&At<IpNet>> = Vec::new();
+    for (_, interface) in &router.interfaces.0 {
+        for address in &interface.addresses {
+            if let Some(first) = addresses.iter().find(|a| a.addr() == address.addr()) {
+                problems.push(
+                    Problem::new(address.place, format!("the router has {} twice", address.addr()))
+                        .label("the second")
+                        .also(first.place, "the first"),
+                );
+            }
+            addresses.push(address);
+            own_address(address, problems);
+        }
+        for prefix in &interface.bind {
+            host_bits(prefix, problems);
+        }
+        mtu(router, interface, documents, problems);
+        selector(interface, problems);
+    }
+}
+
+fn mtu(router: &Router, interface: &Interface, documents: &Documents, problems: &mut Vec<Problem>) {
+    let Some(mtu) = &interface.mtu else { return };
+    if !range("an MTU", mtu, LEAST_MTU, MOST_MTU, problems) {
+        return;
+    }
+    let ipv6 = interface.addresses.iter().find(|address| address.addr().is_ipv6());
+    if let Some(ipv6) = ipv6.filter(|_| mtu.value < LEAST_IPV6_MTU) {
+        problems.push(
+            Problem::new(mtu.place, format!("an MTU of {mtu} is too small for IPv6"))
+                .label(format!("IPv6 needs {LEAST_IPV6_MTU}"))
+                .also(ipv6.place, "the interface has an IPv6 address"),
+        );
+    }
+    let port = interface.port.as_ref();
+    let port = port.and_then(|name| documents.ports.iter().find(|port| port.name == *name));
+    if let Some(port_mtu) = port.and_then(|port| port.mtu).filter(|most| mtu.value > most.value) {
+        problems.push(
+            Problem::new(mtu.place, format!("the port's MTU is only {port_mtu}"))
+                .label("larger than the port's")
+                .also(port_mtu.place, "the port's"),
+        );
+    }
+    let small = europa_pool::layout::SMALL_SLOT_BYTES
+        - europa_pool::layout::RX_OFFSET_BYTES
+        - europa_pool::layout::TAIL_BYTES;
+    if router.pool.slot_bytes.value == SlotBytes::Small && mtu.value + FRAME_BYTES > small {
+        problems.push(
+            Problem::new(
+                mtu.place,
+                format!("frames of this MTU do not fit into slots of {} bytes", 2048),
+            )
+            .label(format!("{} is the most", small - FRAME_BYTES))
+            .also(router.pool.slot_bytes.place, "slots of the smaller size")
+            .help("leave `slot_bytes` out, or say 16384"),
+        );
+    }
+}
+
+fn selector(interface: &Interface, problems: &mut Vec<Problem>) {
+    if let Some(vlan) = interface.matches.as_ref().and_then(|m| m.vlan.as_ref()) {
+        range("a VLAN", &At { value: u32::from(vlan.value), place: vlan.place }, 1, 4094, problems);
+    }
+    let shares_mac = match interface.selector() {
+        Selector::Prefix(prefixes) => {
+            for prefix in prefixes {
+                host_bits(prefix, problems);
+            }
+            Some("prefix")
+        }
+        Selector::Udp(ports) => {
+            for port in ports.iter().filter(|port| port.value == 0) {
+                problems
+                    .push(Problem::new(port.place, "there is no UDP port 0").label("1 to 65535"));
+            }
+            Some("udp")
+        }
+        Selector::Mpls(labels) => {
+            for label in labels {
+                range("an MPLS label", label, LEAST_LABEL, 0xf_ffff, problems);
+            }
+            Some("mpls")
+        }
+        Selector::Vxlan(vxlan) => {
+            range("a VNI", &vxlan.vni, 0, 0xff_ffff, problems);
+            tunnel_end(&vxlan.local, problems);
+            tunnel_end(&vxlan.remote, problems);
+            if vxlan.local.is_ipv4() != vxlan.remote.is_ipv4() {
+                problems.push(
+                    Problem::new(
+                        vxlan.remote.place,
+                        "a tunnel's two ends have addresses of one family",
+                    )
+                    .label(family(vxlan.remote.value))
+                    .also(vxlan.local.place, family(vxlan.local.value)),
+                );
+            } else if vxlan.local == vxlan.remote {
+                problems.push(
+                    Problem::new(vxlan.remote.place, "a tunnel's two ends have two addresses")
+                        .label("the same address")
+                        .also(vxlan.local.place, "this end"),
+                );
+            }
+            None
+        }
+        Selector::Mac | Selector::All => None,
+    };
+    if let (Some(kind), Some(mac)) = (shares_mac, &interface.mac) {
+        problems.push(
+            Problem::new(
+                mac.place,
+                format!("an interface with a `{kind}` match uses the port's Ethernet address"),
+            )
+            .label("has no effect")
+            .help("remove `mac`, or match by it"),
+        );
+    }
+    if let (Some(mac), Some(matched)) =
+        (&interface.mac, interface.matches.as_ref().and_then(|m| m.mac.as_ref()))
+        && matched.value != crate::interface::MacChoice::Auto
+        && matched.value != crate::interface::MacChoice::Address(mac.value)
+    {
+        problems.push(
+            Problem::new(matched.place, "an interface has one Ethernet address")
+                .label("another one")
+                .also(mac.place, "its address")
+                .help("say `mac: auto` or leave the match out"),
+        );
+    }
+}
+
+/// Routes and neighbours of the built-in router.
+pub(super) fn routes(router: &Router, problems: &mut Vec<Problem>) {
+    let unknown = |name: &At<crate::values::InterfaceName>| {
+        let names: Vec<&str> = router.interfaces.0.iter().map(|(name, _)| &***name).collect();
+        let problem =
+            Problem::new(name.place, format!("the router has no interface {:?}", name.to_string()))
+                .label("unknown interface");
+        match crate::decode::nearest(name, names.iter().copied()) {
+            Some(near) => problem.help(format!("did you mean {near:?}?")),
+            None => problem.help(format!("its interfaces are {}", names.join(", "))),
+        }
+    };
+    let off_link = |address: &At<IpAddr>, place: Option<Place>| {
+        let problem = Problem::new(
+            address.place,
+            format!("{} is on no subnet of the interface", address.value),
+        )
+        .label("cannot be reached directly")
+        .help("a next hop stands in one of the subnets of `addresses`");
+        match place {
+            Some(place) => problem.also(place, "the interface"),
+            None => problem,
+        }
+    };
+    for route in &router.fast_path.routes {
+        host_bits(&route.to, problems);
+        let interface = route.interface.as_ref().map(|name| (name, router.interface(name)));
+        if let Some((name, None)) = interface {
+            problems.push(unknown(name));
+        }
+        let Some(via) = &route.via else { continue };
+        if via.is_ipv4() != route.to.addr().is_ipv4() {
+            problems.push(
+                Problem::new(via.place, "destination and next hop are of different families")
+                    .label(family(via.value))
+                    .also(route.to.place, family(route.to.addr())),
+            );
+            continue;
+        }
+        match interface {
+            Some((name, Some((_, interface))))
+                if !link_local(via.value) && !interface.reaches(via.value) =>
+            {
+                problems.push(off_link(via, Some(name.place)));
+            }
+            Some(_) => {}
+            None if link_local(via.value) => problems.push(
+                Problem::new(via.place, "a link-local next hop needs `interface`")
+                    .label("stands on every interface"),
+            ),
+            None if router.route_interface(route).is_none() => problems.push(off_link(via, None)),
+            None => {}
+        }
+    }
+    for neighbour in &router.fast_path.neighbours {
+        match router.interface(&neighbour.interface) {
+            None => problems.push(unknown(&neighbour.interface)),
+            Some((_, interface)) => {
+                let address = neighbour.address.value;
+                if !link_local(address) && !interface.reaches(address) {
+                    problems.push(off_link(&neighbour.address, Some(neighbour.interface.place)));
+                }
+            }
+        }
+    }
+}
+
+fn own_address(address: &At<IpNet>, problems: &mut Vec<Problem>) {
+    let ip = address.addr();
+    let bits = address.max_prefix_len();
+    let reason = if ip.is_multicast() {
+        "a multicast address"
+    } else if ip.is_unspecified() {
+        "no address"
+    } else if ip.is_loopback() {
+        "a loopback address"
+    } else if ip.is_ipv4() && address.prefix_len() + 1 < bits && ip == address.network() {
+        "the address of the subnet itself"
+    } else if ip.is_ipv4() && address.prefix_len() + 1 < bits && ip == address.broadcast() {
+        "the broadcast address of the subnet"
+    } else {
+        return;
+    };
+    problems.push(
+        Problem::new(address.place, format!("{ip} cannot be an interface's address"))
+            .label(format!("this is {reason}")),
+    );
+}
+
+fn tunnel_end(address: &At<IpAddr>, problems: &mut Vec<Problem>) {
+    if address.is_multicast() || address.is_unspecified() || address.is_loopback() {
+        problems.push(
+            Problem::new(address.place, format!("a tunnel cannot end at {}", address.value))
+                .label("not the address of one node"),
+        );
+    }
+}
+
+fn host_bits(prefix: &At<IpNet>, problems: &mut Vec<Problem>) {
+    if prefix.addr() != prefix.network() {
+        problems.push(
+            Problem::new(prefix.place, format!("{prefix} has bits after its prefix length"))
+                .label("not a prefix")
+                .help(format!("{} is the subnet, {} the one address", prefix.trunc(), {
+                    let bits = prefix.max_prefix_len();
+                    format!("{}/{bits}", prefix.addr())
+                })),
+        );
+    }
+}
+
+fn range(what: &str, value: &At<u32>, least: u32, most: u32, problems: &mut Vec<Problem>) -> bool {
+    let inside = (least..=most).contains(&value.value);
+    if !inside {
+        problems.push(
+            Problem::new(value.place, format!("{what} is {least} to {most}, not {value}"))
+                .label("out of range"),
+        );
+    }
+    inside
+}
+
+fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
+}
+
+/// fe80::/10 (RFC 4291, section 2.5.6): on every interface's link.
+fn link_local(address: IpAddr) -> bool {
+    matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
+}

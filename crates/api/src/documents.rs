@@ -1,0 +1,154 @@
+//! A whole configuration: the documents of one or several files.
+
+use std::collections::HashSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::check;
+use crate::decode::{Context, Decode, nearest};
+use crate::link::Link;
+use crate::port::Port;
+use crate::problem::{Problem, Problems};
+use crate::router::Router;
+use crate::slice::Slice;
+use crate::source::Source;
+use crate::tree::{self, Node, Value};
+
+/// One document.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Document {
+    /// A network device that Europa owns.
+    Port(Port),
+    /// A tenant.
+    Slice(Slice),
+    /// Joins two interfaces.
+    Link(Link),
+    /// A virtual router.
+    Router(Box<Router>),
+}
+
+/// All documents that were read together, in the order of the files.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Documents {
+    /// Network devices.
+    pub ports: Vec<Port>,
+    /// Tenants.
+    pub slices: Vec<Slice>,
+    /// Links that were written; interfaces may name others.
+    pub links: Vec<Link>,
+    /// Virtual routers.
+    pub routers: Vec<Router>,
+}
+
+impl Documents {
+    /// Every document, ports first and routers last.
+    pub fn iter(&self) -> impl Iterator<Item = Document> + '_ {
+        let ports = self.ports.iter().cloned().map(Document::Port);
+        let slices = self.slices.iter().cloned().map(Document::Slice);
+        let links = self.links.iter().cloned().map(Document::Link);
+        let routers = self.routers.iter().cloned().map(|router| Document::Router(Box::new(router)));
+        ports.chain(slices).chain(links).chain(routers)
+    }
+}
+
+/// What the checks must know of documents that could not be read.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    /// What was read.
+    pub(crate) documents: Documents,
+    /// Kind and name of every document, readable or not: a name that stands in a
+    /// broken document is not unknown.
+    pub(crate) declared: HashSet<(String, String)>,
+    /// Whether everything was read. If not, what seems to be missing may only be
+    /// unreadable, and is not complained of.
+    pub(crate) complete: bool,
+    /// For each router, whether all of it was read.
+    pub(crate) whole: Vec<bool>,
+}
+
+pub(crate) const KINDS: [&str; 4] = ["port", "slice", "link", "router"];
+
+/// Reads and checks texts that belong together. On success no reference is dangling.
+///
+/// # Errors
+/// Every mistake that was found.
+pub fn parse(sources: &[Source]) -> Result<Documents, Problems> {
+    let mut draft = Draft { complete: true, ..Draft::default() };
+    let mut problems = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let mut context =
+            Context { source: u32::try_from(index).unwrap_or(u32::MAX), problems: Vec::new() };
+        draft.read(&source.text, &mut context);
+        problems.append(&mut context.problems);
+    }
+    check::documents(&draft, &mut problems);
+    if problems.is_empty() { Ok(draft.documents) } else { Err(Problems::new(problems, sources)) }
+}
+
+impl Draft {
+    fn read(&mut self, text: &str, context: &mut Context) {
+        for range in tree::documents(text) {
+            match tree::parse(text, range) {
+                Ok(Node { value: Value::Null, .. }) => {}
+                Ok(node) => self.document(&node, context),
+                Err(error) => {
+                    let node = Node { value: Value::Null, span: error.span };
+                    let problem = Problem::new(context.place(&node), error.message)
+                        .label("this cannot be read as YAML");
+                    context.report(problem);
+                    self.complete = false;
+                }
+            }
+        }
+    }
+
+    fn document(&mut self, node: &Node, context: &mut Context) {
+        let before = context.problems.len();
+        let Value::Map(entries) = &node.value else {
+            context.wrong_type(node, "a document with `kind` and `name`");
+            self.complete = false;
+            return;
+        };
+        let text_of = |field: &str| {
+            let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == field);
+            let (_, value) = entries.iter().find(|(key, _)| is(key))?;
+            match &value.value {
+                Value::Text(text) => Some((text.as_str(), context.place(value))),
+                _ => None,
+            }
+        };
+        let Some((kind, place)) = text_of("kind") else {
+            let problem = Problem::new(context.place(node), "a document needs a `kind`")
+                .label("`kind` is missing")
+                .help(format!("one of {}", KINDS.join(", ")));
+            context.report(problem);
+            self.complete = false;
+            return;
+        };
+        if let Some((name, _)) = text_of("name") {
+            self.declared.insert((kind.to_owned(), name.to_owned()));
+        }
+        match kind {
+            "port" => self.documents.ports.extend(Port::decode(node, context)),
+            "slice" => self.documents.slices.extend(Slice::decode(node, context)),
+            "link" => self.documents.links.extend(Link::decode(node, context)),
+            "router" => {
+                if let Some(router) = Router::decode(node, context) {
+                    self.documents.routers.push(router);
+                    self.whole.push(context.problems.len() == before);
+                }
+            }
+            other => {
+                let problem = Problem::new(place, format!("{other:?} is no kind of document"))
+                    .label(format!("expected one of {}", KINDS.join(", ")));
+                context.report(match nearest(other, KINDS) {
+                    Some(kind) => problem.help(format!("did you mean `{kind}`?")),
+                    None => problem,
+                });
+            }
+        }
+        self.complete &= context.problems.len() == before;
+    }
+}

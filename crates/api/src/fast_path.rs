@@ -1,0 +1,213 @@
+//! The program that handles a router's packets.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::decode::{Context, Decode, Fields, word};
+use crate::problem::Problem;
+use crate::source::At;
+use crate::tree::Node;
+use crate::values::{InterfaceName, Mac};
+
+/// The program that handles a router's packets: exactly one of `builtin`, `click`,
+/// `click_file` and `program`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct FastPath {
+    /// One of Europa's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub builtin: Option<At<Builtin>>,
+    /// Routes of `builtin: ipv4`, beside those to its interfaces' own subnets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<Route>>")]
+    pub routes: Vec<At<Route>>,
+    /// Neighbours of `builtin: ipv4` that are not asked for by ARP or ND.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<Neighbour>>")]
+    pub neighbours: Vec<At<Neighbour>>,
+    /// A Click configuration. Its devices are the names of the router's interfaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub click: Option<At<String>>,
+    /// A file with a Click configuration, searched beside the YAML file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub click_file: Option<At<String>>,
+    /// A data plane of the user's own: command and arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub program: Vec<At<String>>,
+    /// The text of `click` or of the file that `click_file` names, filled in by `load`.
+    #[serde(skip)]
+    pub configuration: Option<Configuration>,
+}
+
+/// A Click configuration's text and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// The file's name for error messages.
+    pub file: String,
+    /// Which line of that file the text begins at, counted from 1.
+    pub first_line: usize,
+    /// The configuration.
+    pub text: String,
+}
+
+/// Europa's own fast paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Builtin {
+    /// A router for IPv4 and IPv6 with ARP, ND and ICMP errors.
+    Ipv4,
+    /// A bridge that learns addresses.
+    Bridge,
+}
+
+/// A route of `builtin: ipv4`, which knows IPv6 too.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Route {
+    /// Destinations.
+    #[schemars(with = "String")]
+    pub to: At<IpNet>,
+    /// The next hop. Without one the destinations are on the interface's own subnet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<At<IpAddr>>,
+    /// The interface. Default: the one whose subnet has the next hop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<At<InterfaceName>>,
+}
+
+/// A neighbour whose Ethernet address is known.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Neighbour {
+    /// Its IP address.
+    pub address: At<IpAddr>,
+    /// Its Ethernet address.
+    pub mac: At<Mac>,
+    /// The interface it is reached through.
+    pub interface: At<InterfaceName>,
+}
+
+/// The one thing a fast path is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Choice<'a> {
+    /// `builtin: ipv4`.
+    Ipv4 {
+        /// Routes beside those of the interfaces' own subnets.
+        routes: &'a [At<Route>],
+        /// Neighbours beside those that ARP and ND find.
+        neighbours: &'a [At<Neighbour>],
+    },
+    /// `builtin: bridge`.
+    Bridge,
+    /// `click` or `click_file`.
+    Click(&'a Configuration),
+    /// `program`: command and arguments.
+    Program(&'a [At<String>]),
+}
+
+impl FastPath {
+    /// What it is; `None` only for a Click file that was not read.
+    pub fn choice(&self) -> Option<Choice<'_>> {
+        match self.builtin.as_ref().map(|builtin| builtin.value) {
+            Some(Builtin::Ipv4) => {
+                Some(Choice::Ipv4 { routes: &self.routes, neighbours: &self.neighbours })
+            }
+            Some(Builtin::Bridge) => Some(Choice::Bridge),
+            None if !self.program.is_empty() => Some(Choice::Program(&self.program)),
+            None => self.configuration.as_ref().map(Choice::Click),
+        }
+    }
+}
+
+const CHOICES: [&str; 4] = ["builtin", "click", "click_file", "program"];
+
+impl Decode for FastPath {
+    fn decode(node: &Node, context: &mut Context) -> Option<FastPath> {
+        let mut fields = Fields::open(node, "a fast path", context)?;
+        let fast_path = FastPath {
+            builtin: fields.optional("builtin"),
+            routes: fields.list("routes"),
+            neighbours: fields.list("neighbours"),
+            click: fields.optional("click"),
+            click_file: fields.optional("click_file"),
+            program: fields.list("program"),
+            configuration: None,
+        };
+        let written: Vec<_> =
+            CHOICES.iter().filter_map(|choice| fields.take(choice)).map(|(key, _)| key).collect();
+        match written.as_slice() {
+            [] => {
+                let message = format!("a fast path is one of {}", CHOICES.join(", "));
+                let problem = Problem::new(fields.place(), message).label("none of them");
+                fields.context.report(problem);
+            }
+            [_] => {}
+            [first, second, ..] => {
+                let first = fields.context.place(first);
+                let second = fields.context.place(second);
+                let message = format!("a fast path is only one of {}", CHOICES.join(", "));
+                let problem =
+                    Problem::new(second, message).label("a second").also(first, "the first");
+                fields.context.report(problem);
+            }
+        }
+        let bridge = fast_path.builtin.as_ref().is_some_and(|b| b.value == Builtin::Bridge);
+        for list in ["routes", "neighbours"] {
+            if let Some((key, _)) = fields.take(list)
+                && (bridge || !fields.has("builtin"))
+            {
+                let place = fields.context.place(key);
+                let problem = Problem::new(place, format!("`{list}` belongs to `builtin: ipv4`"))
+                    .label("has no meaning here");
+                fields.context.report(problem);
+            }
+        }
+        if let Some((key, Node { value: crate::tree::Value::List(words), .. })) =
+            fields.take("program")
+            && words.is_empty()
+        {
+            let place = fields.context.place(key);
+            fields.context.report(Problem::new(place, "`program` needs a command").label("empty"));
+        }
+        fields.close();
+        Some(fast_path)
+    }
+}
+
+impl Decode for Builtin {
+    fn decode(node: &Node, context: &mut Context) -> Option<Builtin> {
+        let words = [("ipv4", Builtin::Ipv4), ("bridge", Builtin::Bridge)];
+        word(node, context, "a built-in fast path", &words)
+    }
+}
+
+impl Decode for Route {
+    fn decode(node: &Node, context: &mut Context) -> Option<Route> {
+        let mut fields = Fields::open(node, "a route", context)?;
+        let to = fields.required("to");
+        let via = fields.optional("via");
+        let interface = fields.optional("interface");
+        if !fields.has("via") && !fields.has("interface") {
+            let problem = Problem::new(fields.place(), "a route needs `via` or `interface`")
+                .label("leads nowhere");
+            fields.context.report(problem);
+        }
+        fields.close();
+        Some(Route { to: to?, via, interface })
+    }
+}
+
+impl Decode for Neighbour {
+    fn decode(node: &Node, context: &mut Context) -> Option<Neighbour> {
+        let mut fields = Fields::open(node, "a neighbour", context)?;
+        let address = fields.required("address");
+        let mac = fields.required("mac");
+        let interface = fields.required("interface");
+        fields.close();
+        Some(Neighbour { address: address?, mac: mac?, interface: interface? })
+    }
+}

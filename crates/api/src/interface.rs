@@ -1,0 +1,291 @@
+//! A router's interface: where it is attached and which packets are its own.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::decode::{Context, Decode, Fields};
+use crate::problem::Problem;
+use crate::source::At;
+use crate::tree::{Node, Value};
+use crate::values::{Mac, Name};
+
+/// A router's virtual NIC, on a port or on a link.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Interface {
+    /// The port whose packets it takes its own from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<At<Name>>,
+    /// Or the link that joins it to another interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<At<Name>>,
+    /// Which of the port's packets are its own. Default: those to its MAC address.
+    #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matches: Option<At<Match>>,
+    /// Its Ethernet address. Default: made from the names of slice, router and interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<At<Mac>>,
+    /// Its addresses with the prefix lengths of their subnets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub addresses: Vec<At<IpNet>>,
+    /// Longest packet, in bytes, without the Ethernet header. Default: the port's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<At<u32>>,
+    /// Source addresses that may leave through it. Default: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub bind: Vec<At<IpNet>>,
+}
+
+/// What an interface is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attachment<'a> {
+    /// A port of the node.
+    Port(&'a At<Name>),
+    /// One end of a link.
+    Link(&'a At<Name>),
+}
+
+impl Interface {
+    /// What it is attached to.
+    pub fn attachment(&self) -> Option<Attachment<'_>> {
+        match (&self.port, &self.link) {
+            (Some(port), _) => Some(Attachment::Port(port)),
+            (None, Some(link)) => Some(Attachment::Link(link)),
+            (None, None) => None,
+        }
+    }
+
+    /// The VLAN whose tag its packets carry on the port.
+    pub fn vlan(&self) -> Option<u16> {
+        self.matches.as_ref().and_then(|m| m.vlan.as_ref()).map(|vlan| vlan.value)
+    }
+
+    /// Which packets of port and VLAN are its own.
+    pub fn selector(&self) -> Selector<'_> {
+        self.matches.as_ref().map_or(Selector::Mac, |m| m.selector())
+    }
+
+    /// The Ethernet address that is written for it, if one is.
+    pub fn written_mac(&self) -> Option<At<Mac>> {
+        let of_match = || match self.matches.as_ref()?.mac {
+            Some(At { value: MacChoice::Address(mac), place }) => Some(At { value: mac, place }),
+            _ => None,
+        };
+        self.mac.or_else(of_match)
+    }
+}
+
+impl Decode for Interface {
+    fn decode(node: &Node, context: &mut Context) -> Option<Interface> {
+        let mut fields = Fields::open(node, "an interface", context)?;
+        let interface = Interface {
+            port: fields.optional("port"),
+            link: fields.optional("link"),
+            matches: fields.optional("match"),
+            mac: fields.optional("mac"),
+            addresses: fields.list("addresses"),
+            mtu: fields.optional("mtu"),
+            bind: fields.list("bind"),
+        };
+        match (fields.has("port"), fields.has("link")) {
+            (false, false) => {
+                let problem = Problem::new(fields.place(), "an interface needs `port` or `link`")
+                    .label("attached to nothing");
+                fields.context.report(problem);
+            }
+            (true, true) => {
+                let problem =
+                    Problem::new(fields.place(), "an interface has `port` or `link`, not both")
+                        .label("attached twice");
+                fields.context.report(problem);
+            }
+            _ => {}
+        }
+        if let (Some(_), Some(matches)) = (&interface.link, &interface.matches) {
+            let problem = Problem::new(matches.place, "an interface on a link has no `match`")
+                .label("everything on the link is its own")
+                .help("remove it; only a port is shared");
+            fields.context.report(problem);
+        }
+        fields.close();
+        Some(interface)
+    }
+}
+
+/// Which of a port's packets are an interface's own: `vlan` with at most one other.
+/// docs/matches.md says what each one means.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Match {
+    /// Packets with this VLAN's tag; the router does not see the tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 4094))]
+    pub vlan: Option<At<u16>>,
+    /// Packets to the interface's own Ethernet address. The default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<At<MacChoice>>,
+    /// Packets to the port's Ethernet address and one of these IP prefixes; the longest wins.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub prefix: Vec<At<IpNet>>,
+    /// Packets to the port's Ethernet address and one of these UDP ports.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<u16>>")]
+    pub udp: Vec<At<u16>>,
+    /// What a VXLAN tunnel carries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub vxlan: Option<At<Vxlan>>,
+    /// Packets to the port's Ethernet address with one of these MPLS labels on top.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<u32>>")]
+    pub mpls: Vec<At<u32>>,
+    /// Everything on the port, or with `vlan` everything in that VLAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all: Option<At<bool>>,
+}
+
+/// Whose Ethernet address is matched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MacChoice {
+    /// The interface's own, as `mac` says or as generated.
+    Auto,
+    /// This one, which becomes the interface's own.
+    Address(Mac),
+}
+
+/// A VXLAN tunnel (RFC 7348).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Vxlan {
+    /// The network identifier, 24 bits.
+    #[schemars(range(max = 0xff_ffff))]
+    pub vni: At<u32>,
+    /// This node's address, the outer destination of what comes in.
+    pub local: At<IpAddr>,
+    /// The other end's address.
+    pub remote: At<IpAddr>,
+}
+
+/// Which packets are an interface's own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Selector<'a> {
+    /// Those to its own Ethernet address.
+    Mac,
+    /// Those to the port's and one of these destination prefixes.
+    Prefix(&'a [At<IpNet>]),
+    /// Those to the port's and one of these UDP destination ports.
+    Udp(&'a [At<u16>]),
+    /// What the tunnel carries.
+    Vxlan(&'a Vxlan),
+    /// Those to the port's with one of these labels.
+    Mpls(&'a [At<u32>]),
+    /// All.
+    All,
+}
+
+impl Match {
+    /// The one kind of match that is written beside `vlan`.
+    pub fn selector(&self) -> Selector<'_> {
+        if self.all.as_ref().is_some_and(|all| all.value) {
+            Selector::All
+        } else if !self.prefix.is_empty() {
+            Selector::Prefix(&self.prefix)
+        } else if !self.udp.is_empty() {
+            Selector::Udp(&self.udp)
+        } else if let Some(vxlan) = &self.vxlan {
+            Selector::Vxlan(vxlan)
+        } else if !self.mpls.is_empty() {
+            Selector::Mpls(&self.mpls)
+        } else {
+            Selector::Mac
+        }
+    }
+}
+
+const KINDS: [&str; 6] = ["mac", "prefix", "udp", "vxlan", "mpls", "all"];
+
+impl Decode for Match {
+    fn decode(node: &Node, context: &mut Context) -> Option<Match> {
+        let mut fields = Fields::open(node, "a match", context)?;
+        let matches = Match {
+            vlan: fields.optional("vlan"),
+            mac: fields.optional("mac"),
+            prefix: fields.list("prefix"),
+            udp: fields.list("udp"),
+            vxlan: fields.optional("vxlan"),
+            mpls: fields.list("mpls"),
+            all: fields.optional("all"),
+        };
+        for list in ["prefix", "udp", "mpls"] {
+            if let Some((key, Node { value: Value::List(items), .. })) = fields.take(list)
+                && items.is_empty()
+            {
+                let place = fields.context.place(key);
+                let problem = Problem::new(place, format!("`{list}` is empty and matches nothing"))
+                    .label("no entry");
+                fields.context.report(problem);
+            }
+        }
+        let written: Vec<_> =
+            KINDS.iter().filter_map(|kind| fields.take(kind)).map(|(key, _)| key).collect();
+        if let [first, second, ..] = written.as_slice() {
+            let first = fields.context.place(first);
+            let second = fields.context.place(second);
+            let problem = Problem::new(second, "a match has one kind beside `vlan`")
+                .label("a second kind")
+                .also(first, "the first kind")
+                .help(format!("keep one of {}", KINDS.join(", ")));
+            fields.context.report(problem);
+        }
+        fields.close();
+        Some(matches)
+    }
+}
+
+impl Decode for MacChoice {
+    fn decode(node: &Node, context: &mut Context) -> Option<MacChoice> {
+        match &node.value {
+            Value::Text(text) if text == "auto" => Some(MacChoice::Auto),
+            _ => Mac::decode(node, context).map(MacChoice::Address),
+        }
+    }
+}
+
+impl Serialize for MacChoice {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            MacChoice::Auto => serializer.serialize_str("auto"),
+            MacChoice::Address(mac) => mac.serialize(serializer),
+        }
+    }
+}
+
+impl JsonSchema for MacChoice {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "MacChoice".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        String::json_schema(generator)
+    }
+}
+
+impl Decode for Vxlan {
+    fn decode(node: &Node, context: &mut Context) -> Option<Vxlan> {
+        let mut fields = Fields::open(node, "a VXLAN match", context)?;
+        let vni = fields.required("vni");
+        let local = fields.required("local");
+        let remote = fields.required("remote");
+        fields.close();
+        Some(Vxlan { vni: vni?, local: local?, remote: remote? })
+    }
+}

@@ -1,0 +1,285 @@
+//! `kind: router`: a virtual router of a slice.
+
+use std::net::IpAddr;
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::decode::{Context, Decode, Fields, word};
+use crate::fast_path::{FastPath, Route};
+use crate::interface::Interface;
+use crate::problem::Problem;
+use crate::source::At;
+use crate::tree::{Node, Value};
+use crate::values::{InterfaceName, Mac, Name};
+
+/// A virtual router of a slice.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Router {
+    /// Its name, one of a kind in its slice.
+    pub name: At<Name>,
+    /// The slice that owns it.
+    pub slice: At<Name>,
+    /// Where its fast path runs.
+    #[schemars(with = "Option<Run>")]
+    pub run: Run,
+    /// Its interfaces by name, in the order in which a program finds them in the pool.
+    pub interfaces: Interfaces,
+    /// The program that handles its packets.
+    pub fast_path: At<FastPath>,
+    /// Its packet memory.
+    #[schemars(with = "Option<Pool>")]
+    pub pool: Pool,
+    /// How its process waits for packets.
+    #[schemars(with = "Option<Poll>")]
+    pub poll: Poll,
+    /// The CPUs its process may use. Default: all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<u16>>")]
+    pub cpu: Vec<At<u16>>,
+}
+
+/// Interfaces in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interfaces(pub Vec<(At<InterfaceName>, At<Interface>)>);
+
+/// Where a fast path runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Run {
+    /// In a process of its own.
+    #[default]
+    Isolated,
+}
+
+/// How a router's process waits for packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Poll {
+    /// Polls while there is something to do, then yields, then sleeps.
+    #[default]
+    Adaptive,
+    /// Always polls and never sleeps: a whole CPU for the least latency.
+    Busy,
+}
+
+/// A router's packet memory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Pool {
+    /// How many packets it holds: a power of two.
+    #[schemars(with = "Option<u32>")]
+    pub slots: At<u32>,
+    /// How large a slot is.
+    #[schemars(with = "Option<SlotBytes>")]
+    pub slot_bytes: At<SlotBytes>,
+}
+
+/// How large a slot is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SlotBytes {
+    /// The smaller size that the interfaces' MTUs fit in.
+    #[default]
+    Auto,
+    /// 2048 bytes.
+    Small,
+    /// 16384 bytes, for jumbo frames.
+    Large,
+}
+
+impl Pool {
+    /// Slots of a pool that says nothing.
+    pub const DEFAULT_SLOTS: u32 = 4096;
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        let place = Default::default();
+        Pool {
+            slots: At { value: Pool::DEFAULT_SLOTS, place },
+            slot_bytes: At { value: SlotBytes::Auto, place },
+        }
+    }
+}
+
+impl Router {
+    /// `slice/router`, by which the whole node knows it.
+    pub fn full_name(&self) -> String {
+        format!("{}/{}", self.slice, self.name)
+    }
+
+    /// An interface and its index, by name.
+    pub fn interface(&self, name: &str) -> Option<(usize, &Interface)> {
+        let position = self.interfaces.0.iter().position(|(n, _)| &***n == name)?;
+        self.interfaces.0.get(position).map(|(_, interface)| (position, &interface.value))
+    }
+
+    /// The Ethernet address of an interface: the one that is written, or one made from
+    /// the names. Interfaces that share their port's own address do not use it.
+    pub fn mac(&self, name: &str, interface: &Interface) -> Mac {
+        match interface.written_mac() {
+            Some(mac) => mac.value,
+            None => Mac::generated(&format!("{}/{}/{name}", self.slice, self.name)),
+        }
+    }
+
+    /// The index of the interface that a route leaves through.
+    pub fn route_interface(&self, route: &Route) -> Option<usize> {
+        match (&route.interface, &route.via) {
+            (Some(name), _) => self.interface(name).map(|(index, _)| index),
+            (None, Some(via)) => {
+                self.interfaces.0.iter().position(|(_, interface)| interface.reaches(via.value))
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+impl Interface {
+    /// Whether an address is on one of the interface's own subnets.
+    pub fn reaches(&self, address: IpAddr) -> bool {
+        self.addresses.iter().any(|own| own.contains(&address))
+    }
+}
+
+impl Decode for Router {
+    fn decode(node: &Node, context: &mut Context) -> Option<Router> {
+        let mut fields = Fields::open(node, "a router", context)?;
+        fields.take("kind");
+        let name = fields.required("name");
+        let slice = fields.required("slice");
+        let run = fields.optional("run").unwrap_or_default();
+        let interfaces = fields.required("interfaces");
+        let fast_path = fields.required("fast_path");
+        let pool = fields.optional("pool").unwrap_or_default();
+        let poll = fields.optional("poll").unwrap_or_default();
+        let cpu = fields.list("cpu");
+        fields.close();
+        Some(Router {
+            name: name?,
+            slice: slice?,
+            run,
+            interfaces: interfaces?,
+            fast_path: fast_path?,
+            pool,
+            poll,
+            cpu,
+        })
+    }
+}
+
+impl Decode for Interfaces {
+    fn decode(node: &Node, context: &mut Context) -> Option<Interfaces> {
+        let Value::Map(entries) = &node.value else {
+            context.wrong_type(node, "a mapping from names to interfaces");
+            return None;
+        };
+        let decode = |(key, value): &(Node, Node)| {
+            let name = At::decode(key, context);
+            let interface = At::decode(value, context);
+            Some((name?, interface?))
+        };
+        Some(Interfaces(entries.iter().filter_map(decode).collect()))
+    }
+}
+
+impl Serialize for Interfaces {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, interface)| (name, interface)))
+    }
+}
+
+impl JsonSchema for Interfaces {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Interfaces".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "object",
+            "propertyNames": generator.subschema_for::<InterfaceName>(),
+            "maxProperties": europa_pool::layout::MAX_INTERFACES,
+            "additionalProperties": generator.subschema_for::<Interface>(),
+        })
+    }
+}
+
+impl Decode for Run {
+    fn decode(node: &Node, context: &mut Context) -> Option<Run> {
+        if let Value::Text(text) = &node.value
+            && matches!(text.as_str(), "inline" | "kernel")
+        {
+            let problem = Problem::new(
+                context.place(node),
+                format!("`run: {text}` comes with a later release"),
+            )
+            .label("not yet there")
+            .help("`run: isolated` is the default and runs every fast path");
+            context.report(problem);
+            return None;
+        }
+        word(node, context, "a place to run", &[("isolated", Run::Isolated)])
+    }
+}
+
+impl Decode for Poll {
+    fn decode(node: &Node, context: &mut Context) -> Option<Poll> {
+        word(node, context, "a way to poll", &[("adaptive", Poll::Adaptive), ("busy", Poll::Busy)])
+    }
+}
+
+impl Decode for Pool {
+    fn decode(node: &Node, context: &mut Context) -> Option<Pool> {
+        let mut fields = Fields::open(node, "a pool", context)?;
+        let default = Pool::default();
+        let slots = fields.optional("slots").unwrap_or(default.slots);
+        let slot_bytes = fields.optional("slot_bytes").unwrap_or(default.slot_bytes);
+        fields.close();
+        Some(Pool { slots, slot_bytes })
+    }
+}
+
+impl Decode for SlotBytes {
+    fn decode(node: &Node, context: &mut Context) -> Option<SlotBytes> {
+        match &node.value {
+            Value::Text(text) if text == "auto" => Some(SlotBytes::Auto),
+            Value::Integer(2048) => Some(SlotBytes::Small),
+            Value::Integer(16384) => Some(SlotBytes::Large),
+            other => {
+                let message =
+                    format!("a slot has auto, 2048 or 16384 bytes, not {}", other.describe());
+                context.report(Problem::new(context.place(node), message).label("no such size"));
+                None
+            }
+        }
+    }
+}
+
+impl Serialize for SlotBytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            SlotBytes::Auto => serializer.serialize_str("auto"),
+            SlotBytes::Small => serializer.serialize_u32(2048),
+            SlotBytes::Large => serializer.serialize_u32(16384),
+        }
+    }
+}
+
+impl JsonSchema for SlotBytes {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "SlotBytes".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "enum": ["auto", 2048, 16384] })
+    }
+}

@@ -1,0 +1,227 @@
+//! One YAML document as a tree in which every value knows where it stands.
+//!
+//! The decoder works on this tree and not on the text, so that one pass can
+//! report everything that is wrong, each with its place; serde's derived
+//! decoders stop at the first mistake.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::Spanned;
+
+/// What a YAML value is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// Nothing, `~` or `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i128),
+    /// A number with a point or an exponent.
+    Float(f64),
+    /// Anything else that is one word or text.
+    Text(String),
+    /// `[…]` or lines that begin with `-`.
+    List(Vec<Node>),
+    /// `{…}` or lines with `key:`, in the order of the file.
+    Map(Vec<(Node, Node)>),
+}
+
+/// A value and its place: bytes of the whole file's text.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) span: Range<usize>,
+}
+
+/// Why a document is no YAML, and where.
+#[derive(Debug)]
+pub(crate) struct SyntaxError {
+    pub(crate) message: String,
+    pub(crate) span: Range<usize>,
+}
+
+impl Value {
+    /// The value's type in a user's words.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Value::Null => "nothing".to_owned(),
+            Value::Bool(b) => format!("the truth value {b}"),
+            Value::Integer(i) => format!("the number {i}"),
+            Value::Float(f) => format!("the number {f}"),
+            Value::Text(t) if t.len() <= 40 && !t.contains('\n') => format!("the text {t:?}"),
+            Value::Text(_) => "a text".to_owned(),
+            Value::List(_) => "a list".to_owned(),
+            Value::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// Cuts a file into documents: byte ranges, each from its `---` line on.
+///
+/// Cutting before parsing lets every document report its own syntax error. It is
+/// safe because YAML allows `---` at the start of a line nowhere else.
+pub(crate) fn documents(text: &str) -> Vec<Range<usize>> {
+    let mut starts = vec![0];
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let word = line.trim_end();
+        if at > 0 && (word == "---" || line.starts_with("--- ") || line.starts_with("---\t")) {
+            starts.push(at);
+        }
+        at += line.len();
+    }
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
+}
+
+/// Parses the document that `range` of `text` holds. An empty one is `Value::Null`.
+pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError> {
+    let piece = &text[range.clone()];
+    let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
+    match serde_saphyr::from_str_with_options::<Spanned<Value>>(piece, options) {
+        Ok(spanned) => {
+            let mut node = node(spanned, piece);
+            finish(&mut node, range.start, text);
+            Ok(node)
+        }
+        Err(error) => {
+            let span = error.location().map_or(0..0, |location| place(&location, piece));
+            let message = error.without_snippet().to_string();
+            // The place is shown by underlining; counted within the document it would be wrong.
+            let message = match message.rfind(" at line ") {
+                Some(end) => message[..end].to_owned(),
+                None => message,
+            };
+            let message = message.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
+            let span = tidy(span.start + range.start..span.end + range.start, text);
+            Err(SyntaxError { message, span })
+        }
+    }
+}
+
+fn node(spanned: Spanned<Value>, piece: &str) -> Node {
+    Node { span: place(&spanned.referenced, piece), value: spanned.value }
+}
+
+/// Inside the tree every value has byte offsets: the text is not asked.
+fn child(spanned: Spanned<Value>) -> Node {
+    node(spanned, "")
+}
+
+/// Bytes of `piece` that a location means. Values have byte offsets; the parser's
+/// own errors and mapping keys' containers count characters only.
+fn place(location: &serde_saphyr::Location, piece: &str) -> Range<usize> {
+    let span = location.span();
+    if let (Some(start), Some(len)) = (span.byte_offset(), span.byte_len()) {
+        return start as usize..(start + len) as usize;
+    }
+    let byte_of = |character: u64| {
+        let index = usize::try_from(character).unwrap_or(usize::MAX);
+        piece.char_indices().nth(index).map_or(piece.len(), |(byte, _)| byte)
+    };
+    byte_of(span.offset())..byte_of(span.offset().saturating_add(span.len()))
+}
+
+/// Makes a range fit for underlining: inside the text, on character borders, its first
+/// line only, and not empty where the line goes on. Containers have no length of their own.
+fn tidy(span: Range<usize>, text: &str) -> Range<usize> {
+    let floor = |mut at: usize| {
+        at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let start = floor(span.start);
+    let line = text[start..].lines().next().unwrap_or("").trim_end();
+    let end = floor(span.end.max(start));
+    if end > start {
+        start..end.min(start + line.len()).max(start)
+    } else {
+        start..start + line.len()
+    }
+}
+
+/// Turns the document's ranges into the file's.
+fn finish(node: &mut Node, by: usize, text: &str) {
+    node.span = tidy(node.span.start + by..node.span.end + by, text);
+    match &mut node.value {
+        Value::List(items) => items.iter_mut().for_each(|item| finish(item, by, text)),
+        Value::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
+            finish(key, by, text);
+            finish(value, by, text);
+        }),
+        _ => {}
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(Builder)
+    }
+}
+
+struct Builder;
+
+impl<'de> Visitor<'de> for Builder {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any YAML value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(Builder)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Integer(value.into()))
+    }
+
+    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
+        Ok(Value::Integer(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Value::Float(value))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Text(value.to_owned()))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element::<Spanned<Value>>()? {
+            items.push(child(item));
+        }
+        Ok(Value::List(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some((key, value)) = map.next_entry::<Spanned<Value>, Spanned<Value>>()? {
+            entries.push((child(key), child(value)));
+        }
+        Ok(Value::Map(entries))
+    }
+}
