@@ -7,6 +7,7 @@ use std::fs;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
 use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{sethostname, setsid};
 
@@ -45,6 +46,10 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     root::replace(&profile.mounts)?;
     limit(profile)?;
     privileges::give_up(profile.uid, profile.user_namespace)?;
+    if profile.die_with_parent {
+        // Not earlier: the kernel forgets it when ids change.
+        prctl::set_pdeathsig(Signal::SIGKILL).step("setting the parent-death signal")?;
+    }
     fence::put_up(profile.role)?;
     seccomp::apply(profile.role, profile.limits.threads > 1, profile.enforcement)
 }

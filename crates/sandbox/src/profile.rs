@@ -76,6 +76,11 @@ pub struct Profile {
     /// Whether to end in a user namespace of its own in which no id is mapped.
     /// Off only where the host forbids user namespaces (`doctor` says so).
     pub user_namespace: bool,
+    /// Whether the kernel kills the process when the *thread* that spawned it ends. Off
+    /// for switch and routers, which outlive the node: it adopts them. A parent that
+    /// died before [`enter`](crate::enter) is not noticed; the end of the control
+    /// socket is the dependable sign.
+    pub die_with_parent: bool,
     /// What happens on a forbidden system call.
     pub enforcement: Enforcement,
 }
@@ -96,6 +101,7 @@ impl Profile {
                 address_space_bytes: None,
             },
             user_namespace: true,
+            die_with_parent: false,
             enforcement: Enforcement::Kill,
         }
     }

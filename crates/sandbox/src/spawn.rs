@@ -10,7 +10,7 @@
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
 
@@ -18,11 +18,9 @@ use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 
-use crate::cgroup::Group;
+use crate::cgroup::{Group, Join};
+use crate::clone::clone_and_wait;
 use crate::error::{SandboxError, Step};
-
-/// Stack of the child until exec; it calls a dozen thin wrappers deep.
-const STACK_BYTES: usize = 64 * 1024;
 
 /// What to start. The program is always the running binary itself (`/proc/self/exe`,
 /// which also works when the file was replaced by an update).
@@ -45,10 +43,6 @@ pub struct SpawnSpec<'a> {
     /// a handler for `SIGTERM`. `SIGKILL` always works, and the death of the process
     /// takes along everything in the namespace.
     pub pid_namespace: bool,
-    /// Whether the kernel kills the process when the *thread* that spawned it ends.
-    /// Off for switch and routers: they outlive the node, which adopts them. The kernel
-    /// clears it when the process changes its uid, so it holds for roles that stay root.
-    pub die_with_parent: bool,
 }
 
 /// How a process ended.
@@ -137,16 +131,14 @@ struct Plan {
     groups: Vec<RawFd>,
     argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
-    die_with_parent: bool,
     /// Step and errno of a failure; step 0: none.
     failed: (usize, c_int),
 }
 
 /// Names of the child's steps, for the error message.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 5] = [
     "",
     "joining the control group",
-    "setting the parent-death signal",
     "handing over descriptors",
     "closing other descriptors at exec",
     "executing /proc/self/exe",
@@ -160,7 +152,7 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     let arguments = strings(&spec.arguments)?;
     let environment = strings(&spec.environment)?;
     let null = File::open("/dev/null").map_err(errno).step("opening /dev/null")?;
-    let groups = spec.group.map_or(Ok(Vec::new()), Group::join_files)?;
+    let join = spec.group.map_or(Ok(Join::default()), Group::join)?;
     let mut sources = vec![null.as_raw_fd(), spec.log.as_raw_fd(), spec.log.as_raw_fd()];
     sources.extend(spec.descriptors.iter().map(AsRawFd::as_raw_fd));
     if sources.len() > MAX_DESCRIPTORS {
@@ -171,21 +163,23 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     }
     let mut plan = Plan {
         sources,
-        groups: groups.iter().map(AsRawFd::as_raw_fd).collect(),
+        groups: join.tasks.iter().map(AsRawFd::as_raw_fd).collect(),
         argv: pointers(&arguments),
         envp: pointers(&environment),
-        die_with_parent: spec.die_with_parent,
         failed: (0, 0),
     };
-    let namespace = if spec.pid_namespace { libc::CLONE_NEWPID } else { 0 };
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD | namespace;
 
     // A handler of ours must not run in the child, on our memory: no signal may be
     // delivered there until it has set all of them to default.
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))
         .step("blocking signals")?;
-    let made = clone_child(flags, &mut plan);
+    let folder = join.folder.as_ref().map(AsFd::as_fd);
+    // SAFETY: `plan` outlives the call and nobody else touches it meanwhile; `child_main`
+    // makes raw system calls on what was prepared in it; signals are blocked.
+    let made = unsafe {
+        clone_and_wait(child_main, ptr::from_mut(&mut plan).cast(), spec.pid_namespace, folder)
+    };
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).step("unblocking signals")?;
 
     let (pid, pidfd) = made.step("creating a process")?;
@@ -196,24 +190,6 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
         return Err(Errno::from_raw(code)).step(STEPS.get(step).copied().unwrap_or_default());
     }
     Ok(child)
-}
-
-fn clone_child(flags: c_int, plan: &mut Plan) -> nix::Result<(u32, OwnedFd)> {
-    // u128 for the 16-byte alignment that both ABIs want of a stack.
-    let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
-    let mut pidfd: RawFd = -1;
-    // SAFETY: `stack` and `plan` outlive the call, which returns only after the child has
-    // executed or exited (CLONE_VFORK), so that it has no further use for our memory;
-    // nobody else touches them meanwhile. `child` keeps to raw system calls. With
-    // CLONE_PIDFD the first variadic argument receives the descriptor.
-    let pid = unsafe {
-        let top = stack.as_mut_ptr().add(stack.len()).cast::<c_void>();
-        libc::clone(child_main, top, flags, ptr::from_mut(plan).cast(), ptr::from_mut(&mut pidfd))
-    };
-    let pid = Errno::result(pid)?;
-    // SAFETY: the kernel just created this descriptor for us alone.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    Ok((pid.unsigned_abs(), pidfd))
 }
 
 /// The child between clone and exec.
@@ -242,29 +218,26 @@ fn run(plan: &Plan) -> Result<std::convert::Infallible, usize> {
         for &file in &plan.groups {
             check(libc::write(file, c"0".as_ptr().cast(), 1) as c_int, 1)?;
         }
-        if plan.die_with_parent {
-            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), 2)?;
-        }
         // First move every source above the targets, otherwise one could be overwritten
         // before its turn. Duplicates lose close-on-exec, the lifted copies have it.
         let mut target = 0;
         let mut lifted = [-1 as RawFd; MAX_DESCRIPTORS];
         for (&source, place) in plan.sources.iter().zip(&mut lifted) {
-            *place = check(libc::fcntl(source, libc::F_DUPFD_CLOEXEC, count), 3)?;
+            *place = check(libc::fcntl(source, libc::F_DUPFD_CLOEXEC, count), 2)?;
         }
         for &copy in lifted.iter().take(plan.sources.len()) {
-            check(libc::dup2(copy, target), 3)?;
+            check(libc::dup2(copy, target), 2)?;
             target += 1;
         }
         let result =
             libc::syscall(libc::SYS_close_range, count, u32::MAX, libc::CLOSE_RANGE_CLOEXEC);
-        check(result as c_int, 4)?;
+        check(result as c_int, 3)?;
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
         libc::execve(c"/proc/self/exe".as_ptr(), plan.argv.as_ptr(), plan.envp.as_ptr());
     }
-    Err(5)
+    Err(4)
 }
 
 /// Most descriptors that can be handed over, the three standard ones included.

@@ -29,6 +29,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("threads_and_forks", threads_and_forks),
     ("panic_still_speaks", panic_still_speaks),
     ("signals_to_process_one", signals_to_process_one),
+    ("outlives_its_parent_or_not", outlives_its_parent_or_not),
     ("switch_may_kick_without_capabilities", switch_may_kick_without_capabilities),
     ("program_runs_from_its_mounts", program_runs_from_its_mounts),
     ("memory_limit_hits_its_owner_only", memory_limit_hits_its_owner_only),
@@ -245,6 +246,17 @@ fn signals_to_process_one() {
     assert_eq!(deaf.child.wait().expect("it ends"), Exit::Signal(Signal::SIGKILL));
 }
 
+/// A thread takes the part of the node.
+fn outlives_its_parent_or_not() {
+    for (role, wanted) in [("router", Exit::Code(0)), ("mortal", Exit::Signal(Signal::SIGKILL))] {
+        let Started { mut child, control, .. } =
+            thread::spawn(move || running(role)).join().expect("started");
+        thread::sleep(Duration::from_millis(20));
+        drop(control);
+        assert_eq!(child.wait().expect("it ends"), wanted, "{role}");
+    }
+}
+
 fn switch_may_kick_without_capabilities() {
     let program = xdp_drop();
     let mut started = start("switch", "kick", None, &[program.as_fd()]);
@@ -344,7 +356,6 @@ fn failure_before_exec_is_reported() {
         log: log.as_fd(),
         group: Some(&gone),
         pid_namespace: true,
-        die_with_parent: false,
     });
     assert!(failed.is_err_and(|error| error.to_string().contains("No such file")));
     cgroups.remove_instance(&instance()).expect("removed");

@@ -25,6 +25,7 @@ pub(crate) fn profile(role: &str) -> Profile {
             let mounts = mounts.map(|path| Mount { source: path.into(), target: path.into() });
             Profile::program("program", 7, mounts.collect())
         }
+        "mortal" => Profile { die_with_parent: true, ..Profile::router("router", 7) },
         "no-user-namespace" => Profile { user_namespace: false, ..Profile::router("router", 7) },
         "unfiltered" => Profile { enforcement: Enforcement::Log, ..Profile::router("router", 7) },
         _ => Profile::router("router", 7),

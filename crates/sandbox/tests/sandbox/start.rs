@@ -36,7 +36,6 @@ pub(crate) fn start(
         log: log.as_fd(),
         group,
         pid_namespace: true,
-        die_with_parent: false,
     })
     .expect("spawned");
     Started { child, control, log }
