@@ -94,6 +94,9 @@ fn status_seen_from_outside() {
             ("Seccomp", "2"),
             ("Seccomp_filters", "3"),
             ("Groups", ""),
+            // SIGPIPE, which Rust's start-up ignores; nothing inherited.
+            ("SigIgn", "0000000000001000"),
+            ("SigBlk", NONE),
             ("Uid", &ids),
             ("Gid", &ids),
             ("NSpid", &format!("{} 1", started.child.pid())),
@@ -142,6 +145,9 @@ fn only_named_descriptors() {
     unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&leak), libc::F_SETFD, 0) };
     let (four, five) =
         (File::open("/dev/zero").expect("there"), File::open("/dev/full").expect("there"));
+    let mut before = start("router", "look", None, &[four.as_fd(), five.as_fd()]);
+    before.child.wait().expect("it ends");
+    assert_eq!(before.log(), "7 open\n", "before it entered: 0 to 5 and the folder");
     let mut started = start("router", "return", None, &[four.as_fd(), five.as_fd()]);
     started.ready();
     let folder = format!("/proc/{}/fd", started.child.pid());
