@@ -105,6 +105,27 @@ impl Mapping {
         }
         true
     }
+
+    /// Copies `bytes` bytes from byte `offset` on to byte `to_offset` of another
+    /// mapping. False, and nothing copied, when either range is not inside.
+    pub fn copy_to(&self, offset: usize, to: &Mapping, to_offset: usize, bytes: usize) -> bool {
+        let inside = |mapping: &Mapping, offset: usize| {
+            offset.checked_add(bytes).is_some_and(|end| end <= mapping.bytes)
+        };
+        if !inside(self, offset) || !inside(to, to_offset) {
+            return false;
+        }
+        // SAFETY: both ranges lie inside live mappings (checked); `copy` allows them to
+        // overlap, should both mappings be of the same pool.
+        unsafe {
+            std::ptr::copy(
+                self.base.as_ptr().add(offset),
+                to.base.as_ptr().add(to_offset),
+                bytes,
+            );
+        }
+        true
+    }
 }
 
 impl Drop for Mapping {

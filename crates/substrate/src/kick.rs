@@ -15,6 +15,13 @@ const LIVE_BATCH: u32 = 64;
 #[error("the kernel refused to run the transmit program: {0}")]
 pub struct KickError(#[from] Errno);
 
+impl KickError {
+    /// Whether this is why.
+    pub fn is(&self, errno: Errno) -> bool {
+        self.0 == errno
+    }
+}
+
 /// Runs one worker's instance of the transmit program.
 ///
 /// Needs no privilege but the program's descriptor.

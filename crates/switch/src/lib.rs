@@ -1,1 +1,47 @@
-//! Workers that move descriptors from the routers' rings to the transmit list.
+//! The switch: moves descriptors from the routers' transmit rings through a queue per
+//! port to the ways out.
+//!
+//! ```text
+//!  tx rings ──▶ intake ──▶ port queues ──▶ live way   (transmit list, kick)
+//!                  │                  └──▶ socket way (copy, check, sendmmsg)
+//!                  └──▶ links: straight into another router's pool
+//! ```
+//!
+//! | file         | concern                                                        |
+//! |--------------|----------------------------------------------------------------|
+//! | `orders`     | what the node tells a switch, and its answers                  |
+//! | `process`    | the process: orders, worker, sleep                             |
+//! | `worker`     | one round: intake, ways out                                    |
+//! | `intake`     | from transmit rings to queues: descriptors are stamped here    |
+//! | `tables`     | pools, interfaces and ports that this worker serves            |
+//! | `queue`      | one port's queue; the queue manager will stand here            |
+//! | `batching`   | how many frames leave at once, and which way                   |
+//! | `live`       | the live way: transmit list and kicks                          |
+//! | `socket`     | the socket way: small batches, and frames too long for live    |
+//! | `link`       | delivery into another router's pool                            |
+//! | `egress`     | what may leave: checks on a private copy                       |
+//! | `held`       | which slots the switch holds, in memory that outlives it       |
+//!
+//! A switch process holds no capability. It reaches packets through descriptors that
+//! the node handed to it, and trusts nothing that a router wrote: slots are masked,
+//! pool and interface of a descriptor are those of the ring it stood in.
+
+mod batching;
+mod egress;
+mod held;
+mod intake;
+mod link;
+mod live;
+pub mod orders;
+mod process;
+mod queue;
+mod socket;
+mod tables;
+mod worker;
+
+pub use egress::{Policy, Refusal};
+pub use held::HELD_BYTES;
+pub use process::{SwitchError, run};
+
+/// Bytes of the status page: one cache line a worker, its first word the sleep flag.
+pub const STATUS_BYTES: usize = 4096;

@@ -1,0 +1,64 @@
+//! Which slots the switch holds: taken from a transmit ring, not yet given back.
+//!
+//! One bit a slot, in memory that outlives the process. When a switch is killed, the
+//! next one gives those slots back that are in no transmit list any more: no pool
+//! shrinks. A slot that is submitted while it is held is a router's lie, and ignored.
+
+use std::sync::atomic::Ordering;
+
+use europa_pool::Mapping;
+use europa_pool::layout::MAX_SLOTS;
+
+const POOL_BYTES: usize = MAX_SLOTS as usize / 8;
+/// Bytes of the memory of held slots; only touched pages take room.
+pub const HELD_BYTES: usize = 4096 * POOL_BYTES;
+
+pub(crate) struct Held {
+    bits: Mapping,
+}
+
+impl Held {
+    pub(crate) fn new(bits: Mapping) -> Self {
+        Self { bits }
+    }
+
+    fn word(&self, pool: u32, slot: u32) -> Option<(&std::sync::atomic::AtomicU64, u64)> {
+        let offset = pool as usize * POOL_BYTES + (slot / 64) as usize * 8;
+        Some((self.bits.words(offset, 1)?.first()?, 1 << (slot % 64)))
+    }
+
+    /// Notes that the switch holds a slot; false if it did already.
+    pub(crate) fn take(&self, pool: u32, slot: u32) -> bool {
+        let Some((word, bit)) = self.word(pool, slot) else { return false };
+        // One worker serves a pool: no read-modify-write is needed.
+        let old = word.load(Ordering::Relaxed);
+        word.store(old | bit, Ordering::Relaxed);
+        old & bit == 0
+    }
+
+    /// Notes that a slot has been given back.
+    pub(crate) fn give(&self, pool: u32, slot: u32) {
+        if let Some((word, bit)) = self.word(pool, slot) {
+            word.store(word.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
+        }
+    }
+
+    /// Every slot of `pool` that is held, of `slots` in all.
+    pub(crate) fn of(&self, pool: u32, slots: u32) -> Vec<u32> {
+        let held = |slot: &u32| {
+            self.word(pool, *slot)
+                .is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+        };
+        (0..slots).filter(held).collect()
+    }
+
+    /// Forgets a pool.
+    pub(crate) fn clear(&self, pool: u32) {
+        for word in self.bits.words(pool as usize * POOL_BYTES, POOL_BYTES / 8).unwrap_or_default()
+        {
+            if word.load(Ordering::Relaxed) != 0 {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}

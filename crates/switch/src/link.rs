@@ -1,0 +1,68 @@
+//! Links: a frame goes from one router's pool straight into another's, by one copy,
+//! without a device and without a system call.
+
+use std::mem::offset_of;
+
+use europa_pool::layout::RX_OFFSET_BYTES;
+use europa_pool::{PoolView, Word, ring};
+use europa_substrate::layout::{Interface, PoolState};
+
+use crate::queue::Queued;
+use crate::tables::{Shared, count};
+
+/// Copies the packet into a free slot of the pool of interface `to`; false when the
+/// other side has no room for it. Counts both.
+pub(crate) fn deliver(
+    shared: &Shared,
+    from: &PoolView,
+    packet: Queued,
+    target: &PoolView,
+    to: u32,
+) -> bool {
+    let interface = shared.interfaces.get(to);
+    let length = u32::from(packet.word.length());
+    let source = from.slot_offset(packet.word.slot(), packet.word.offset().into());
+    let source_end =
+        from.slot_offset(packet.word.slot(), 0) + from.layout().geometry.slot_bytes as usize;
+    if length < 14 || source + length as usize > source_end {
+        count!(shared, packet.interface, tx_drop_length, 1);
+        return false;
+    }
+    if length > target.layout().max_frame_bytes() {
+        count!(shared, to, rx_drop_long, 1);
+        return false;
+    }
+    let rx = target.rx(interface.local);
+    let rx_tail = shared.interfaces.atomic_u32(to, offset_of!(Interface, rx_tail));
+    if rx.peek(rx_tail.load(std::sync::atomic::Ordering::Acquire)).is_some() {
+        count!(shared, to, rx_drop_ring, 1);
+        return false;
+    }
+    let state = |offset| shared.pool_state.atomic_u32(interface.pool, offset);
+    let free = ring::take_shared(target.recycle(), state(offset_of!(PoolState, recycle_head)))
+        .or_else(|| ring::take_shared(target.fill(), state(offset_of!(PoolState, fill_head))));
+    let Some(free) = free else {
+        count!(shared, to, rx_drop_slots, 1);
+        return false;
+    };
+    let slot = free.slot() & (target.layout().geometry.slots - 1);
+    from.mapping().copy_to(
+        source,
+        target.mapping(),
+        target.slot_offset(slot, RX_OFFSET_BYTES),
+        length as usize,
+    );
+    let word =
+        Word::frame(slot, RX_OFFSET_BYTES as u16, length as u16, 0).on(interface.local as u8);
+    if !ring::put_shared(rx, rx_tail, word) {
+        let tail = state(offset_of!(PoolState, recycle_tail));
+        ring::put_unbounded(target.recycle(), tail, Word::free(slot));
+        count!(shared, to, rx_drop_ring, 1);
+        return false;
+    }
+    count!(shared, to, rx_packets, 1);
+    count!(shared, to, rx_bytes, u64::from(length));
+    count!(shared, packet.interface, tx_packets, 1);
+    count!(shared, packet.interface, tx_bytes, u64::from(length));
+    true
+}

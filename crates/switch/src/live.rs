@@ -1,0 +1,130 @@
+//! The live way: entries of the transmit list, and kicks.
+
+use std::mem::offset_of;
+use std::sync::atomic::Ordering;
+
+use europa_substrate::{KickError, Kicker, Table, layout};
+
+use crate::queue::Queued;
+use crate::tables::Shared;
+
+const ENTRIES: u32 = layout::TRANSMIT_LIST;
+
+/// One worker's transmit list. Its cursors lie in a map: a new switch goes on where
+/// the old one stopped.
+pub(crate) struct Live {
+    worker: u32,
+    kicker: Kicker,
+    list: Table<layout::Transmit>,
+    workers: Table<layout::Worker>,
+    tail: u32,
+    longest: u32,
+}
+
+impl Live {
+    pub(crate) fn new(
+        worker: u32,
+        kicker: Kicker,
+        list: Table<layout::Transmit>,
+        workers: Table<layout::Worker>,
+    ) -> Self {
+        let tail =
+            workers.atomic_u32(worker, offset_of!(layout::Worker, tail)).load(Ordering::Acquire);
+        let mut live = Self { worker, kicker, list, workers, tail, longest: 0 };
+        if live.pending() > 0 {
+            live.longest = layout::MAX_LIVE_FRAME;
+        }
+        live
+    }
+
+    fn cursor(&self, offset: usize) -> u32 {
+        self.workers.atomic_u32(self.worker, offset).load(Ordering::Acquire)
+    }
+
+    fn head(&self) -> u32 {
+        self.cursor(offset_of!(layout::Worker, head))
+    }
+
+    /// Entries that no kick has taken yet.
+    pub(crate) fn pending(&self) -> u32 {
+        self.tail.wrapping_sub(self.head())
+    }
+
+    /// Entries that can be added.
+    pub(crate) fn room(&self) -> u32 {
+        // Settled entries only: the others are still needed to tell held slots.
+        ENTRIES - self.tail.wrapping_sub(self.cursor(offset_of!(layout::Worker, settled)))
+    }
+
+    /// Adds an entry; there is room.
+    pub(crate) fn add(&mut self, packet: Queued) {
+        let place = self.worker * ENTRIES + self.tail % ENTRIES;
+        self.list.set(
+            place,
+            layout::Transmit {
+                word: packet.word.bits(),
+                interface: packet.interface,
+                pool: packet.pool,
+            },
+        );
+        self.tail = self.tail.wrapping_add(1);
+        self.longest = self.longest.max(packet.word.length().into());
+    }
+
+    /// Sends what was added; the number of frames taken.
+    pub(crate) fn kick(&mut self, shared: &Shared) -> Result<u32, KickError> {
+        self.workers
+            .atomic_u32(self.worker, offset_of!(layout::Worker, tail))
+            .store(self.tail, Ordering::Release);
+        let pending = self.pending();
+        let result = self.kicker.kick(pending, self.longest);
+        let taken = pending - self.pending();
+        self.settle(shared);
+        if self.pending() == 0 {
+            self.longest = 0;
+        }
+        result.map(|()| taken)
+    }
+
+    /// Notes that the slots of entries that were taken are not held any more.
+    fn settle(&mut self, shared: &Shared) {
+        let head = self.head();
+        let mut at = self.cursor(offset_of!(layout::Worker, settled));
+        while at != head {
+            let entry = self.list.get(self.worker * ENTRIES + at % ENTRIES);
+            if let Some(word) = europa_pool::Word::from_bits(entry.word) {
+                shared.held.give(entry.pool, word.slot());
+            }
+            at = at.wrapping_add(1);
+        }
+        self.workers
+            .atomic_u32(self.worker, offset_of!(layout::Worker, settled))
+            .store(head, Ordering::Release);
+    }
+
+    /// Pool and word of every entry that no kick has taken.
+    fn waiting(&self) -> impl Iterator<Item = (u32, europa_pool::Word)> + '_ {
+        let head = self.head();
+        (0..self.pending()).filter_map(move |ahead| {
+            let place = head.wrapping_add(ahead) % ENTRIES;
+            let entry = self.list.get(self.worker * ENTRIES + place);
+            Some((entry.pool, europa_pool::Word::from_bits(entry.word)?))
+        })
+    }
+
+    /// Takes out everything that no kick has taken: pool and word of each.
+    pub(crate) fn abandon(&mut self) -> Vec<(u32, europa_pool::Word)> {
+        let left = self.waiting().collect();
+        for cursor in [offset_of!(layout::Worker, head), offset_of!(layout::Worker, settled)] {
+            self.workers.atomic_u32(self.worker, cursor).store(self.tail, Ordering::Release);
+        }
+        left
+    }
+
+    /// After a restart: settles what the killed switch had sent, and tells which slots
+    /// still stand in the list.
+    pub(crate) fn resume(&mut self, shared: &Shared) -> Vec<(u32, u32)> {
+        self.settle(shared);
+        self.waiting().map(|(pool, word)| (pool, word.slot())).collect()
+    }
+}

@@ -1,0 +1,146 @@
+//! What the node tells a switch, and what a switch answers.
+
+use europa_pool::Geometry;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// An order. Each is answered by one [`Answer`], in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The first: which worker this is. Descriptors: those of [`START_DESCRIPTORS`].
+    Start {
+        /// Number of the worker.
+        worker: u32,
+        /// Rows that a counter has.
+        counter_rows: u32,
+        /// Never sleep.
+        busy: bool,
+    },
+    /// A pool to serve. Descriptors: its memory, an eventfd that wakes its router.
+    AddPool {
+        /// Number of the pool.
+        pool: u32,
+        /// Number of slots.
+        slots: u32,
+        /// Bytes of a slot.
+        slot_bytes: u32,
+        /// Number of interfaces.
+        interfaces: u32,
+    },
+    /// Forget a pool and drop every descriptor that names it.
+    RemovePool {
+        /// Number of the pool.
+        pool: u32,
+    },
+    /// A way out. Descriptor: a packet socket bound to the device.
+    AddPort {
+        /// Number of the port.
+        port: u32,
+        /// Its rate in bits a second, if known.
+        rate_bits: Option<u64>,
+        /// Live frames may leave by it.
+        live: bool,
+        /// Live frames and those of a socket leave in the order in which they were
+        /// sent: true of veth and tap, whose ways join in one queue.
+        ways_join: bool,
+    },
+    /// Forget a port.
+    RemovePort {
+        /// Number of the port.
+        port: u32,
+    },
+    /// An interface whose transmit ring is to be served.
+    AddInterface {
+        /// Number of the interface.
+        interface: u32,
+        /// Pool of its router.
+        pool: u32,
+        /// Number that its router gives it.
+        local: u32,
+        /// Where its frames go.
+        to: Target,
+        /// Source addresses it is bound to.
+        bound: Vec<IpNet>,
+    },
+    /// Forget an interface.
+    RemoveInterface {
+        /// Number of the interface.
+        interface: u32,
+    },
+    /// Tell how it goes.
+    Stats,
+}
+
+/// Descriptors that come with [`Order::Start`], in this order; the names are those of
+/// the substrate's maps where there is one.
+pub const START_DESCRIPTORS: [&str; 10] = [
+    "transmit program",
+    "interfaces",
+    "encap",
+    "pool_state",
+    "counters",
+    "transmit_list",
+    "workers",
+    "status page",
+    "held slots",
+    "doorbell",
+];
+
+/// Where an interface's frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Target {
+    /// Out by a port.
+    Port(u32),
+    /// Into the pool of the router that has this interface.
+    Link(u32),
+}
+
+/// What a switch answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is done.
+    Done,
+    /// It is not, and nothing has changed.
+    Refused(String),
+    /// How it goes.
+    Stats(SwitchStats),
+}
+
+/// How a switch goes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SwitchStats {
+    /// Runs of the transmit program.
+    pub kicks: u64,
+    /// Frames that left as live frames.
+    pub live_frames: u64,
+    /// System calls of the socket way.
+    pub socket_calls: u64,
+    /// Frames that left by a socket.
+    pub socket_frames: u64,
+    /// Frames that went over links.
+    pub link_frames: u64,
+    /// Times it slept.
+    pub sleeps: u64,
+    /// Each port.
+    pub ports: Vec<PortStats>,
+}
+
+/// How a port goes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PortStats {
+    /// Number of the port.
+    pub port: u32,
+    /// Packets that wait.
+    pub queued: usize,
+    /// Most packets that have waited.
+    pub queued_peak: usize,
+    /// Packets that a device refused after they had been sent.
+    pub device_drops: u64,
+    /// Frames that one kick may carry now.
+    pub kick_frames: u32,
+}
+
+/// The geometry of [`Order::AddPool`].
+pub fn geometry(slots: u32, slot_bytes: u32, interfaces: u32) -> Geometry {
+    Geometry { slots, slot_bytes, interfaces }
+}

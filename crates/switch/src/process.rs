@@ -1,0 +1,182 @@
+//! The switch process: orders from the node, rounds of the worker, and sleep.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use europa_channel::{Channel, ChannelError};
+use europa_pool::Mapping;
+use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
+use europa_substrate::{Kicker, Table};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::sched_yield;
+use nix::unistd::read;
+
+use crate::STATUS_BYTES;
+use crate::held::{HELD_BYTES, Held};
+use crate::live::Live;
+use crate::orders::{Answer, Order, START_DESCRIPTORS};
+use crate::tables::Shared;
+use crate::worker::Worker;
+
+/// With nothing to do, a worker looks on for so long before it sleeps: about what it
+/// takes a sleeper to wake up and reach this point again.
+const SPIN: Duration = Duration::from_micros(50);
+/// A busy worker looks for orders this often.
+const ORDERS_EVERY: Duration = Duration::from_millis(1);
+
+/// Why a switch process ends.
+#[derive(Debug, thiserror::Error)]
+pub enum SwitchError {
+    /// The node's end of the channel.
+    #[error("orders: {0}")]
+    Channel(#[from] ChannelError),
+    /// A first message other than [`Order::Start`], or without all descriptors.
+    #[error("the first order must be to start, with {} descriptors", START_DESCRIPTORS.len())]
+    Start,
+    /// The kernel.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        error: nix::Error,
+    },
+}
+
+/// Runs a switch that takes its orders from `control` until the node closes it.
+///
+/// # Errors
+/// What ended it, unless the node did.
+pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
+    let mut orders: Channel<Answer, Order> = Channel::new(control);
+    let (first, descriptors) = orders.receive()?;
+    let mut switch = Switch::start(first, descriptors)?;
+    orders.send(&Answer::Done, &[])?;
+    match switch.serve(&mut orders) {
+        Err(SwitchError::Channel(ChannelError::Closed)) => Ok(()),
+        other => other,
+    }
+}
+
+struct Switch {
+    worker: Worker,
+    number: u32,
+    status: Mapping,
+    doorbell: OwnedFd,
+    busy: bool,
+}
+
+impl Switch {
+    fn start(order: Order, descriptors: Vec<OwnedFd>) -> Result<Self, SwitchError> {
+        let Order::Start { worker, counter_rows, busy } = order else {
+            return Err(SwitchError::Start);
+        };
+        let Ok(
+            [
+                program,
+                interfaces,
+                encap,
+                pool_state,
+                counters,
+                list,
+                workers,
+                status,
+                held,
+                doorbell,
+            ],
+        ) = <[OwnedFd; START_DESCRIPTORS.len()]>::try_from(descriptors)
+        else {
+            return Err(SwitchError::Start);
+        };
+        let mapping = |error| SwitchError::System { what: "mapping a table", error };
+        let shared = Shared::new(
+            Table::new(interfaces, MAX_INTERFACES).map_err(mapping)?,
+            Table::new(encap, MAX_INTERFACES).map_err(mapping)?,
+            Table::new(pool_state, MAX_POOLS).map_err(mapping)?,
+            Table::new(counters, MAX_INTERFACES * counter_rows).map_err(mapping)?,
+            counter_rows,
+            Held::new(Mapping::new(held, HELD_BYTES).map_err(mapping)?),
+        );
+        let live = Live::new(
+            worker,
+            Kicker::new(program),
+            Table::new(list, TRANSMIT_LIST * MAX_WORKERS).map_err(mapping)?,
+            Table::new(workers, MAX_WORKERS).map_err(mapping)?,
+        );
+        let status = Mapping::new(status, STATUS_BYTES).map_err(mapping)?;
+        let switch =
+            Self { worker: Worker::new(shared, live), number: worker, status, doorbell, busy };
+        switch.set_asleep(false);
+        Ok(switch)
+    }
+
+    fn serve(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), SwitchError> {
+        let mut looked = Instant::now();
+        let mut idle_since: Option<Instant> = None;
+        loop {
+            let now = Instant::now();
+            if now.duration_since(looked) >= ORDERS_EVERY {
+                looked = now;
+                self.obey(orders)?;
+            }
+            if self.worker.round(now) {
+                idle_since = None;
+                continue;
+            }
+            let since = *idle_since.get_or_insert(now);
+            if self.busy || now.duration_since(since) < SPIN {
+                // Whoever shares this core has its turn: often the router that we wait for.
+                let _ = sched_yield();
+            } else {
+                self.sleep(orders)?;
+                self.obey(orders)?;
+                looked = Instant::now();
+                idle_since = None;
+            }
+        }
+    }
+
+    fn obey(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), SwitchError> {
+        while let Some((order, descriptors)) = orders.try_receive()? {
+            let answer = self.worker.obey(order, descriptors);
+            orders.send(&answer, &[])?;
+        }
+        Ok(())
+    }
+
+    fn set_asleep(&self, asleep: bool) {
+        // One cache line a worker.
+        let word: Option<&AtomicU64> =
+            self.status.words(self.number as usize * 64, 1).and_then(|words| words.first());
+        if let Some(word) = word {
+            word.store(asleep.into(), Ordering::SeqCst);
+        }
+    }
+
+    /// Sleeps until a router rings, or the node has an order.
+    fn sleep(&mut self, orders: &Channel<Answer, Order>) -> Result<(), SwitchError> {
+        self.set_asleep(true);
+        // A router publishes a word and then reads the flag; we set the flag and then
+        // look at the words: one of us sees the other.
+        fence(Ordering::SeqCst);
+        if !self.worker.has_work() {
+            self.worker.stats.sleeps += 1;
+            let mut wait = [
+                PollFd::new(self.doorbell.as_fd(), PollFlags::POLLIN),
+                PollFd::new(orders.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut wait, PollTimeout::NONE) {
+                Ok(_) | Err(nix::Error::EINTR) => {}
+                Err(error) => return Err(SwitchError::System { what: "sleeping", error }),
+            }
+            if wait[0].any() == Some(true) {
+                let mut rings = [0; 8];
+                // Not blocking: the doorbell is an eventfd opened so.
+                let _ = read(&self.doorbell, &mut rings);
+            }
+        }
+        self.set_asleep(false);
+        Ok(())
+    }
+}

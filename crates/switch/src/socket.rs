@@ -1,0 +1,145 @@
+//! The socket way: frames are copied into private memory, checked there, and handed
+//! to the device in one system call. For small batches, for frames too long for live
+//! ones, and for devices without them.
+
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
+
+use europa_pool::PoolView;
+
+use crate::egress::{Policy, Refusal, before_frame, finish};
+use crate::queue::Queued;
+use crate::tables::{Shared, count};
+
+/// Frames of one system call.
+pub(crate) const BATCH: usize = 64;
+/// Room for one frame and what goes before it.
+const FRAME_BYTES: usize = 16384 + 128;
+
+/// A packet socket bound to a port's device.
+pub(crate) struct Socket {
+    fd: OwnedFd,
+}
+
+impl Socket {
+    pub(crate) fn new(fd: OwnedFd) -> nix::Result<Self> {
+        Ok(Self { fd })
+    }
+
+    /// Frames that the device has lost after they had been sent.
+    pub(crate) fn drops(&mut self) -> u64 {
+        0
+    }
+}
+
+/// Frames that are copied and wait to be sent; one for all ports of a worker.
+pub(crate) struct Outbox {
+    memory: Box<[u8]>,
+    frames: Vec<Copied>,
+    headers: MultiHeaders<SockaddrStorage>,
+}
+
+struct Copied {
+    length: usize,
+    interface: u32,
+    counted_bytes: u64,
+}
+
+impl Outbox {
+    pub(crate) fn new() -> Self {
+        Self {
+            memory: vec![0; BATCH * FRAME_BYTES].into(),
+            frames: Vec::with_capacity(BATCH),
+            headers: MultiHeaders::preallocate(BATCH, None),
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.frames.len() >= BATCH
+    }
+
+    /// Copies a frame, checks the copy and keeps it to be sent; counts a refusal.
+    /// The slot is not needed any more.
+    pub(crate) fn add(
+        &mut self,
+        shared: &Shared,
+        view: &PoolView,
+        policy: &Policy,
+        packet: Queued,
+    ) {
+        let interface = shared.interfaces.get(packet.interface);
+        let encap = shared.encap.get(packet.interface);
+        let before = before_frame(&interface, &encap);
+        let length = usize::from(packet.word.length());
+        let offset = view.slot_offset(packet.word.slot(), packet.word.offset().into());
+        let slot_end =
+            view.slot_offset(packet.word.slot(), 0) + view.layout().geometry.slot_bytes as usize;
+        let start = self.frames.len() * FRAME_BYTES;
+        let verdict = match self.memory.get_mut(start..start + before + length) {
+            Some(copy) if offset + length <= slot_end => {
+                view.mapping().copy_out(offset, &mut copy[before..]);
+                let verdict = policy.check(&interface, &copy[before..]);
+                if verdict.is_ok() {
+                    finish(&interface, &encap, copy, before);
+                }
+                verdict
+            }
+            _ => Err(Refusal::Length),
+        };
+        match verdict {
+            Ok(()) => self.frames.push(Copied {
+                length: before + length,
+                interface: packet.interface,
+                counted_bytes: length as u64,
+            }),
+            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, 1),
+            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, 1),
+            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, 1),
+            Err(Refusal::Address) => count!(shared, packet.interface, tx_drop_address, 1),
+        }
+    }
+
+    /// Sends all copies; how many the device took. The others are lost, and counted.
+    pub(crate) fn send(&mut self, shared: &Shared, socket: &Socket) -> usize {
+        let frames = &self.frames;
+        let slices: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
+            let length = frames.get(index).map_or(0, |frame| frame.length);
+            [IoSlice::new(&self.memory[index * FRAME_BYTES..][..length])]
+        });
+        let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
+        let mut sent = 0;
+        let mut refused = 0;
+        while sent + refused < frames.len() {
+            let from = sent + refused;
+            let result = sendmmsg(
+                socket.fd.as_raw_fd(),
+                &mut self.headers,
+                &slices[from..frames.len()],
+                &addresses[from..frames.len()],
+                [],
+                MsgFlags::MSG_DONTWAIT,
+            );
+            match result {
+                Ok(results) => {
+                    let taken = results.count().max(1);
+                    for frame in frames.iter().skip(from).take(taken) {
+                        count!(shared, frame.interface, tx_packets, 1);
+                        count!(shared, frame.interface, tx_bytes, frame.counted_bytes);
+                    }
+                    sent += taken;
+                }
+                Err(Errno::EINTR) => {}
+                // The first frame was refused: the rest may still go.
+                Err(_) => {
+                    count!(shared, frames[from].interface, tx_drop_device, 1);
+                    refused += 1;
+                }
+            }
+        }
+        self.frames.clear();
+        sent
+    }
+}

@@ -1,0 +1,110 @@
+//! Pools, interfaces and ports that this worker serves, and the shared tables.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use europa_pool::{PoolView, Word, ring};
+use europa_substrate::Table;
+use europa_substrate::layout;
+
+use crate::batching::Batching;
+use crate::egress::Policy;
+use crate::held::Held;
+use crate::orders::Target;
+use crate::queue::{PortQueue, Queued};
+use crate::socket::Socket;
+
+pub(crate) struct Pool {
+    pub(crate) view: PoolView,
+    /// Wakes the router: written after delivery over a link.
+    pub(crate) wake: OwnedFd,
+}
+
+pub(crate) struct Interface {
+    pub(crate) id: u32,
+    pub(crate) pool: u32,
+    pub(crate) local: u32,
+    pub(crate) to: Target,
+    pub(crate) policy: Policy,
+    pub(crate) head: u32,
+}
+
+pub(crate) struct Port {
+    pub(crate) id: u32,
+    pub(crate) queue: PortQueue,
+    pub(crate) socket: Socket,
+    pub(crate) batching: Batching,
+}
+
+/// The tables shared with the programs.
+pub(crate) struct Shared {
+    pub(crate) interfaces: Table<layout::Interface>,
+    pub(crate) encap: Table<layout::Encap>,
+    pub(crate) pool_state: Table<layout::PoolState>,
+    counters: Table<layout::Counters>,
+    counter_rows: u32,
+    pub(crate) held: Held,
+}
+
+/// Adds to one of the switch's own counters of an interface.
+macro_rules! count {
+    ($shared:expr, $interface:expr, $field:ident, $by:expr) => {
+        $shared.add(
+            $interface,
+            ::std::mem::offset_of!(::europa_substrate::layout::Counters, $field),
+            $by,
+        )
+    };
+}
+pub(crate) use count;
+
+impl Shared {
+    pub(crate) fn new(
+        interfaces: Table<layout::Interface>,
+        encap: Table<layout::Encap>,
+        pool_state: Table<layout::PoolState>,
+        counters: Table<layout::Counters>,
+        counter_rows: u32,
+        held: Held,
+    ) -> Self {
+        Self { interfaces, encap, pool_state, counters, counter_rows, held }
+    }
+
+    pub(crate) fn add(&self, interface: u32, field: usize, by: u64) {
+        let row = interface * self.counter_rows + self.counter_rows - 1;
+        let counter = self.counters.atomic_u64(row, field);
+        // The row is this worker's own.
+        counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+
+    /// Gives a held slot to whom its word names, and forgets it.
+    pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
+        let slot = word.slot() & (view.layout().geometry.slots - 1);
+        let free = Word::free(slot);
+        let (ring, tail) = if word.flags() & Word::RETURN != 0 {
+            (view.done(), std::mem::offset_of!(layout::PoolState, done_tail))
+        } else {
+            (view.recycle(), std::mem::offset_of!(layout::PoolState, recycle_tail))
+        };
+        ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
+        self.held.give(pool, slot);
+    }
+}
+
+/// Everything that orders change.
+#[derive(Default)]
+pub(crate) struct Tables {
+    pub(crate) pools: HashMap<u32, Pool>,
+    pub(crate) interfaces: Vec<Interface>,
+    pub(crate) ports: Vec<Port>,
+}
+
+impl Tables {
+    /// Drops a queued packet: its slot goes back.
+    pub(crate) fn drop_packet(&self, shared: &Shared, packet: Queued) {
+        if let Some(pool) = self.pools.get(&packet.pool) {
+            shared.give_back(&pool.view, packet.pool, packet.word);
+        }
+    }
+}

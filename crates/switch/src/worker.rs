@@ -1,0 +1,261 @@
+//! A worker: rounds of intake and sending, and the orders that change its tables
+//! between two rounds.
+
+use std::collections::HashSet;
+use std::mem::offset_of;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use europa_pool::PoolView;
+use europa_substrate::layout::{self, MAX_ENCAP, MAX_LIVE_FRAME};
+use nix::errno::Errno;
+
+use crate::batching::{Batching, Plan, SOCKET_FRAMES, Way};
+use crate::egress::Policy;
+use crate::intake::intake;
+use crate::live::Live;
+use crate::orders::{Answer, Order, PortStats, SwitchStats, geometry};
+use crate::queue::PortQueue;
+use crate::socket::{Outbox, Socket};
+use crate::tables::{Interface, Pool, Port, Shared, Tables};
+
+/// Longest frame that may leave live, whatever goes before it.
+const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
+
+pub(crate) struct Worker {
+    tables: Tables,
+    shared: Shared,
+    live: Live,
+    outbox: Outbox,
+    /// Slots in the transmit list that a killed switch left.
+    inherited: HashSet<(u32, u32)>,
+    pub(crate) stats: SwitchStats,
+}
+
+impl Worker {
+    pub(crate) fn new(shared: Shared, mut live: Live) -> Self {
+        let inherited = live.resume(&shared).into_iter().collect();
+        Self {
+            tables: Tables::default(),
+            shared,
+            live,
+            outbox: Outbox::new(),
+            inherited,
+            stats: SwitchStats::default(),
+        }
+    }
+
+    /// One round. False if there was nothing to do.
+    pub(crate) fn round(&mut self, now: Instant) -> bool {
+        let (taken, linked) = intake(&mut self.tables, &self.shared);
+        self.stats.link_frames += linked;
+        let mut busy = taken > 0;
+        for index in 0..self.tables.ports.len() {
+            busy |= self.send_from(index, now);
+        }
+        if self.live.pending() > 0 {
+            busy = true;
+            self.kick();
+        }
+        busy
+    }
+
+    /// Whether a transmit ring has something: looked at between announcing sleep and
+    /// sleeping.
+    pub(crate) fn has_work(&self) -> bool {
+        self.tables.interfaces.iter().any(|interface| {
+            self.tables
+                .pools
+                .get(&interface.pool)
+                .is_some_and(|pool| pool.view.tx(interface.local).peek(interface.head).is_some())
+        }) || self.tables.ports.iter().any(|port| port.queue.len() > 0)
+    }
+
+    fn send_from(&mut self, index: usize, now: Instant) -> bool {
+        let Some(port) = self.tables.ports.get_mut(index) else { return false };
+        let Some(first) = port.queue.peek() else { return false };
+        if port.batching.wants_to_learn(now) {
+            let drops = port.socket.drops();
+            port.batching.learn(drops, now);
+        }
+        let first_fits = first.word.length() <= LONGEST_LIVE;
+        let Some(plan) = port.batching.plan(port.queue.len(), first_fits, now) else { return true };
+        match plan.way {
+            Way::Live => self.fill_list(index, plan),
+            Way::Socket => self.send_by_socket(index, plan),
+        }
+        if let Some(port) = self.tables.ports.get_mut(index) {
+            port.batching.sent(plan.way, now);
+        }
+        true
+    }
+
+    fn fill_list(&mut self, index: usize, plan: Plan) {
+        let Some(port) = self.tables.ports.get_mut(index) else { return };
+        let room = self.live.room() as usize;
+        let mut bytes = plan.bytes;
+        for _ in 0..plan.frames.min(room) {
+            let Some(next) = port.queue.peek() else { break };
+            if next.word.length() > LONGEST_LIVE || bytes == 0 {
+                break;
+            }
+            bytes = bytes.saturating_sub(next.word.length().into());
+            if let Some(packet) = port.queue.pop() {
+                self.live.add(packet);
+            }
+        }
+    }
+
+    fn send_by_socket(&mut self, index: usize, plan: Plan) {
+        let Some(port) = self.tables.ports.get_mut(index) else { return };
+        // A few frames go whatever their length; of many, only those that must.
+        let few = port.queue.len() <= SOCKET_FRAMES || !port.batching.is_live();
+        let mut bytes = plan.bytes;
+        while !self.outbox.is_full() && bytes > 0 {
+            let Some(next) = port.queue.peek() else { break };
+            if !few && next.word.length() <= LONGEST_LIVE {
+                break;
+            }
+            let Some(packet) = port.queue.pop() else { break };
+            bytes = bytes.saturating_sub(packet.word.length().into());
+            let policy = self.tables.interfaces.iter().find(|i| i.id == packet.interface);
+            if let (Some(pool), Some(from)) = (self.tables.pools.get(&packet.pool), policy) {
+                self.outbox.add(&self.shared, &pool.view, &from.policy, packet);
+                self.shared.give_back(&pool.view, packet.pool, packet.word);
+            }
+        }
+        self.stats.socket_calls += 1;
+        self.stats.socket_frames += self.outbox.send(&self.shared, &port.socket) as u64;
+    }
+
+    fn kick(&mut self) {
+        self.stats.kicks += 1;
+        match self.live.kick(&self.shared) {
+            Ok(taken) => self.stats.live_frames += u64::from(taken),
+            Err(error) if error.is(Errno::EINTR) => {}
+            Err(error) => {
+                // Cannot happen while the node keeps the program loaded and parked.
+                tracing::error!("{error}; frames leave by sockets from now on");
+                for (pool, word) in self.live.abandon() {
+                    if let Some(view) = self.tables.pools.get(&pool) {
+                        self.shared.give_back(&view.view, pool, word);
+                    }
+                }
+                for port in &mut self.tables.ports {
+                    port.batching.stop_live();
+                }
+            }
+        }
+    }
+
+    /// Carries out an order of the node.
+    pub(crate) fn obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Answer {
+        match self.try_obey(order, descriptors) {
+            Ok(answer) => answer,
+            Err(why) => Answer::Refused(why),
+        }
+    }
+
+    fn try_obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Result<Answer, String> {
+        let mut descriptors = descriptors.into_iter();
+        let mut descriptor = || descriptors.next().ok_or("a descriptor is missing".to_owned());
+        match order {
+            Order::Start { .. } => return Err("already started".into()),
+            Order::AddPool { pool, slots, slot_bytes, interfaces } => {
+                let view = PoolView::open(descriptor()?, geometry(slots, slot_bytes, interfaces))
+                    .map_err(|error| error.to_string())?;
+                self.reclaim(pool, &view);
+                self.tables.pools.insert(pool, Pool { view, wake: descriptor()? });
+            }
+            Order::RemovePool { pool } => self.remove_pool(pool),
+            Order::AddPort { port, rate_bits, live, ways_join } => {
+                let socket = Socket::new(descriptor()?).map_err(|error| error.to_string())?;
+                self.tables.ports.push(Port {
+                    id: port,
+                    queue: PortQueue::new(),
+                    socket,
+                    batching: Batching::new(rate_bits, live, ways_join),
+                });
+            }
+            Order::RemovePort { port } => {
+                let place = self.tables.ports.iter().position(|p| p.id == port);
+                let mut removed = self.tables.ports.remove(place.ok_or("no such port")?);
+                for packet in removed.queue.drain() {
+                    self.tables.drop_packet(&self.shared, packet);
+                }
+            }
+            Order::AddInterface { interface, pool, local, to, bound } => {
+                let head = self
+                    .shared
+                    .interfaces
+                    .atomic_u32(interface, offset_of!(layout::Interface, tx_head))
+                    .load(Ordering::Acquire);
+                let policy = Policy { bound };
+                self.tables.interfaces.push(Interface {
+                    id: interface,
+                    pool,
+                    local,
+                    to,
+                    policy,
+                    head,
+                });
+            }
+            Order::RemoveInterface { interface } => {
+                self.tables.interfaces.retain(|i| i.id != interface);
+            }
+            Order::Stats => return Ok(Answer::Stats(self.statistics())),
+        }
+        Ok(Answer::Done)
+    }
+
+    /// Gives back what a killed switch held of this pool: all but the slots that stand
+    /// in a transmit ring or in the transmit list.
+    fn reclaim(&mut self, pool: u32, view: &PoolView) {
+        let slots = view.layout().geometry.slots;
+        for interface in 0..view.layout().geometry.interfaces {
+            for word in view.tx(interface).snapshot() {
+                self.shared.held.give(pool, word.slot() & (slots - 1));
+            }
+        }
+        for slot in self.shared.held.of(pool, slots) {
+            if !self.inherited.contains(&(pool, slot)) {
+                let word = europa_pool::Word::free(slot);
+                self.shared.give_back(view, pool, word);
+            }
+        }
+    }
+
+    fn remove_pool(&mut self, pool: u32) {
+        while self.live.pending() > 0 {
+            let before = self.live.pending();
+            self.kick();
+            if self.live.pending() >= before {
+                break;
+            }
+        }
+        self.tables.interfaces.retain(|interface| interface.pool != pool);
+        for port in &mut self.tables.ports {
+            port.queue.remove_pool(pool);
+        }
+        self.tables.pools.remove(&pool);
+        self.shared.held.clear(pool);
+    }
+
+    fn statistics(&mut self) -> SwitchStats {
+        let mut stats = self.stats.clone();
+        stats.ports = self
+            .tables
+            .ports
+            .iter_mut()
+            .map(|port| PortStats {
+                port: port.id,
+                queued: port.queue.len(),
+                queued_peak: port.queue.peak,
+                device_drops: port.socket.drops(),
+                kick_frames: port.batching.kick_frames,
+            })
+            .collect();
+        stats
+    }
+}
