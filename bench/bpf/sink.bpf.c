@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+// Counts the benchmark's frames and drops them; everything else passes.
+#include "headers.h"
+
+/* Of enum tcx_action_base, which older system headers lack. */
+enum { NEXT_PROGRAM = -1, DROP = 2 };
+
+/* Mirrored by `Counters` in src/sink.rs. */
+struct counters {
+	__u64 packets;
+	__u64 bytes;
+	__u64 out_of_order; /* stamped frames whose number is not above the last one seen */
+	__u64 highest;      /* highest sequence number seen */
+	__u64 wrong_ttl;    /* a router must have lowered it by one, so says `config` */
+	__u64 delay_ns;     /* sum of one-way delays of stamped frames */
+};
+
+const volatile struct {
+	__u8 expected_ttl; /* 0: do not look */
+	__u8 stamped;
+} config = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct counters);
+} counters SEC(".maps");
+
+/* True when the frame was the generator's and has been counted. */
+static __always_inline int count(__u8 *data, __u8 *end, __u32 length)
+{
+	__u32 key = 0;
+	struct counters *c;
+
+	if (data + UDP_END > end || *(__u16 *)(data + ETHERNET_TYPE) != bpf_htons(0x0800) ||
+	    data[IPV4 + 9] != 17 || *(__u16 *)(data + UDP + 2) != bpf_htons(9))
+		return 0;
+	c = bpf_map_lookup_elem(&counters, &key);
+	if (!c)
+		return 0;
+	c->packets++;
+	c->bytes += length;
+	if (config.expected_ttl && data[IPV4_TTL] != config.expected_ttl)
+		c->wrong_ttl++;
+	if (config.stamped && data + STAMP_END <= end) {
+		__u64 number = *(__u64 *)(data + UDP_END);
+
+		if (c->packets > 1 && number <= c->highest)
+			c->out_of_order++;
+		else
+			c->highest = number;
+		c->delay_ns += bpf_ktime_get_ns() - *(__u64 *)(data + UDP_END + 8);
+	}
+	return 1;
+}
+
+/* For systems that send raw frames (XDP, Europa). */
+SEC("xdp")
+int sink_xdp(struct xdp_md *context)
+{
+	__u8 *data = (void *)(long)context->data, *end = (void *)(long)context->data_end;
+
+	return count(data, end, end - data) ? XDP_DROP : XDP_PASS;
+}
+
+/* For systems that send socket buffers, which an XDP sink would make veth copy. */
+SEC("tcx/ingress")
+int sink_tcx(struct __sk_buff *context)
+{
+	__u8 *data = (void *)(long)context->data, *end = (void *)(long)context->data_end;
+
+	return count(data, end, context->len) ? DROP : NEXT_PROGRAM;
+}
+
+/* Makes a veth accept redirected frames while its GRO is off. */
+SEC("xdp")
+int pass(struct xdp_md *context)
+{
+	return XDP_PASS;
+}
+
+char _license[] SEC("license") = "Dual BSD/GPL";

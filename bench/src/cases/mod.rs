@@ -1,0 +1,50 @@
+//! The cases: what is run, and what its figures mean.
+
+mod graph;
+mod latency;
+mod sweep;
+mod tcp;
+mod veth;
+
+use crate::cli::{Case, Options};
+use crate::error::Result;
+use crate::progress::Progress;
+use crate::report::Outcome;
+use crate::systems::{self, System};
+
+/// Runs one case.
+pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<Outcome> {
+    match case {
+        Case::Veth | Case::All => veth::run(options, progress),
+        Case::Latency => latency::run(options, progress),
+        Case::Tcp => tcp::run(options, progress),
+        Case::Graph => graph::run(options, progress),
+    }
+}
+
+/// The systems that can be measured, and a note for each that cannot.
+fn present(options: &Options) -> (Vec<Box<dyn System>>, Vec<Missing>) {
+    let mut missing = Vec::new();
+    let mut present = systems::all(options);
+    present.retain(|system| options.wants(system.name()));
+    present.retain(|system| match system.available() {
+        Ok(()) => true,
+        Err(reason) => {
+            missing.push(Missing { system: system.name(), reason });
+            false
+        }
+    });
+    (present, missing)
+}
+
+/// A system that is not there, and why.
+struct Missing {
+    system: &'static str,
+    reason: String,
+}
+
+impl Missing {
+    fn note(&self) -> String {
+        format!("{}: not available, {}.", self.system, self.reason)
+    }
+}

@@ -1,0 +1,195 @@
+//! The sweep: offered load from a tenth of a system's own peak to twice that.
+
+use serde::Serialize;
+
+use crate::cases::veth::Measured;
+use crate::cli::Options;
+use crate::error::Result;
+use crate::generator::Load;
+use crate::measure;
+use crate::progress::Progress;
+use crate::report::{Align, Chart, Line, Lines, Table, thousands};
+use crate::statistics::Spread;
+use crate::systems::{Arrangement, System};
+
+const FRACTIONS: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
+const FRACTIONS_QUICK: [f64; 5] = [0.25, 0.75, 1.0, 1.5, 2.0];
+
+/// Delivered over offered load, of one system in one arrangement.
+#[derive(Serialize)]
+pub(super) struct Curve {
+    system: &'static str,
+    arrangement: Arrangement,
+    points: Vec<Point>,
+}
+
+#[derive(Serialize)]
+struct Point {
+    offered_pps: Vec<f64>,
+    delivered_pps: Vec<f64>,
+}
+
+impl Point {
+    fn offered(&self) -> f64 {
+        Spread::of(&self.offered_pps).unwrap_or_default().median
+    }
+
+    fn delivered(&self) -> f64 {
+        Spread::of(&self.delivered_pps).unwrap_or_default().median
+    }
+}
+
+impl Curve {
+    fn peak(&self) -> f64 {
+        self.points.iter().map(Point::delivered).fold(0.0, f64::max)
+    }
+
+    /// The point of the highest load: how many times the peak was offered, and which
+    /// part of the peak still came through.
+    fn overload(&self) -> Option<(f64, f64)> {
+        let last = self.points.iter().max_by(|a, b| a.offered().total_cmp(&b.offered()))?;
+        let peak = self.peak();
+        (peak > 0.0).then(|| (last.offered() / peak, last.delivered() / peak))
+    }
+}
+
+/// Sweeps every system in the best arrangement in which its sender can outrun it; if
+/// there is none, in its best one.
+pub(super) fn run(
+    systems: &mut [Box<dyn System>],
+    measured: &[Measured],
+    options: &Options,
+    progress: &Progress,
+) -> Result<Vec<Curve>> {
+    let (fractions, repeat) =
+        if options.quick { (&FRACTIONS_QUICK[..], 1) } else { (&FRACTIONS[..], 3) };
+    let peaks: Vec<(Arrangement, f64)> = measured.iter().map(overloadable).collect();
+    let mut curves: Vec<Curve> = measured
+        .iter()
+        .zip(&peaks)
+        .map(|(one, (arrangement, _))| Curve {
+            system: one.system,
+            arrangement: *arrangement,
+            points: fractions
+                .iter()
+                .map(|_| Point { offered_pps: Vec::new(), delivered_pps: Vec::new() })
+                .collect(),
+        })
+        .collect();
+    for round in 1..=repeat {
+        for (index, fraction) in fractions.iter().enumerate() {
+            for ((system, curve), (arrangement, peak)) in
+                systems.iter_mut().zip(&mut curves).zip(&peaks)
+            {
+                let name = system.name();
+                progress.show(&format!("veth: {name} at {fraction} of its peak, {round}/{repeat}"));
+                let load = Load::saturation().at((peak * fraction) as u64);
+                let timing = options.timing();
+                let timing = measure::Timing { run: timing.run / 2, ..timing };
+                let run = measure::run(system.as_mut(), *arrangement, &load, timing)?;
+                if let Some(point) = curve.points.get_mut(index) {
+                    point.offered_pps.push(run.offered_pps);
+                    point.delivered_pps.push(run.delivered_pps);
+                }
+            }
+        }
+    }
+    Ok(curves)
+}
+
+fn overloadable(one: &Measured) -> (Arrangement, f64) {
+    one.tried
+        .iter()
+        .filter(|tried| tried.arrangement.can_overload())
+        .max_by(|a, b| a.run.delivered_pps.total_cmp(&b.run.delivered_pps))
+        .map_or((one.arrangement, one.rate().median), |tried| {
+            (tried.arrangement, tried.run.delivered_pps)
+        })
+}
+
+/// `0.97 at 2.0 ×`, or a dash.
+pub(super) fn kept(curves: &[Curve], system: &str) -> String {
+    curves
+        .iter()
+        .find(|curve| curve.system == system)
+        .and_then(Curve::overload)
+        .map_or("–".to_owned(), |(times, kept)| format!("{kept:.2} at {times:.1} ×"))
+}
+
+/// What the sweep's figures mean.
+pub(super) fn notes(curves: &[Curve]) -> Vec<String> {
+    let arrangements: Vec<String> =
+        curves.iter().map(|curve| format!("{} ({})", curve.system, curve.arrangement)).collect();
+    vec![format!(
+        "Kept in overload: the part of its peak that a system still delivers at the highest load \
+         that could be offered to it, in the arrangement in which its sender can outrun it: {}.",
+        arrangements.join("; ")
+    )]
+}
+
+/// Every point.
+pub(super) fn table(curves: &[Curve]) -> Table {
+    let columns = [
+        ("system", Align::Left),
+        ("offered, thousand packets/s", Align::Right),
+        ("delivered", Align::Right),
+        ("of peak", Align::Right),
+    ];
+    let mut table = Table::new("Offered and delivered load", &columns);
+    for curve in curves {
+        for point in &curve.points {
+            table.push([
+                curve.system.to_owned(),
+                thousands(point.offered()),
+                thousands(point.delivered()),
+                format!("{:.2}", point.delivered() / curve.peak().max(1.0)),
+            ]);
+        }
+    }
+    table
+}
+
+/// Delivered over offered load.
+pub(super) fn chart(curves: &[Curve]) -> Chart {
+    let lines = curves
+        .iter()
+        .map(|curve| Line {
+            name: curve.system.to_owned(),
+            detail: curve.arrangement.to_string(),
+            points: curve
+                .points
+                .iter()
+                .map(|point| (point.offered() / 1e6, point.delivered() / 1e6))
+                .collect(),
+        })
+        .collect();
+    Chart::Lines(Lines {
+        title: "Delivered over offered load, 64-byte packets".into(),
+        x: "offered, million packets per second".into(),
+        y: "delivered, million packets per second".into(),
+        diagonal: Some("no loss".into()),
+        lines,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::Hook;
+    use crate::systems::Placement;
+
+    #[test]
+    fn overload_is_judged_at_the_highest_load() {
+        let point = |offered: f64, delivered: f64| Point {
+            offered_pps: vec![offered],
+            delivered_pps: vec![delivered],
+        };
+        let curve = Curve {
+            system: "linux",
+            arrangement: Arrangement { placement: Placement::Own, sink: Hook::Xdp },
+            points: vec![point(1.0, 1.0), point(4.0, 1.0), point(3.0, 2.0)],
+        };
+        assert_eq!(curve.overload(), Some((2.0, 0.5)));
+        assert_eq!(kept(&[curve], "linux"), "0.50 at 2.0 ×");
+    }
+}

@@ -1,0 +1,106 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+
+use crate::measure::Timing;
+
+/// Measure Europa beside the kernel's own ways to forward packets.
+///
+/// Builds a generator, a router and a sink in three network namespaces, runs every
+/// system in its best arrangement, and writes tables, JSON and SVG. Needs root.
+/// Run it from the release build: `make bench`.
+#[derive(Parser, Debug)]
+#[command(name = "europa-bench", version)]
+pub(crate) struct Options {
+    /// What to measure
+    #[arg(value_enum, default_value = "all", value_name = "CASE")]
+    case: Vec<Case>,
+
+    /// Fewer and shorter runs: minutes become seconds, figures less certain
+    #[arg(long)]
+    pub(crate) quick: bool,
+
+    /// Runs of each system, of which the median counts [default: 5, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: Option<u32>,
+
+    /// Folder for Markdown, JSON and SVG
+    #[arg(long, value_name = "FOLDER", default_value = "bench/results")]
+    pub(crate) out: PathBuf,
+
+    /// Measure only these systems (linux is always there to compare with)
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) systems: Vec<String>,
+
+    /// The `europa` program [default: the one beside europa-bench]
+    #[arg(long, value_name = "FILE", env = "EUROPA")]
+    pub(crate) europa: Option<PathBuf>,
+}
+
+/// What can be measured.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Case {
+    /// Every case
+    All,
+    /// Rate of 64-byte packets, CPU time per packet, and a sweep of the offered load
+    Veth,
+    /// Round trips: one ping a second, and one after the other
+    Latency,
+    /// One TCP stream, with default offloads and without
+    Tcp,
+    /// The element graph of the IPv4 router, without devices, on one core
+    Graph,
+}
+
+impl Options {
+    /// The cases asked for, each once.
+    pub(crate) fn cases(&self) -> Vec<Case> {
+        [Case::Veth, Case::Latency, Case::Tcp, Case::Graph]
+            .into_iter()
+            .filter(|case| self.case.contains(case) || self.case.contains(&Case::All))
+            .collect()
+    }
+
+    /// Runs of which the median counts.
+    pub(crate) fn repeat(&self) -> u32 {
+        self.repeat.unwrap_or(if self.quick { 3 } else { 5 })
+    }
+
+    /// Durations of a run that counts packets.
+    pub(crate) fn timing(&self) -> Timing {
+        let (warm_up, run) = if self.quick { (200, 600) } else { (500, 2000) };
+        Timing { warm_up: Duration::from_millis(warm_up), run: Duration::from_millis(run) }
+    }
+
+    /// Whether a system is to be measured.
+    pub(crate) fn wants(&self, system: &str) -> bool {
+        self.systems.is_empty()
+            || system == "linux"
+            || self.systems.iter().any(|name| name == system)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn all_is_every_case_once() {
+        for (arguments, cases) in [
+            (&["europa-bench"][..], 4),
+            (&["europa-bench", "all"], 4),
+            (&["europa-bench", "tcp", "veth", "tcp"], 2),
+        ] {
+            assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Benchmarks: testbed, generators, references, reports.

@@ -1,0 +1,56 @@
+//! `europa-bench`: measures Europa beside the kernel's own ways to forward.
+//!
+//! One [`testbed`] (generator, router and sink in three network namespaces), one
+//! [`generator`] and one [`sink`] serve every [`systems::System`]; a case in
+//! [`cases`] says what is run, [`report`] writes it down.
+
+// tcx links and interrupt flags are reached by system calls that have no safe wrapper.
+#![allow(unsafe_code)]
+
+mod cases;
+mod cli;
+mod cpu;
+mod error;
+mod generator;
+mod interrupt;
+mod machine;
+mod measure;
+mod netns;
+mod progress;
+mod report;
+mod shell;
+mod sink;
+mod statistics;
+mod systems;
+mod testbed;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::error::Result;
+
+fn main() -> ExitCode {
+    let options = cli::Options::parse();
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("europa-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(options: &cli::Options) -> Result<()> {
+    interrupt::install()?;
+    let _alone = testbed::only_one()?;
+    testbed::remove_leftovers();
+    let machine = machine::Machine::describe();
+    let progress = progress::Progress::new();
+    for case in options.cases() {
+        let outcome = cases::run(case, options, &progress)?;
+        progress.clear();
+        report::write(&outcome, &machine, &options.out)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! One run: warm up, count for a while at both ends, and distrust the result.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::cpu::{Busy, Sample};
+use crate::error::{Error, Result};
+use crate::generator::{Generator, Load};
+use crate::interrupt;
+use crate::sink::{Checks, Counters, Hook, Sink};
+use crate::systems::{Arrangement, System};
+use crate::testbed::{OTHER_CORE, SENDER_CORE, Testbed};
+
+/// Two halves of a run that disagree by more than this make it worthless: machines
+/// have slow states, and a median of five does not forgive three bad runs.
+const HALVES_MAY_DIFFER: f64 = 0.10;
+/// How often a run is made again before its figures are taken as they are.
+const REPETITIONS: u32 = 3;
+
+/// How long things take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timing {
+    /// Sent before counting starts.
+    pub(crate) warm_up: Duration,
+    /// Counted.
+    pub(crate) run: Duration,
+}
+
+/// What one run found.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Run {
+    /// Packets per second at the sink.
+    pub(crate) delivered_pps: f64,
+    /// Packets per second that left the generator.
+    pub(crate) offered_pps: f64,
+    /// Busy time of all cores in a second, in nanoseconds, generator and sink included.
+    pub(crate) busy_ns_per_s: f64,
+    /// Part of the time that the hypervisor took away, of all cores.
+    pub(crate) stolen: f64,
+    /// How often the run had been repeated because its halves disagreed.
+    pub(crate) repeated: u32,
+    /// Whether the halves of the last repetition still disagreed.
+    pub(crate) unsteady: bool,
+}
+
+/// What an offered and a delivered packet cost outside the system under test.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Ends {
+    /// CPU time of sending a packet into a veth.
+    pub(crate) generator_ns: f64,
+    /// CPU time of receiving a packet from a veth, counting and dropping it.
+    pub(crate) sink_ns: f64,
+    /// What the generator can send to a sink on the other core.
+    pub(crate) generator_pps: f64,
+}
+
+impl Run {
+    /// CPU time per delivered packet over all cores without generator and sink.
+    pub(crate) fn cpu_ns_per_packet(&self, ends: &Ends) -> f64 {
+        let ends_ns = self.offered_pps * ends.generator_ns + self.delivered_pps * ends.sink_ns;
+        (self.busy_ns_per_s - ends_ns).max(0.0) / self.delivered_pps.max(1.0)
+    }
+}
+
+/// Runs a load through a system in a testbed of its own.
+pub(crate) fn run(
+    system: &mut dyn System,
+    arrangement: Arrangement,
+    load: &Load,
+    timing: Timing,
+) -> Result<Run> {
+    until_steady(|| {
+        let testbed = Testbed::routed()?;
+        with(system, &testbed, arrangement, |system| {
+            let checks = Checks { routed: system.routes(), ..Checks::default() };
+            observe(&testbed, arrangement.sink, checks, load, timing).map(|(run, _)| run)
+        })
+    })
+}
+
+/// Does something while a system forwards in a testbed, and tears it down in any case.
+pub(crate) fn with<T>(
+    system: &mut dyn System,
+    testbed: &Testbed,
+    arrangement: Arrangement,
+    work: impl FnOnce(&mut dyn System) -> Result<T>,
+) -> Result<T> {
+    let result =
+        system.setup(testbed).and_then(|()| arrangement.apply(testbed)).and_then(|()| work(system));
+    let torn_down = system.teardown(testbed);
+    let value = result?;
+    torn_down.map(|()| value)
+}
+
+/// Repeats what is unsteady.
+fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<Run> {
+    let mut repeated = 0;
+    loop {
+        let run = attempt()?;
+        if !run.unsteady || repeated == REPETITIONS {
+            return Ok(Run { repeated, ..run });
+        }
+        repeated += 1;
+    }
+}
+
+/// Learns what generator and sink cost by a wire between them.
+///
+/// On one core both together are the whole busy time; with the sink's NAPI on the
+/// other core their shares can be told apart. The sum is taken from the first, since
+/// two cores also pay for handing packets over; the split from the second.
+pub(crate) fn calibrate(timing: Timing) -> Result<Ends> {
+    let load = Load::saturation();
+    let one_core = |apart: bool| {
+        let testbed = Testbed::direct()?;
+        if apart {
+            testbed.thread_napi("s0", OTHER_CORE)?;
+        }
+        observe(&testbed, Hook::Xdp, Checks::default(), &load, timing)
+    };
+    let (together, _) = one_core(false)?;
+    let (apart, busy) = one_core(true)?;
+    let seconds = busy.elapsed.as_secs_f64();
+    let generator_ns = busy.core_ns(SENDER_CORE) / seconds / apart.offered_pps.max(1.0);
+    let sink_ns = busy.core_ns(OTHER_CORE) / seconds / apart.delivered_pps.max(1.0);
+    let sum_ns = together.busy_ns_per_s / together.delivered_pps.max(1.0);
+    let scale = sum_ns / (generator_ns + sink_ns);
+    Ok(Ends {
+        generator_ns: generator_ns * scale,
+        sink_ns: sink_ns * scale,
+        generator_pps: apart.offered_pps,
+    })
+}
+
+/// Counters of both ends at one moment.
+struct Count {
+    at: Instant,
+    arrived: Counters,
+    sent: u64,
+}
+
+impl Count {
+    /// Packets per second delivered and offered.
+    fn rates_since(&self, earlier: &Self) -> (f64, f64) {
+        let seconds = self.at.duration_since(earlier.at).as_secs_f64();
+        let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+        (rate(self.arrived.packets, earlier.arrived.packets), rate(self.sent, earlier.sent))
+    }
+}
+
+/// Sends, waits, counts.
+fn observe(
+    testbed: &Testbed,
+    hook: Hook,
+    checks: Checks,
+    load: &Load,
+    timing: Timing,
+) -> Result<(Run, Busy)> {
+    let sink = Sink::attach(testbed, hook, checks)?;
+    let generator = Generator::start(testbed, load)?;
+    let count = || {
+        let (at, arrived, sent) = (Instant::now(), sink.counters()?, generator.sent()?);
+        Ok::<_, Error>(Count { at, arrived, sent })
+    };
+
+    interrupt::sleep(timing.warm_up)?;
+    let cpu_first = Sample::take()?;
+    let first = count()?;
+    interrupt::sleep(timing.run / 2)?;
+    let middle = count()?;
+    interrupt::sleep(timing.run / 2)?;
+    let last = count()?;
+    let busy = Sample::take()?.since(&cpu_first)?;
+    generator.stop()?;
+
+    if last.arrived.wrong_ttl > 0 {
+        let wrong = last.arrived.wrong_ttl;
+        return Err(Error::Other(format!("{wrong} packets arrived with a TTL no router leaves")));
+    }
+    let (delivered_pps, offered_pps) = last.rates_since(&first);
+    let halves = [middle.rates_since(&first).0, last.rates_since(&middle).0];
+    let larger = halves[0].max(halves[1]);
+    let seconds = busy.elapsed.as_secs_f64();
+    let run = Run {
+        delivered_pps,
+        offered_pps,
+        busy_ns_per_s: busy.total_ns() / seconds,
+        stolen: busy.stolen_ns / 1e9 / seconds / busy.cores_ns.len().max(1) as f64,
+        repeated: 0,
+        unsteady: (halves[0] - halves[1]).abs() > HALVES_MAY_DIFFER * larger,
+    };
+    Ok((run, busy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(unsteady: bool) -> Run {
+        Run {
+            delivered_pps: 1e6,
+            offered_pps: 2e6,
+            busy_ns_per_s: 1.5e9,
+            stolen: 0.0,
+            repeated: 0,
+            unsteady,
+        }
+    }
+
+    #[test]
+    fn ends_are_subtracted_by_what_each_of_them_handled() {
+        let ends = Ends { generator_ns: 100.0, sink_ns: 50.0, generator_pps: 0.0 };
+        // 1.5 s busy - 2 million sent at 100 ns - 1 million received at 50 ns, per million.
+        assert!((sample(false).cpu_ns_per_packet(&ends) - 1250.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn unsteady_runs_are_repeated_and_in_the_end_accepted() {
+        for (steady_at, repeated, unsteady) in [(0, 0, false), (2, 2, false), (9, 3, true)] {
+            let mut attempt = 0;
+            let run = until_steady(|| {
+                attempt += 1;
+                Ok(sample(attempt <= steady_at))
+            })
+            .expect("no attempt fails");
+            assert_eq!((run.repeated, run.unsteady), (repeated, unsteady), "{steady_at}");
+        }
+    }
+}

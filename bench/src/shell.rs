@@ -1,0 +1,58 @@
+//! Runs the system's own tools (`ip`, `ethtool`, …) and keeps what they complain about.
+
+use std::process::{Child, Command, Stdio};
+
+use crate::error::{Context, Error, Result};
+
+/// Runs a command line, split at blanks; its standard output.
+pub(crate) fn run(line: &str) -> Result<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    run_words(&words)
+}
+
+/// Runs a command given as words; its standard output.
+pub(crate) fn run_words(words: &[&str]) -> Result<String> {
+    let command = || words.join(" ");
+    let output = command_of(words)?.output().context(command())?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let mut message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if message.is_empty() {
+        message = output.status.to_string();
+    }
+    Err(Error::Command { command: command(), message })
+}
+
+/// Starts a command that goes on until [`Background`] is dropped.
+pub(crate) fn start(line: &str) -> Result<Background> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let child =
+        command_of(&words)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context(line)?;
+    Ok(Background(child))
+}
+
+/// Whether a program can be found.
+pub(crate) fn exists(program: &str) -> bool {
+    let Some(path) = std::env::var_os("PATH") else { return false };
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn command_of(words: &[&str]) -> Result<Command> {
+    let (program, arguments) =
+        words.split_first().ok_or_else(|| Error::Other("an empty command".into()))?;
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// A child that is killed when this is dropped.
+pub(crate) struct Background(Child);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // It may have ended by itself; there is nothing else to do about a failure.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,224 @@
+//! The sink: counts what arrives at `s0` and drops it.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
+
+use crate::error::{Context, Error, Result};
+use crate::generator::TTL;
+use crate::testbed::Testbed;
+
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
+
+/// Which hook of the sink's device takes the packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Hook {
+    /// Native XDP: cheapest for systems that send raw frames; socket buffers are copied.
+    Xdp,
+    /// tcx: cheapest for systems that send socket buffers; raw frames become some.
+    Tcx,
+}
+
+/// What the sink is to look at beside counting.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Checks {
+    /// Every packet must have been routed, that is, its TTL lowered by one.
+    pub(crate) routed: bool,
+    /// Packets are stamped: look for loss, reordering and delay.
+    pub(crate) stamped: bool,
+}
+
+/// What arrived. Mirrors `struct counters` of bpf/sink.bpf.c.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Counters {
+    /// Packets of the generator.
+    pub(crate) packets: u64,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Stamped packets that came after a later one, or twice.
+    pub(crate) out_of_order: u64,
+    /// Highest sequence number seen.
+    pub(crate) highest: u64,
+    /// Packets whose TTL is not what a router makes of it.
+    pub(crate) wrong_ttl: u64,
+    /// Sum of the one-way delays.
+    pub(crate) delay_ns: u64,
+}
+
+impl Counters {
+    fn from_bytes(bytes: &[u8]) -> Self {
+        let mut words = bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        let mut next = || words.next().unwrap_or(0);
+        Self {
+            packets: next(),
+            bytes: next(),
+            out_of_order: next(),
+            highest: next(),
+            wrong_ttl: next(),
+            delay_ns: next(),
+        }
+    }
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            bytes: self.bytes + other.bytes,
+            out_of_order: self.out_of_order + other.out_of_order,
+            highest: self.highest.max(other.highest),
+            wrong_ttl: self.wrong_ttl + other.wrong_ttl,
+            delay_ns: self.delay_ns + other.delay_ns,
+        }
+    }
+}
+
+/// An attached sink; detached when dropped.
+pub(crate) struct Sink {
+    object: Object,
+    _attached: Attached,
+}
+
+/// Keeps the program attached.
+enum Attached {
+    Xdp(#[expect(dead_code, reason = "held for its drop")] Link),
+    Tcx(#[expect(dead_code, reason = "held for its drop")] OwnedFd),
+}
+
+impl Sink {
+    /// Attaches the sink to `s0`.
+    pub(crate) fn attach(testbed: &Testbed, hook: Hook, checks: Checks) -> Result<Self> {
+        testbed.sink.within(|| {
+            let index = index_of("s0")?;
+            let mut builder = ObjectBuilder::default();
+            let mut open = builder.open_memory(OBJECT).context("opening the sink's program")?;
+            let mut rodata = open
+                .maps_mut()
+                .find(|map| map.name().to_string_lossy().ends_with(".rodata"))
+                .ok_or_else(|| Error::Other("the sink has no configuration".into()))?;
+            let ttl = if checks.routed { TTL - 1 } else { 0 };
+            rodata
+                .set_initial_value(&[ttl, u8::from(checks.stamped)])
+                .context("configuring the sink")?;
+            let object = open.load().context("loading the sink's program")?;
+            let attached = match hook {
+                Hook::Xdp => {
+                    let program = program_of(&object, "sink_xdp")?;
+                    Attached::Xdp(program.attach_xdp(index).context("attaching the XDP sink")?)
+                }
+                Hook::Tcx => {
+                    let program = program_of(&object, "sink_tcx")?;
+                    Attached::Tcx(attach_tcx(&program, index)?)
+                }
+            };
+            Ok(Self { object, _attached: attached })
+        })
+    }
+
+    /// What has arrived so far, over all cores.
+    pub(crate) fn counters(&self) -> Result<Counters> {
+        let map = self
+            .object
+            .maps()
+            .find(|map| map.name() == "counters")
+            .ok_or_else(|| Error::Other("the sink has no counters".into()))?;
+        let values = map
+            .lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
+            .context("reading the sink's counters")?
+            .unwrap_or_default();
+        Ok(values
+            .iter()
+            .map(|value| Counters::from_bytes(value))
+            .fold(Counters::default(), Counters::add))
+    }
+}
+
+/// XDP programs at both ends that let everything pass: without GRO a veth accepts
+/// redirected frames only if it has a program. Detached when dropped.
+pub(crate) struct OpenDoors {
+    _links: Vec<Link>,
+    _objects: Vec<Object>,
+}
+
+impl OpenDoors {
+    /// Attaches to `g0` and `s0`.
+    pub(crate) fn attach(testbed: &Testbed) -> Result<Self> {
+        let mut doors = Self { _links: Vec::new(), _objects: Vec::new() };
+        for (namespace, device) in [(&testbed.generator, "g0"), (&testbed.sink, "s0")] {
+            let (link, object) = namespace.within(|| {
+                let mut builder = ObjectBuilder::default();
+                let object = builder
+                    .open_memory(OBJECT)
+                    .and_then(libbpf_rs::OpenObject::load)
+                    .context("loading the passing program")?;
+                let link = program_of(&object, "pass")?
+                    .attach_xdp(index_of(device)?)
+                    .context(format!("attaching the passing program to {device}"))?;
+                Ok((link, object))
+            })?;
+            doors._links.push(link);
+            doors._objects.push(object);
+        }
+        Ok(doors)
+    }
+}
+
+/// The program of that name.
+pub(crate) fn program_of<'object>(
+    object: &'object Object,
+    name: &str,
+) -> Result<ProgramMut<'object>> {
+    object
+        .progs_mut()
+        .find(|program| program.name() == name)
+        .ok_or_else(|| Error::Other(format!("no eBPF program {name}")))
+}
+
+/// Index of a device in the calling thread's namespace.
+pub(crate) fn index_of(device: &str) -> Result<i32> {
+    let index = nix::net::if_::if_nametoindex(device).context(format!("device {device}"))?;
+    i32::try_from(index).map_err(|_| Error::Other(format!("index of {device} is too large")))
+}
+
+fn attach_tcx(program: &ProgramMut<'_>, index: i32) -> Result<OwnedFd> {
+    // SAFETY: the descriptor is open for the whole call, and a null pointer stands for
+    // default options.
+    let descriptor = unsafe {
+        libbpf_sys::bpf_link_create(
+            program.as_fd().as_raw_fd(),
+            index,
+            libbpf_sys::BPF_TCX_INGRESS,
+            std::ptr::null(),
+        )
+    };
+    if descriptor < 0 {
+        let error = std::io::Error::from_raw_os_error(-descriptor);
+        return Err(Error::Io { what: "attaching the tcx sink".into(), source: error });
+    }
+    // SAFETY: the kernel has just made this descriptor for us; nothing else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_two_cores_are_added() {
+        let words = |values: [u64; 6]| -> Vec<u8> {
+            values.iter().flat_map(|value| value.to_ne_bytes()).collect()
+        };
+        let sum = Counters::from_bytes(&words([1, 64, 0, 9, 2, 5]))
+            .add(Counters::from_bytes(&words([2, 128, 1, 7, 0, 6])));
+        let expected = Counters {
+            packets: 3,
+            bytes: 192,
+            out_of_order: 1,
+            highest: 9,
+            wrong_ttl: 2,
+            delay_ns: 11,
+        };
+        assert_eq!(sum, expected);
+    }
+}

@@ -1,0 +1,105 @@
+//! The systems under test, behind one trait.
+
+mod europa;
+mod linux;
+mod xdp;
+
+use serde::Serialize;
+
+use crate::cli::Options;
+use crate::error::Result;
+use crate::sink::Hook;
+use crate::testbed::{OTHER_CORE, Testbed};
+
+/// Something that forwards packets between `r0` and `r1` of a testbed.
+pub(crate) trait System {
+    /// Short name, as in tables and on the command line.
+    fn name(&self) -> &'static str;
+
+    /// Why it cannot be measured here.
+    fn available(&self) -> std::result::Result<(), String>;
+
+    /// Ways to spread the work over both cores, the plainest first; the best one counts.
+    fn arrangements(&self) -> Vec<Arrangement>;
+
+    /// Whether it routes: lowers the TTL.
+    fn routes(&self) -> bool;
+
+    /// Whether it sends raw frames, which a veth without GRO refuses.
+    fn sends_frames(&self) -> bool;
+
+    /// Starts to forward.
+    fn setup(&mut self, testbed: &Testbed) -> Result<()>;
+
+    /// Stops; the testbed is removed afterwards.
+    fn teardown(&mut self, testbed: &Testbed) -> Result<()>;
+}
+
+/// All systems, in the order of tables.
+pub(crate) fn all(options: &Options) -> Vec<Box<dyn System>> {
+    vec![
+        Box::new(linux::Linux),
+        Box::new(xdp::Xdp::router()),
+        Box::new(xdp::Xdp::redirect()),
+        Box::new(europa::Europa::new(options.europa.clone())),
+    ]
+}
+
+/// Which core does what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Placement {
+    /// All soft interrupts on the sender's core, as veth does it by itself.
+    Sender,
+    /// A NAPI thread on the other core receives for the router.
+    RouterThread,
+    /// A NAPI thread on the other core receives for the sink.
+    SinkThread,
+    /// The router's core hands packets to the other core (receive packet steering).
+    Steered,
+    /// The system places its own threads.
+    Own,
+}
+
+/// A placement and the sink that suits the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Arrangement {
+    /// Which core does what.
+    pub(crate) placement: Placement,
+    /// Hook of the sink.
+    pub(crate) sink: Hook,
+}
+
+impl Arrangement {
+    /// Arranges a testbed so.
+    pub(crate) fn apply(self, testbed: &Testbed) -> Result<()> {
+        match self.placement {
+            Placement::Sender | Placement::Own => Ok(()),
+            Placement::RouterThread => testbed.thread_napi("r0", OTHER_CORE),
+            Placement::SinkThread => testbed.thread_napi("s0", OTHER_CORE),
+            Placement::Steered => testbed.steer_receive("r0", OTHER_CORE),
+        }
+    }
+
+    /// Whether the sender can offer more than the router takes, because they do not
+    /// share a core.
+    pub(crate) fn can_overload(self) -> bool {
+        !matches!(self.placement, Placement::Sender | Placement::SinkThread)
+    }
+}
+
+impl std::fmt::Display for Arrangement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.placement {
+            Placement::Sender => "softirq, sender's core",
+            Placement::RouterThread => "NAPI thread for the router",
+            Placement::SinkThread => "NAPI thread for the sink",
+            Placement::Steered => "packet steering",
+            Placement::Own => "own threads",
+        })?;
+        f.write_str(match self.sink {
+            Hook::Xdp => ", XDP sink",
+            Hook::Tcx => ", tcx sink",
+        })
+    }
+}
