@@ -1,0 +1,345 @@
+//! Every kind of mistake: what is said of it and where.
+
+use europa_api::{Source, parse};
+
+/// Parses `text` and returns "line:column message" of each mistake.
+fn problems(text: &str) -> Vec<String> {
+    let text = text.to_owned();
+    match parse(&[Source { path: "t.yaml".into(), text }]) {
+        Ok(_) => Vec::new(),
+        Err(problems) => {
+            let rendered = problems.render(false);
+            for problem in problems.iter() {
+                let (line, column) = problem.line_column();
+                assert!(rendered.contains(&format!("t.yaml:{line}:{column}")), "{rendered}");
+            }
+            problems
+                .iter()
+                .map(|problem| {
+                    let (line, column) = problem.line_column();
+                    format!("{line}:{column} {problem}")
+                })
+                .collect()
+        }
+    }
+}
+
+/// Lines 1 to 8, before each router of the table below.
+const NODE: &str = "\
+kind: port
+name: left
+device: eth1
+mtu: 1500
+---
+kind: slice
+name: red
+---
+";
+
+fn router(interfaces: &str, rest: &str) -> String {
+    format!("{NODE}kind: router\nname: r1\nslice: red\ninterfaces:\n{interfaces}{rest}")
+}
+
+const BUILTIN: &str = "fast_path: {builtin: ipv4}\n";
+
+#[test]
+fn documents() {
+    for (text, wanted) in [
+        ("", &[] as &[&str]),
+        ("# nothing\n---\n---\n", &[]),
+        ("a: [1, 2", &["1:4 unclosed bracket '['"]),
+        ("a: 1\na: 2\n", &["2:1 duplicate mapping key: a"]),
+        ("name: x\n", &["1:1 a document needs a `kind`"]),
+        ("kind: ruter\nname: x\n", &["1:7 \"ruter\" is no kind of document"]),
+        ("- 1\n", &["1:1 expected a document with `kind` and `name`, found a list"]),
+        ("kind: slice\n", &["1:1 a slice needs `name`"]),
+        ("kind: slice\nname:\n", &["2:1 `name` has no value"]),
+        ("kind: slice\nname: 12\n", &["2:7 expected a name, found the number 12"]),
+        (
+            "kind: slice\nname: Red\n",
+            &["2:7 \"Red\" is not a name: a name begins with a lower-case letter"],
+        ),
+        ("kind: slice\nname: red\ncolor: 1\n", &["3:1 a slice has no field \"color\""]),
+        (
+            "kind: slice\nname: red\n---\nkind: slice\nname: red\n",
+            &["5:7 there are two slices \"red\""],
+        ),
+        (
+            "kind: port\nname: a\ndevice: e\n---\nkind: port\nname: b\ndevice: e\n",
+            &["7:9 there are two port's devices \"e\""],
+        ),
+        (
+            "kind: port\nname: a\ndevice: e/1\nrate: 10\nmtu: 67\n",
+            &[
+                "3:9 \"e/1\" cannot be a Linux device",
+                "4:7 expected a rate, found the number 10",
+                "5:6 an MTU is 68 to 9216, not 67",
+            ],
+        ),
+        // A syntax error in one document hides nothing in the others.
+        (
+            "kind: slice\nname: [\n---\nkind: port\nname: left\ndevise: e\n",
+            &[
+                "2:7 unclosed bracket '['",
+                "4:1 a port needs `device`",
+                "6:1 a port has no field \"devise\"",
+            ],
+        ),
+        ("kind: link\nname: core\n", &["2:7 no interface names link \"core\""]),
+    ] {
+        assert_eq!(problems(text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn routers() {
+    for (interfaces, rest, wanted) in [
+        ("  in: {port: left}\n", BUILTIN, &[] as &[&str]),
+        ("  in: {port: left, match: {vlan: 10, mac: auto}}\n", BUILTIN, &[]),
+        ("  in: {port: lefd}\n", BUILTIN, &["13:14 there is no port \"lefd\""]),
+        ("  in: {}\n", BUILTIN, &["13:7 an interface needs `port` or `link`"]),
+        (
+            "  in: {port: left, link: x}\n",
+            BUILTIN,
+            &["13:7 an interface has `port` or `link`, not both"],
+        ),
+        (
+            "  a-long-interface: {port: left}\n",
+            BUILTIN,
+            &[
+                "13:3 \"a-long-interface\" is not an interface's name: an interface's name has at most 15 characters, as in Linux; this one has 16",
+            ],
+        ),
+        ("  up: {link: core}\n", BUILTIN, &["13:14 link \"core\" has one end and needs two"]),
+        (
+            "  a: {link: core}\n  b: {link: core}\n  c: {link: core}\n",
+            BUILTIN,
+            &["15:13 link \"core\" joins two interfaces, not 3"],
+        ),
+        (
+            "  a: {link: core, match: {vlan: 1}}\n  b: {link: core}\n",
+            BUILTIN,
+            &["13:26 an interface on a link has no `match`"],
+        ),
+        (
+            "  a: {port: left, mac: \"02:00:00:00:00:01\"}\n  b: {port: left, mac: \"02:00:00:00:00:01\"}\n",
+            BUILTIN,
+            &["14:24 two interfaces of port \"left\" match the Ethernet address 02:00:00:00:00:01"],
+        ),
+        (
+            "  a: {port: left, mac: \"02:00:00:00:00:01\"}\n  b: {port: left, mac: \"02:00:00:00:00:01\", match: {vlan: 1}}\n",
+            BUILTIN,
+            &[],
+        ),
+        (
+            "  a: {port: left, match: {prefix: [10.0.0.0/8, 10.1.0.0/16]}}\n  b: {port: left, match: {prefix: [10.1.0.0/16]}}\n",
+            BUILTIN,
+            &["14:36 two interfaces of port \"left\" match the prefix 10.1.0.0/16"],
+        ),
+        (
+            "  a: {port: left, match: {udp: [53]}}\n  b: {port: left, match: {udp: [53, 0]}}\n",
+            BUILTIN,
+            &[
+                "14:33 two interfaces of port \"left\" match UDP port 53",
+                "14:37 there is no UDP port 0",
+            ],
+        ),
+        (
+            "  a: {port: left, match: {mpls: [3]}}\n  b: {port: left, match: {mpls: [1048576]}}\n",
+            BUILTIN,
+            &[
+                "13:34 an MPLS label is 16 to 1048575, not 3",
+                "14:34 an MPLS label is 16 to 1048575, not 1048576",
+            ],
+        ),
+        (
+            "  a: {port: left, match: {all: true}}\n  b: {port: left}\n",
+            BUILTIN,
+            &["14:3 port \"left\" belongs to one interface as a whole"],
+        ),
+        (
+            "  a: {port: left, match: {all: true}}\n  b: {port: left, match: {all: true}}\n",
+            BUILTIN,
+            &["13:26 port \"left\" belongs to one interface as a whole"],
+        ),
+        (
+            "  a: {port: left, match: {all: true, vlan: 5}}\n  b: {port: left, match: {all: true, vlan: 5}}\n",
+            BUILTIN,
+            &["14:26 two interfaces of port \"left\", VLAN 5 match everything"],
+        ),
+        ("  a: {port: left, match: {all: true, vlan: 5}}\n  b: {port: left}\n", BUILTIN, &[]),
+        (
+            "  a: {port: left, match: {udp: [53], mpls: [100]}}\n",
+            BUILTIN,
+            &["13:38 a match has one kind beside `vlan`"],
+        ),
+        (
+            "  a: {port: left, match: {udp: []}}\n",
+            BUILTIN,
+            &["13:27 `udp` is empty and matches nothing"],
+        ),
+        (
+            "  a: {port: left, match: {udp: 53}}\n",
+            BUILTIN,
+            &["13:32 expected a list, found the number 53"],
+        ),
+        (
+            "  a: {port: left, match: {vlan: 4095}}\n",
+            BUILTIN,
+            &["13:33 a VLAN is 1 to 4094, not 4095"],
+        ),
+        (
+            "  a: {port: left, match: {udp: [53]}, mac: \"02:00:00:00:00:01\"}\n",
+            BUILTIN,
+            &["13:44 an interface with a `udp` match uses the port's Ethernet address"],
+        ),
+        (
+            "  a: {port: left, match: {mac: \"02:00:00:00:00:02\"}, mac: \"02:00:00:00:00:01\"}\n",
+            BUILTIN,
+            &["13:32 an interface has one Ethernet address"],
+        ),
+        (
+            "  a: {port: left, mac: \"03:00:00:00:00:01\"}\n",
+            BUILTIN,
+            &["13:24 03:00:00:00:00:01 is a multicast address, it cannot be one station's own"],
+        ),
+        (
+            "  a: {port: left, match: {prefix: [10.0.0.1/8]}, bind: [10.0.0.1]}\n",
+            BUILTIN,
+            &[
+                "13:36 10.0.0.1/8 has bits after its prefix length",
+                "13:57 \"10.0.0.1\" is not an address with a prefix length",
+            ],
+        ),
+        (
+            "  a: {port: left, match: {vxlan: {vni: 16777216, local: 192.0.2.1, remote: \"fd00::1\"}}}\n",
+            BUILTIN,
+            &[
+                "13:40 a VNI is 0 to 16777215, not 16777216",
+                "13:76 a tunnel's two ends have addresses of one family",
+            ],
+        ),
+        (
+            "  a: {port: left, addresses: [10.0.0.0/24, 10.0.0.255/24, 224.0.0.1/8, 10.0.0.0/31]}\n",
+            BUILTIN,
+            &[
+                "13:31 10.0.0.0 cannot be an interface's address",
+                "13:44 10.0.0.255 cannot be an interface's address",
+                "13:59 224.0.0.1 cannot be an interface's address",
+                "13:72 the router has 10.0.0.0 twice",
+            ],
+        ),
+        (
+            "  a: {port: left, addresses: [\"fd00::1/64\"], mtu: 1279}\n  b: {port: left, mtu: 1501}\n",
+            BUILTIN,
+            &["13:51 an MTU of 1279 is too small for IPv6", "14:24 the port's MTU is only 1500"],
+        ),
+        ("  a: {port: left}\n", "", &["9:1 a router needs `fast_path`"]),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {}\n",
+            &["14:12 a fast path is one of builtin, click, click_file, program"],
+        ),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {builtin: bridge, click: \"\"}\n",
+            &["14:30 a fast path is only one of builtin, click, click_file, program"],
+        ),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {builtin: bridge, routes: []}\n",
+            &["14:30 `routes` belongs to `builtin: ipv4`"],
+        ),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {builtin: ipv5}\n",
+            &["14:22 \"ipv5\" is not a built-in fast path"],
+        ),
+        ("  a: {port: left}\n", "fast_path: {program: []}\n", &["14:13 `program` needs a command"]),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {builtin: ipv4}\nrun: inline\n",
+            &["15:6 `run: inline` comes with a later release"],
+        ),
+        (
+            "  a: {port: left, mtu: 1767}\n",
+            "fast_path: {builtin: ipv4}\npool: {slots: 100, slot_bytes: 2048}\n",
+            &[
+                "13:24 the port's MTU is only 1500",
+                "13:24 frames of this MTU do not fit into slots of 2048 bytes",
+                "15:15 100 slots are not a power of two",
+            ],
+        ),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {builtin: ipv4}\npool: {slots: 131072, slot_bytes: 4096}\npoll: lazy\n",
+            &[
+                "15:15 a pool's number of slots is 64 to 65536, not 131072",
+                "15:35 a slot has auto, 2048 or 16384 bytes, not the number 4096",
+                "16:7 \"lazy\" is not a way to poll",
+            ],
+        ),
+        (
+            "  a: {port: left, addresses: [10.0.0.1/24, \"fd00::1/64\"]}\n",
+            "fast_path:\n  builtin: ipv4\n  routes:\n  - {to: 0.0.0.0/0, via: 10.0.1.2}\n  - {to: 10.2.0.0/16, via: \"fd00::2\"}\n  - {to: 10.3.0.0/16, interface: b}\n  - {to: 10.4.0.0/16}\n",
+            // The last route's shape is wrong: the others are looked at when it is right.
+            &["20:5 a route needs `via` or `interface`"],
+        ),
+        (
+            "  a: {port: left, addresses: [10.0.0.1/24, \"fd00::1/64\"]}\n",
+            "fast_path:\n  builtin: ipv4\n  routes:\n  - {to: 0.0.0.0/0, via: 10.0.1.2}\n  - {to: 10.2.0.0/16, via: \"fd00::2\"}\n  - {to: 10.3.0.1/16, interface: b}\n  - {to: \"::/0\", via: \"fe80::1\"}\n  - {to: \"::/1\", via: \"fe80::1\", interface: a}\n  neighbours:\n  - {address: 10.9.0.1, mac: \"02:00:00:00:00:01\", interface: a}\n",
+            &[
+                "17:26 10.0.1.2 is on no subnet of the interface",
+                "18:28 destination and next hop are of different families",
+                "19:10 10.3.0.1/16 has bits after its prefix length",
+                "19:34 the router has no interface \"b\"",
+                "20:23 a link-local next hop needs `interface`",
+                "23:15 10.9.0.1 is on no subnet of the interface",
+            ],
+        ),
+    ] {
+        let text = router(interfaces, rest);
+        assert_eq!(problems(&text), wanted, "{text}");
+    }
+}
+
+#[test]
+fn at_most_64_interfaces() {
+    let interfaces = |count: usize| -> String {
+        (0..count).map(|i| format!("  e{i}: {{port: left}}\n")).collect()
+    };
+    assert_eq!(problems(&router(&interfaces(64), BUILTIN)), [""; 0]);
+    let found = problems(&router(&interfaces(65), BUILTIN));
+    assert_eq!(found, ["77:3 a router has at most 64 interfaces, not 65"]);
+}
+
+#[test]
+fn a_broken_document_is_not_missed_elsewhere() {
+    let text = "kind: port\nname: left\n---\nkind: slice\nname: red\n---\nkind: router\nname: r\nslice: red\ninterfaces:\n  a: {port: left}\n  b: {link: core}\nfast_path: {builtin: ipv4}\n";
+    // The port lacks its device. It is there nevertheless, and the link's other end may
+    // be in a document that cannot be read.
+    assert_eq!(problems(text), ["1:1 a port needs `device`"]);
+}
+
+#[test]
+fn a_second_file_is_told_apart() {
+    let source = |path: &str, text: &str| Source { path: path.into(), text: text.to_owned() };
+    let sources = [
+        source("a.yaml", "kind: slice\nname: red\n"),
+        source("b.yaml", "# more\nkind: slice\nname: red\n"),
+    ];
+    let report = parse(&sources).expect_err("two of a name").render(false);
+    assert!(report.contains("b.yaml:3:7"), "{report}");
+    assert!(report.contains("a.yaml:2: the first"), "{report}");
+}
+
+#[test]
+fn a_report_shows_the_text_and_a_hint() {
+    let text = router("  in: {port: left, mtx: 9000}\n", BUILTIN);
+    let report = parse(&[Source { path: "t.yaml".into(), text }]).expect_err("mtx").render(false);
+    for part in
+        ["t.yaml:13:20", "in: {port: left, mtx: 9000}", "unknown field", "did you mean `mtu`?"]
+    {
+        assert!(report.contains(part), "{part} is not in\n{report}");
+    }
+}
