@@ -102,6 +102,10 @@ fn status_seen_from_outside() {
         ] {
             assert_eq!(status(&started, field), wanted, "{role}: {field}");
         }
+        // Rust's start-up ignores SIGPIPE; 32 and 33 are the C library's own, which nobody
+        // can reset through it. The rest must not be inherited.
+        let ignored = u64::from_str_radix(&status(&started, "SigIgn"), 16).expect("a number");
+        assert_eq!(ignored & !(3 << 31), 1 << 12, "{role}: ignored signals");
         let proc = format!("/proc/{}", started.child.pid());
         assert_eq!(
             fs::read_to_string(format!("{proc}/uid_map")).expect("readable"),
