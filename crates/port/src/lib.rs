@@ -1,5 +1,36 @@
 //! Port drivers: kernel devices that Europa owns.
+//!
+//! A [`Device`] holds the facts about one, [`prepare`] makes it fit to be a
+//! port (and [`Undo`] makes it what it was), [`open_socket`] gives the way out
+//! for frames that live frames cannot carry, [`DropCounters`] say what was
+//! lost below us, and [`next_hop`] finds where a tunnel's packets go.
+//!
+//! All of it is control work: system calls that may wait for the kernel's
+//! device lock. Nothing here belongs on the packet path.
 
+// ioctl, mmap and socket options that no crate wraps; only in `ethtool`,
+// `guarded` and `socket`.
+#![allow(unsafe_code)]
+
+mod device;
+mod drops;
+mod error;
+mod ethtool;
+mod guarded;
 mod namespace;
+mod neighbour;
+mod netlink;
+mod prepare;
+mod socket;
+mod undo;
+mod xdp;
 
+pub use device::{Device, Kind, Peer};
+pub use drops::{DropCounters, Drops, counter_socket};
+pub use error::PortError;
 pub use namespace::{Namespace, in_namespace};
+pub use neighbour::{NextHop, next_hop};
+pub use prepare::{Limitation, Prepared, Wants, prepare};
+pub use socket::open_socket;
+pub use undo::{Change, Undo};
+pub use xdp::XdpFeatures;

@@ -1,13 +1,15 @@
 //! Network namespaces: devices and sockets belong to one, threads may visit.
 
-use std::fs::File;
+use std::collections::HashMap;
+use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 
 /// A network namespace, kept alive by its descriptor.
 #[derive(Clone, Debug)]
@@ -66,6 +68,66 @@ impl Namespace {
                 .unwrap_or_else(|_| Err(io::Error::other("a helper thread panicked")))
         })
     }
+
+    /// The namespace of an inode, if anything that we can see is in it or
+    /// keeps it: a name of `ip netns` or Docker, a process, a descriptor of
+    /// this process.
+    pub fn find(inode: u64) -> Option<Self> {
+        Self::visible().remove(&inode)
+    }
+
+    /// Every namespace that can be seen from here, by inode.
+    pub(crate) fn visible() -> HashMap<u64, Self> {
+        let names = ["/run/netns", "/run/docker/netns"]
+            .into_iter()
+            .flat_map(list)
+            .chain(list("/proc").into_iter().map(|process| process.join("ns/net")))
+            .chain(list("/proc/self/fd").into_iter().filter(|descriptor| {
+                fs::read_link(descriptor).is_ok_and(|to| to.to_string_lossy().starts_with("net:["))
+            }));
+        let mut found = HashMap::new();
+        for path in names {
+            // Most processes share a namespace: open one descriptor for each.
+            let Ok(inode) = fs::metadata(&path).map(|data| data.st_ino()) else { continue };
+            if let std::collections::hash_map::Entry::Vacant(place) = found.entry(inode)
+                && let Ok(namespace) = Self::open(&path)
+                && namespace.inode == inode
+            {
+                place.insert(namespace);
+            }
+        }
+        found
+    }
+
+    /// What to call it in front of people: its name for `ip netns`, else
+    /// `net:[inode]`.
+    pub fn label(&self) -> String {
+        list("/run/netns")
+            .into_iter()
+            .find(|path| fs::metadata(path).is_ok_and(|data| data.st_ino() == self.inode))
+            .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .unwrap_or_else(|| format!("net:[{}]", self.inode))
+    }
+
+    /// A socket of this namespace: it stays in it wherever it is used.
+    pub(crate) fn socket(
+        &self,
+        family: AddressFamily,
+        kind: SockType,
+        flags: SockFlag,
+        protocol: Option<SockProtocol>,
+    ) -> io::Result<OwnedFd> {
+        let open = || Ok(socket(family, kind, flags | SockFlag::SOCK_CLOEXEC, protocol)?);
+        // Visiting takes a thread and CAP_SYS_ADMIN; at home neither is needed.
+        if Self::current()? == *self { open() } else { in_namespace(self, open)? }
+    }
+}
+
+/// The entries of a directory; none when it cannot be read.
+fn list(directory: &str) -> Vec<PathBuf> {
+    fs::read_dir(directory)
+        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+        .unwrap_or_default()
 }
 
 impl AsFd for Namespace {

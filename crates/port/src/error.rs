@@ -1,0 +1,86 @@
+//! What can go wrong with a port, and what to do about it.
+
+use std::io;
+use std::net::IpAddr;
+
+/// Why a device cannot be found, read, changed or used.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// The namespace could not be entered.
+    #[error("cannot enter the network namespace {namespace}: {source} (run as root?)")]
+    Namespace {
+        /// Its name, or `net:[inode]`.
+        namespace: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no device of that name.
+    #[error("no device {device} in {namespace}; there are: {}", found.join(", "))]
+    NoDevice {
+        /// The name that was asked for.
+        device: String,
+        /// Where it was looked for.
+        namespace: String,
+        /// The names of the devices that are there.
+        found: Vec<String>,
+    },
+    /// The device is of a kind that cannot be a port.
+    #[error("{device} in {namespace} cannot be a port: {reason}; {remedy}")]
+    NotAPort {
+        /// The device.
+        device: String,
+        /// Its namespace.
+        namespace: String,
+        /// What it is.
+        reason: &'static str,
+        /// What to use instead.
+        remedy: &'static str,
+    },
+    /// The kernel refused something on a device.
+    #[error("{device} in {namespace}: cannot {doing}: {source}")]
+    Kernel {
+        /// The device.
+        device: String,
+        /// Its namespace.
+        namespace: String,
+        /// What was tried, as the words after "cannot".
+        doing: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// No route leads to an address.
+    #[error("no route to {to} in {namespace}: {source}; add one with `ip route add`")]
+    NoRoute {
+        /// The destination.
+        to: IpAddr,
+        /// Where it was looked for.
+        namespace: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A route leads to an address, but not out of a device.
+    #[error("{to} is no remote in {namespace}: its route is {found}, not unicast")]
+    NotRemote {
+        /// The destination.
+        to: IpAddr,
+        /// Where it was looked for.
+        namespace: String,
+        /// The type of the route.
+        found: &'static str,
+    },
+    /// Nobody answered for the next hop within the time allowed.
+    #[error(
+        "{hop}, the next hop to {to}, does not answer on {device} in {namespace}; \
+         is it up and in the same network?"
+    )]
+    NoNeighbour {
+        /// The destination.
+        to: IpAddr,
+        /// Who was asked.
+        hop: IpAddr,
+        /// On which device.
+        device: String,
+        /// Where it was looked for.
+        namespace: String,
+    },
+}

@@ -1,0 +1,341 @@
+//! Making a device fit to be a port.
+//!
+//! XDP sees the bytes of a frame and nothing else: whatever the kernel keeps
+//! beside them (a VLAN tag that "hardware" took off, the promise to segment
+//! later) is lost on us, so the offloads that keep it there are turned off.
+
+use std::os::fd::AsFd;
+
+use crate::device::{Device, Kind, Peer, identity};
+use crate::error::PortError;
+use crate::ethtool::{Ethtool, Feature};
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+use crate::undo::{Change, Undo};
+
+/// What a port will be used for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Interfaces match on VLAN tags.
+    pub vlan: bool,
+    /// The receive program is attached in generic mode.
+    pub generic: bool,
+}
+
+/// Something that a port cannot do, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Limitation {
+    /// Tagged frames may look untagged: VLAN matches cannot be trusted.
+    #[error(
+        "{device}: VLAN tags may be hidden from us ({why}): matches on VLAN cannot be trusted; {remedy}"
+    )]
+    VlanUntrusted {
+        /// The port.
+        device: String,
+        /// What hides them.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// Redirected frames would be dropped: only a socket sends.
+    #[error(
+        "{device}: live frames would be dropped ({why}), frames can leave by a socket only; {remedy}"
+    )]
+    SocketOnly {
+        /// The port.
+        device: String,
+        /// What drops them.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// The receive program can only be attached in generic mode.
+    #[error("{device}: the receive program runs in generic mode only ({why}); {remedy}")]
+    GenericOnly {
+        /// The port.
+        device: String,
+        /// What is missing.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// Frames longer than the MTU may arrive: merged, or not yet segmented.
+    #[error("{device}: frames longer than its MTU may arrive ({why}); {remedy}")]
+    Oversized {
+        /// The port.
+        device: String,
+        /// Who makes them.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+}
+
+/// A device that is now fit to be a port.
+#[derive(Debug)]
+pub struct Prepared {
+    /// How to put everything back.
+    pub undo: Undo,
+    /// What it cannot do: refuse or warn.
+    pub limitations: Vec<Limitation>,
+}
+
+const RECEIVE_VLAN: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
+const TRANSMIT_VLAN: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
+const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
+
+/// Everything that lets a sender postpone segmentation to the driver.
+fn postpones_segmentation(feature: &str) -> bool {
+    feature.starts_with("tx-") && (feature.ends_with("-segmentation") || feature == "tx-gso-list")
+}
+
+/// Switches the offloads of a port and of its peer as Europa needs them.
+///
+/// # Errors
+/// When the device can be no port or the kernel refuses to speak about it; it
+/// is then as it was.
+pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
+    refuse(device)?;
+    let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new() };
+    match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
+        Ok(()) => Ok(prepared),
+        Err(error) => {
+            // The first error says more than one on the way back.
+            let _ = prepared.undo.undo();
+            Err(error)
+        }
+    }
+}
+
+/// Devices that can never be ports.
+fn refuse(device: &Device) -> Result<(), PortError> {
+    let refused = |reason, remedy| {
+        Err(PortError::NotAPort {
+            device: device.name.clone(),
+            namespace: device.namespace.label(),
+            reason,
+            remedy,
+        })
+    };
+    match device.kind {
+        Kind::Loopback => refused(
+            "it is the loopback device, whose frames never leave the namespace",
+            "use one end of a veth pair",
+        ),
+        Kind::Bridge => refused(
+            "it is a bridge, which takes no redirected frames",
+            "add one end of a veth pair to the bridge and use the other, \
+             or use the bridge's own ports",
+        ),
+        Kind::Macvlan => refused(
+            "it is a macvlan, which takes no redirected frames",
+            "use the device below it, or one end of a veth pair",
+        ),
+        _ if !device.ethernet => refused(
+            "it carries no Ethernet frames",
+            "use an Ethernet device (for tun: open it as tap)",
+        ),
+        _ => Ok(()),
+    }
+}
+
+/// Switches offloads on both ends, noting changes and what could not be.
+fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
+    let port = device.name.clone();
+    let mut end = End::open(&device.namespace, device.index)?;
+    end.want(false, |feature| RECEIVE_VLAN.contains(&feature) || MERGING.contains(&feature));
+    // A filter in hardware knows only the VLANs that Linux has devices for.
+    end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
+    end.want(false, |feature| wants.generic && feature == "rx-gro");
+    let stuck = end.apply(&mut prepared.undo)?;
+    if wants.vlan && stuck.iter().any(|feature| feature.starts_with("rx-vlan")) {
+        prepared.limitations.push(Limitation::VlanUntrusted {
+            device: port.clone(),
+            why: format!("{} cannot be turned off", stuck.join(", ")),
+            remedy: "match on MAC or IP addresses instead".to_owned(),
+        });
+    }
+    if stuck.iter().any(|feature| MERGING.contains(&feature.as_str()) || feature == "rx-gro") {
+        prepared.limitations.push(Limitation::Oversized {
+            device: port.clone(),
+            why: format!("{} cannot be turned off", stuck.join(", ")),
+            remedy: "turn segmentation off at the senders".to_owned(),
+        });
+    }
+
+    match &device.peer {
+        Peer::None => Ok(()),
+        Peer::At { namespace, index, .. } => {
+            let mut peer = End::open(namespace, *index)?;
+            peer.want(true, |feature| feature == "rx-gro");
+            peer.want(false, |feature| TRANSMIT_VLAN.contains(&feature));
+            peer.want(false, |feature| wants.generic && postpones_segmentation(feature));
+            // On veth all of these can be switched; if GRO could not, the XDP
+            // features say so below.
+            peer.apply(&mut prepared.undo).map(drop)
+        }
+        Peer::Unreachable { .. } => {
+            let why = "its peer is in a namespace that cannot be seen from here";
+            if wants.vlan {
+                prepared.limitations.push(Limitation::VlanUntrusted {
+                    device: port.clone(),
+                    why: why.to_owned(),
+                    remedy: "run `ethtool -K DEVICE tx-vlan-offload off` there".to_owned(),
+                });
+            }
+            if wants.generic {
+                prepared.limitations.push(Limitation::Oversized {
+                    device: port,
+                    why: why.to_owned(),
+                    remedy: "run `ethtool -K DEVICE tso off gso off` there".to_owned(),
+                });
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Looks whether the driver runs programs and takes redirected frames, after
+/// the offloads that this depends on have been switched.
+fn xdp(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
+    // A kernel that cannot say is older than any that the substrate runs on.
+    let Some(features) = device.xdp_features()? else { return Ok(()) };
+    let name = device.name.clone();
+    if !features.native && !wants.generic {
+        let (why, remedy) = match device.kind {
+            // veth takes its features back when a frame could not find a queue.
+            Kind::Veth => (
+                format!(
+                    "its peer has more transmit queues than its own {} for receive",
+                    device.receive_queues
+                ),
+                format!("run `ethtool -L {name} rx N`, N the peer's `tx` in `ethtool -l`"),
+            ),
+            _ => (
+                format!("the driver of {} has no XDP", device.kind),
+                "generic mode is slower; use a device whose driver has it".to_owned(),
+            ),
+        };
+        prepared.limitations.push(Limitation::GenericOnly { device: name.clone(), why, remedy });
+    }
+    // Drivers of hardware may offer it only once a program is attached.
+    let later = features.native && matches!(device.kind, Kind::Physical { .. });
+    if !features.redirect_target && !later {
+        let (why, remedy) = match &device.peer {
+            Peer::Unreachable { .. } => (
+                "its peer, in a namespace that cannot be seen from here, has GRO off".to_owned(),
+                "run `ethtool -K DEVICE gro on` there".to_owned(),
+            ),
+            Peer::At { namespace, name, .. } => (
+                format!("its peer {name} in {} does not take them", namespace.label()),
+                format!("look at `ethtool -k {name}` (GRO) and `ethtool -l {name}` (queues) there"),
+            ),
+            Peer::None => (
+                format!("the driver of {} cannot send them", device.kind),
+                "use a device whose driver can (veth, tap, most hardware)".to_owned(),
+            ),
+        };
+        prepared.limitations.push(Limitation::SocketOnly { device: name, why, remedy });
+    }
+    Ok(())
+}
+
+/// A device whose offloads are being switched.
+struct End<'a> {
+    namespace: &'a Namespace,
+    netlink: Netlink,
+    index: u32,
+    name: String,
+    mac: [u8; 6],
+    features: Vec<Feature>,
+    orders: Vec<(String, bool)>,
+}
+
+impl<'a> End<'a> {
+    fn open(namespace: &'a Namespace, index: u32) -> Result<Self, PortError> {
+        let read = || {
+            let mut netlink = Netlink::route(namespace)?;
+            let (name, mac) = identity(&mut netlink, index)?;
+            let features = Ethtool::new(netlink.as_fd(), &name).features()?;
+            Ok(Self { namespace, netlink, index, name, mac, features, orders: Vec::new() })
+        };
+        read().map_err(|source| PortError::Kernel {
+            device: format!("device {index}"),
+            namespace: namespace.label(),
+            doing: "read its offloads".to_owned(),
+            source,
+        })
+    }
+
+    /// Wants the features that `which` picks by name to be on or off.
+    fn want(&mut self, on: bool, which: impl Fn(&str) -> bool) {
+        for feature in self.features.iter().filter(|feature| which(&feature.name)) {
+            // Off also what was only asked for: it might come into force later.
+            let differs = feature.active != on || feature.requested && !on;
+            if differs {
+                self.orders.push((feature.name.clone(), on));
+            }
+        }
+    }
+
+    /// Gives the orders. Returns the features that did not follow.
+    fn apply(self, undo: &mut Undo) -> Result<Vec<String>, PortError> {
+        let find = |name: &str| self.features.iter().find(move |feature| feature.name == name);
+        let possible: Vec<(&str, bool)> = self
+            .orders
+            .iter()
+            .filter(|(name, _)| find(name).is_some_and(|feature| feature.changeable))
+            .map(|(name, on)| (name.as_str(), *on))
+            .collect();
+        if !possible.is_empty() {
+            // First noted, then done: what is noted and not done costs nothing.
+            undo.changes.extend(possible.iter().filter_map(|(name, _)| {
+                Some(Change {
+                    namespace: self.namespace.inode,
+                    index: self.index,
+                    device: self.name.clone(),
+                    mac: self.mac,
+                    feature: (*name).to_owned(),
+                    was: find(name)?.requested,
+                })
+            }));
+        }
+        let ethtool = Ethtool::new(self.netlink.as_fd(), &self.name);
+        let set = || {
+            if !possible.is_empty() {
+                ethtool.set_features(&possible)?;
+            }
+            ethtool.features()
+        };
+        let now = set().map_err(|source| PortError::Kernel {
+            device: self.name.clone(),
+            namespace: self.namespace.label(),
+            doing: "switch its offloads".to_owned(),
+            source,
+        })?;
+        let stuck = now.into_iter().filter(|feature| {
+            self.orders.iter().any(|(name, on)| *name == feature.name && feature.active != *on)
+        });
+        Ok(stuck.map(|feature| feature.name).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_that_postpone_segmentation() {
+        for (feature, wanted) in [
+            ("tx-tcp-segmentation", true),
+            ("tx-generic-segmentation", true),
+            ("tx-udp-segmentation", true),
+            ("tx-gso-list", true),
+            ("tx-gso-partial", false),
+            ("tx-checksum-ip-generic", false),
+            ("rx-gro", false),
+        ] {
+            assert_eq!(postpones_segmentation(feature), wanted, "{feature}");
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Packet sockets: the way out for frames that live frames cannot carry.
+
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::sys::socket::{AddressFamily, SockFlag, SockType};
+
+use crate::device::Device;
+use crate::error::PortError;
+
+/// Opens a socket that sends frames, Ethernet header first, out of a device.
+///
+/// It receives nothing (protocol 0: no hook in the receive path), skips the
+/// queueing discipline, does not block, and is closed by `execve`. With
+/// `promiscuous` the device takes frames for any address as long as the
+/// socket lives. Whoever holds it needs no privilege.
+///
+/// # Errors
+/// When the namespace cannot be entered or the device is gone.
+pub fn open_socket(device: &Device, promiscuous: bool) -> Result<OwnedFd, PortError> {
+    let open = || {
+        let socket = device.namespace.socket(
+            AddressFamily::Packet,
+            SockType::Raw,
+            SockFlag::SOCK_NONBLOCK,
+            None,
+        )?;
+        set(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+        bind(&socket, device.index)?;
+        if promiscuous {
+            let membership = libc::packet_mreq {
+                mr_ifindex: device.index.cast_signed(),
+                mr_type: libc::PACKET_MR_PROMISC.try_into().map_err(io::Error::other)?,
+                mr_alen: 0,
+                mr_address: [0; 8],
+            };
+            set(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+        }
+        Ok(socket)
+    };
+    open().map_err(|source| device.refused("open a packet socket", source))
+}
+
+/// Sets a packet option. `T` must be the option's plain C type.
+fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    let length = size_of::<T>().try_into().map_err(io::Error::other)?;
+    // SAFETY: the kernel reads `length` bytes of `value`, which is that long.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            length,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET.try_into().map_err(io::Error::other)?,
+        sll_protocol: 0,
+        sll_ifindex: index.cast_signed(),
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let length = size_of::<libc::sockaddr_ll>().try_into().map_err(io::Error::other)?;
+    // SAFETY: the kernel reads `length` bytes of `address`, which is that long.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}

@@ -1,0 +1,103 @@
+//! Putting devices back as they were found.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use serde::{Deserialize, Serialize};
+
+use crate::device::identity;
+use crate::error::PortError;
+use crate::ethtool::Ethtool;
+use crate::namespace::Namespace;
+use crate::netlink::Netlink;
+
+/// One offload that was switched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// Inode of the device's namespace.
+    pub namespace: u64,
+    /// The device's number there.
+    pub index: u32,
+    /// Its name at the time.
+    pub device: String,
+    /// Its Ethernet address at the time.
+    pub mac: [u8; 6],
+    /// The offload, by the kernel's name (`rx-gro`).
+    pub feature: String,
+    /// What it was set to before.
+    pub was: bool,
+}
+
+/// What was changed for a port. Keep it where a later process finds it: it
+/// can be undone by any, also after the one that made it was killed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// The changes, in the order in which they were made. A port that is
+    /// prepared again while it already is adds only what is new: append.
+    pub changes: Vec<Change>,
+}
+
+impl Undo {
+    /// Undoes the changes, the last one first, as many as can be. Devices and
+    /// namespaces that are gone need nothing; doing it twice does no harm.
+    ///
+    /// # Errors
+    /// The first refusal.
+    pub fn undo(&self) -> Result<(), PortError> {
+        let namespaces = Namespace::visible();
+        let mut result = Ok(());
+        // One order per device, as features that depend on each other (LRO on
+        // checksums, segmentation on scatter-gather) are set back together.
+        let mut rest: Vec<&Change> = self.changes.iter().collect();
+        while let Some(last) = rest.last() {
+            let place = (last.namespace, last.index);
+            let (of_device, others): (Vec<&Change>, Vec<&Change>) =
+                rest.iter().partition(|change| (change.namespace, change.index) == place);
+            if let Some(namespace) = namespaces.get(&place.0)
+                && let Err(error) = restore(namespace, &of_device)
+            {
+                result = result.and(Err(error));
+            }
+            rest = others;
+        }
+        result
+    }
+}
+
+/// Undoes the changes of one device.
+fn restore(namespace: &Namespace, changes: &[&Change]) -> Result<(), PortError> {
+    let Some(&first) = changes.first() else { return Ok(()) };
+    let refused = |source| PortError::Kernel {
+        device: first.device.clone(),
+        namespace: namespace.label(),
+        doing: "restore its offloads".to_owned(),
+        source,
+    };
+    let mut netlink = Netlink::route(namespace).map_err(refused)?;
+    let (name, mac) = match identity(&mut netlink, first.index) {
+        Ok(identity) => identity,
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
+        Err(error) => return Err(refused(error)),
+    };
+    // Numbers of namespaces and devices are used again: another device is not ours.
+    if name != first.device && mac != first.mac {
+        return Ok(());
+    }
+    let ethtool = Ethtool::new(netlink.as_fd(), &name);
+    // The oldest change of a feature knows its first state: look there first.
+    let mut orders: Vec<(&str, bool)> = Vec::new();
+    for change in changes {
+        if !orders.iter().any(|(feature, _)| *feature == change.feature) {
+            orders.push((&change.feature, change.was));
+        }
+    }
+    ethtool.set_features(&orders).map_err(refused)?;
+    let now = ethtool.features().map_err(refused)?;
+    let stuck = now.iter().find(|feature| {
+        orders.iter().any(|(order, was)| *order == feature.name && *was != feature.requested)
+    });
+    match stuck {
+        Some(feature) => Err(refused(io::Error::other(format!("{} stays", feature.name)))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,436 @@
+//! Ports of this kernel: facts, offloads, sockets, counters, neighbours.
+//!
+//! Needs root; says so and passes without. Every test makes fresh namespaces
+//! that only its own descriptors keep, so that nothing is left behind, even
+//! when it is killed.
+
+// A program for live frames is loaded with the plain system call.
+#![allow(unsafe_code)]
+
+use std::error::Error;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use europa_port::{
+    Device, DropCounters, Kind, Limitation, Namespace, Peer, PortError, Undo, Wants,
+    counter_socket, in_namespace, next_hop, open_socket, prepare,
+};
+
+type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+
+/// Says that a test is skipped, visibly also when output is captured.
+fn skipped() -> bool {
+    // SAFETY: geteuid has no arguments and cannot fail.
+    let skip = unsafe { libc::geteuid() } != 0;
+    if skip {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr().lock(), "SKIPPED: needs root");
+    }
+    skip
+}
+
+/// Runs a command line inside a namespace, returns what it prints.
+fn run(namespace: &Namespace, line: &str) -> Result<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let output = in_namespace(namespace, || Command::new(words[0]).args(&words[1..]).output())??;
+    if !output.status.success() {
+        return Err(format!("{line}: {}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// A path by which other processes find a namespace of ours.
+fn path(namespace: &Namespace) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), namespace.as_fd().as_raw_fd())
+}
+
+/// Two namespaces joined by eup0 (in the first) and eup1 (in the second).
+fn pair() -> Result<(Namespace, Namespace)> {
+    let (here, there) = (Namespace::fresh()?, Namespace::fresh()?);
+    run(&here, &format!("ip link add eup0 type veth peer name eup1 netns {}", path(&there)))?;
+    run(&here, "ip link set eup0 up address 02:00:00:00:00:01")?;
+    run(&there, "ip link set eup1 up address 02:00:00:00:00:02")?;
+    Ok((here, there))
+}
+
+/// Whether a feature is on, as ethtool sees it.
+fn on(namespace: &Namespace, device: &str, feature: &str) -> Result<bool> {
+    let all = run(namespace, &format!("ethtool -k {device}"))?;
+    let line = all.lines().find(|line| line.trim().starts_with(&format!("{feature}:")));
+    Ok(line.ok_or(format!("no feature {feature}"))?.contains(": on"))
+}
+
+#[test]
+fn facts_of_a_veth_and_its_peer_elsewhere() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, there) = pair()?;
+    run(&here, "ip link set eup0 mtu 1400")?;
+    let device = Device::open(&here, "eup0")?;
+    assert_eq!(device.name, "eup0");
+    assert_eq!(device.mac, [2, 0, 0, 0, 0, 1]);
+    assert_eq!(device.mtu, 1400);
+    assert!(device.up && device.ethernet);
+    assert_eq!(device.kind, Kind::Veth);
+    assert_eq!((device.receive_queues, device.transmit_queues), (1, 1));
+    let other = Device::open(&there, "eup1")?;
+    let wanted = Peer::At { namespace: there, index: other.index, name: "eup1".to_owned() };
+    assert_eq!(device.peer, wanted);
+    let wanted = Peer::At { namespace: here, index: device.index, name: "eup0".to_owned() };
+    assert_eq!(other.peer, wanted);
+    Ok(())
+}
+
+#[test]
+fn a_peer_in_the_same_namespace() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let here = Namespace::fresh()?;
+    run(&here, "ip link add eup0 type veth peer name eup1")?;
+    let device = Device::open(&here, "eup0")?;
+    assert!(!device.up);
+    assert!(
+        matches!(&device.peer, Peer::At { namespace, name, .. } if *namespace == here && name == "eup1"),
+        "{:?}",
+        device.peer
+    );
+    Ok(())
+}
+
+#[test]
+fn a_missing_device_is_told_with_those_that_are_there() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, _there) = pair()?;
+    for name in ["eup9", "a-name-that-is-too-long-for-a-device"] {
+        let error = Device::open(&here, name).err().ok_or("found")?;
+        let text = error.to_string();
+        assert!(text.starts_with(&format!("no device {name} in net:[")), "{text}");
+        assert!(text.contains("there are: lo, eup0"), "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn devices_that_cannot_be_ports_are_refused() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, _there) = pair()?;
+    run(&here, "ip link add eupb type bridge")?;
+    run(&here, "ip link add eupm link eup0 type macvlan mode bridge")?;
+    run(&here, "ip tuntap add eupn mode tun")?;
+    for (name, kind) in [
+        ("lo", Kind::Loopback),
+        ("eupb", Kind::Bridge),
+        ("eupm", Kind::Macvlan),
+        ("eupn", Kind::Tun),
+    ] {
+        let device = Device::open(&here, name)?;
+        assert_eq!(device.kind, kind, "{name}");
+        let error = prepare(&device, Wants::default()).err().ok_or(format!("{name} was taken"))?;
+        assert!(matches!(error, PortError::NotAPort { .. }), "{name}: {error}");
+    }
+    run(&here, "ip tuntap add eupt mode tap")?;
+    let tap = Device::open(&here, "eupt")?;
+    assert_eq!(tap.kind, Kind::Tap);
+    assert_eq!(prepare(&tap, Wants { vlan: true, generic: false })?.limitations, []);
+    run(&here, "ip link add eupi type ifb")?;
+    let ifb = Device::open(&here, "eupi")?;
+    assert_eq!(ifb.kind, Kind::Other("ifb".to_owned()));
+    let prepared = prepare(&ifb, Wants::default())?;
+    assert!(
+        matches!(
+            prepared.limitations[..],
+            [Limitation::GenericOnly { .. }, Limitation::SocketOnly { .. }]
+        ),
+        "{:?}",
+        prepared.limitations
+    );
+    Ok(())
+}
+
+#[test]
+fn preparing_switches_both_ends_and_undo_restores_them() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    for generic in [false, true] {
+        let (here, there) = pair()?;
+        run(&here, "ethtool -K eup0 gro on")?;
+        run(&there, "ethtool -K eup1 tx-tcp6-segmentation off")?;
+        let before = (run(&here, "ethtool -k eup0")?, run(&there, "ethtool -k eup1")?);
+
+        let prepared = prepare(&Device::open(&here, "eup0")?, Wants { vlan: true, generic })?;
+        assert_eq!(prepared.limitations, []);
+        for (end, device, feature, wanted) in [
+            (&here, "eup0", "rx-vlan-offload", false),
+            (&here, "eup0", "rx-vlan-stag-hw-parse", false),
+            (&here, "eup0", "tx-vlan-offload", true),
+            (&here, "eup0", "generic-receive-offload", !generic),
+            (&there, "eup1", "generic-receive-offload", true),
+            (&there, "eup1", "tx-vlan-offload", false),
+            (&there, "eup1", "tx-vlan-stag-hw-insert", false),
+            (&there, "eup1", "rx-vlan-offload", true),
+            (&there, "eup1", "tcp-segmentation-offload", !generic),
+            (&there, "eup1", "generic-segmentation-offload", !generic),
+            (&there, "eup1", "tx-udp-segmentation", !generic),
+            (&there, "eup1", "tx-checksum-ip-generic", true),
+        ] {
+            assert_eq!(on(end, device, feature)?, wanted, "{device} {feature}, generic {generic}");
+        }
+        // Preparing a prepared port finds nothing to do.
+        let again = prepare(&Device::open(&here, "eup0")?, Wants { vlan: true, generic })?;
+        assert_eq!(again.undo, Undo::default());
+
+        // As a later process would do it: from a file, after a new name.
+        let undo: Undo = serde_json::from_str(&serde_json::to_string(&prepared.undo)?)?;
+        run(&there, "ip link set eup1 down")?;
+        run(&there, "ip link set eup1 name eup7")?;
+        undo.undo()?;
+        undo.undo()?;
+        run(&there, "ip link set eup7 name eup1")?;
+        run(&there, "ip link set eup1 up")?;
+        let after = (run(&here, "ethtool -k eup0")?, run(&there, "ethtool -k eup1")?);
+        assert_eq!(after, before);
+        // Devices that are gone need no undoing.
+        run(&here, "ip link del eup0")?;
+        undo.undo()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn an_unreachable_peer_is_told() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, there) = pair()?;
+    // A process of its own namespace keeps it; nobody here has a name for it
+    // but the process, so make that go into another one.
+    let table = [
+        (Wants { vlan: false, generic: false }, "S"),
+        (Wants { vlan: true, generic: false }, "VS"),
+        (Wants { vlan: true, generic: true }, "VOS"),
+    ];
+    let mut device = Device::open(&here, "eup0")?;
+    let Peer::At { index, .. } = device.peer else { return Err("no peer".into()) };
+    device.peer = Peer::Unreachable { index };
+    for (wants, wanted) in table {
+        let limitations = prepare(&device, wants)?.limitations;
+        let found: String = limitations
+            .iter()
+            .map(|limitation| match limitation {
+                Limitation::VlanUntrusted { .. } => 'V',
+                Limitation::SocketOnly { .. } => 'S',
+                Limitation::GenericOnly { .. } => 'G',
+                Limitation::Oversized { .. } => 'O',
+            })
+            .collect();
+        assert_eq!(found, wanted, "{wants:?}: {limitations:?}");
+    }
+    // The remedy that is told helps.
+    let told = prepare(&device, Wants::default())?.limitations[0].to_string();
+    assert!(told.contains("ethtool -K DEVICE gro on"), "{told}");
+    run(&there, "ethtool -K eup1 gro on")?;
+    assert_eq!(prepare(&device, Wants::default())?.limitations, []);
+    Ok(())
+}
+
+#[test]
+fn too_few_receive_queues_are_told() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let here = Namespace::fresh()?;
+    run(&here, "ip link add eup0 numrxqueues 1 type veth peer name eup1 numtxqueues 2")?;
+    let limitations = prepare(&Device::open(&here, "eup0")?, Wants::default())?.limitations;
+    assert!(
+        matches!(limitations.first(), Some(Limitation::GenericOnly { why, .. }) if why.contains("queues")),
+        "{limitations:?}"
+    );
+    Ok(())
+}
+
+fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> Option<usize> {
+    let end = Instant::now() + Duration::from_secs(2);
+    while Instant::now() < end {
+        // SAFETY: the kernel writes at most the buffer's length.
+        let length = unsafe {
+            libc::recv(
+                socket.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if let Ok(length) = usize::try_from(length) {
+            return Some(length);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    None
+}
+
+#[test]
+fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, there) = pair()?;
+    let socket = open_socket(&Device::open(&here, "eup0")?, true)?;
+    let listener = in_namespace(&there, || {
+        // SAFETY: no pointers; the descriptor is new and nobody else's.
+        unsafe {
+            let all = i32::from(0x88b5_u16.to_be());
+            OwnedFd::from_raw_fd(libc::socket(libc::AF_PACKET, libc::SOCK_RAW, all))
+        }
+    })?;
+    let mut frame = vec![0xff; 6];
+    frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame.extend_from_slice(&[0x5a; 600]);
+    // SAFETY: the kernel reads the frame's length from the frame.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+    assert_eq!(sent, isize::try_from(frame.len())?);
+    let mut buffer = [0; 2048];
+    let length = receive(&listener, &mut buffer).ok_or("the peer saw nothing")?;
+    assert_eq!(&buffer[..length], &frame[..]);
+
+    // Protocol 0 takes nothing in: a frame from the peer does not reach it.
+    let back = open_socket(&Device::open(&there, "eup1")?, false)?;
+    // SAFETY: as above.
+    let sent = unsafe { libc::send(back.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+    assert_eq!(sent, isize::try_from(frame.len())?);
+    // SAFETY: the kernel writes at most the buffer's length.
+    let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), 2048, 0) };
+    assert_eq!(got, -1);
+    assert_eq!(std::io::Error::last_os_error().kind(), std::io::ErrorKind::WouldBlock);
+
+    // Promiscuous as long as the socket lives.
+    let flags = |text: String| text.contains("promiscuity 1");
+    assert!(flags(run(&here, "ip -d link show eup0")?));
+    drop(socket);
+    assert!(!flags(run(&here, "ip -d link show eup0")?));
+    Ok(())
+}
+
+/// The bpf system call.
+fn bpf(command: i32, attributes: &mut [u64]) -> std::io::Result<i32> {
+    // SAFETY: the kernel reads and writes the attributes' own length; the
+    // pointers in them are the callers', who keep what they name alive.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_bpf,
+            command,
+            attributes.as_mut_ptr(),
+            std::mem::size_of_val(attributes),
+        )
+    };
+    i32::try_from(result)
+        .ok()
+        .filter(|result| *result >= 0)
+        .ok_or_else(std::io::Error::last_os_error)
+}
+
+/// Redirects `count` live frames of `length` bytes to a device of this namespace.
+fn live_frames(device: u32, length: u64, count: u64) -> Result {
+    // r1 = device; r2 = 0; call bpf_redirect; exit
+    let program: [u64; 4] = [0x01b7 | u64::from(device) << 32, 0x02b7, 23 << 32 | 0x85, 0x95];
+    let license = c"GPL";
+    // Type XDP, four instructions.
+    let mut load = [6 | 4 << 32, program.as_ptr() as u64, license.as_ptr() as u64, 0, 0, 0];
+    // SAFETY: a new descriptor that nobody else owns.
+    let program = unsafe { OwnedFd::from_raw_fd(bpf(5, &mut load)?) };
+    let frame = vec![0xff_u8; 4096];
+    let descriptor = u64::try_from(program.as_raw_fd())?;
+    // fd; sizes; data in, out; repeat; contexts; flags: live frames; batch
+    let mut test = [descriptor, length, frame.as_ptr() as u64, 0, count, 0, 0, 0, 2, 64];
+    bpf(10, &mut test)?;
+    Ok(())
+}
+
+#[test]
+fn frames_that_the_peer_refuses_are_counted() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, there) = pair()?;
+    let device = Device::open(&here, "eup0")?;
+    assert_eq!(prepare(&device, Wants::default())?.limitations, []);
+    let mut counters = DropCounters::new(counter_socket(&device)?, device.index)?;
+    let mut other = {
+        let device = Device::open(&there, "eup1")?;
+        DropCounters::new(counter_socket(&device)?, device.index)?
+    };
+    in_namespace(&here, || {
+        live_frames(device.index, 1000, 128).map_err(|error| error.to_string())
+    })??;
+    assert_eq!(counters.read()?, europa_port::Drops::default());
+
+    // Frames longer than the peer's MTU are not taken.
+    run(&there, "ip link set eup1 mtu 500")?;
+    in_namespace(&here, || {
+        live_frames(device.index, 1000, 128).map_err(|error| error.to_string())
+    })??;
+    let drops = counters.read()?;
+    assert_eq!((drops.live_frames, drops.transmit, drops.receive), (128, 128, 0));
+    assert_eq!(other.read()?.receive, 128);
+
+    // The counters follow a device that changes its name and its queues.
+    run(&here, "ip link set eup0 down")?;
+    run(&here, "ip link set eup0 name eup5")?;
+    run(&here, "ethtool -L eup5 rx 2 tx 2")?;
+    assert_eq!(counters.read()?.live_frames, 128);
+    run(&here, "ip link del eup5")?;
+    assert!(counters.read().is_err());
+    Ok(())
+}
+
+#[test]
+fn next_hops_of_both_families() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, there) = pair()?;
+    for line in [
+        "ip addr add 192.0.2.1/24 dev eup0",
+        "ip addr add 2001:db8::1/64 dev eup0 nodad",
+        "ip route add 198.51.100.0/24 via 192.0.2.2",
+        "ip route add 203.0.113.0/24 via inet6 2001:db8::2",
+        "ip route add unreachable 198.18.0.0/15",
+    ] {
+        run(&here, line)?;
+    }
+    run(&there, "ip addr add 192.0.2.2/24 dev eup1")?;
+    run(&there, "ip addr add 2001:db8::2/64 dev eup1 nodad")?;
+    let device = Device::open(&here, "eup0")?;
+    for (to, hop, source) in [
+        ("192.0.2.2", "192.0.2.2", "192.0.2.1"),
+        ("198.51.100.9", "192.0.2.2", "192.0.2.1"),
+        ("203.0.113.9", "2001:db8::2", "192.0.2.1"),
+        ("2001:db8::2", "2001:db8::2", "2001:db8::1"),
+    ] {
+        let found = next_hop(&here, to.parse()?)?;
+        assert_eq!(found.mac, [2, 0, 0, 0, 0, 2], "{to}");
+        assert_eq!(found.device, device.index, "{to}");
+        assert_eq!((found.hop, found.source), (hop.parse()?, source.parse()?), "{to}");
+    }
+    let error = |to: &str| -> Result<PortError> {
+        let to: IpAddr = to.parse()?;
+        next_hop(&here, to).err().ok_or_else(|| format!("{to} was found").into())
+    };
+    let silent = error("192.0.2.77")?;
+    assert!(
+        matches!(&silent, PortError::NoNeighbour { device, .. } if device == "eup0"),
+        "{silent}"
+    );
+    assert!(matches!(error("192.0.2.1")?, PortError::NotRemote { .. }));
+    assert!(matches!(error("198.18.0.1")?, PortError::NoRoute { .. }));
+    assert!(matches!(error("8.8.8.8")?, PortError::NoRoute { .. }));
+    Ok(())
+}
