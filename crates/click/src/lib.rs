@@ -1,1 +1,136 @@
 //! The Click language: lexer, parser, flattener and checked graph.
+//!
+//! The front end reads configurations written for user-level Click (the
+//! language is that of `click(5)`) and gives back a flat [`Graph`] in which
+//! every element, port and connection has been checked, or all
+//! [`Diagnostics`]. It does no I/O and panics on no input; limits keep a small
+//! hostile text from asking for much memory.
+//!
+//! ```
+//! use europa_click::{ClassTable, Shape, compile};
+//!
+//! let mut classes = ClassTable::new();
+//! classes.insert("Source", Shape::new("0/1", "h/h", "x/y"));
+//! classes.insert("Sink", Shape::new("1/0", "h/h", "x/y"));
+//! let graph = compile("Source(LIMIT 5) -> sink :: Sink;", "example", &classes)?;
+//! assert_eq!(graph.to_string(), "\
+//! Source@1 :: Source(LIMIT 5);
+//! sink :: Sink;
+//!
+//! Source@1 -> sink;
+//! ");
+//! # Ok::<(), europa_click::Diagnostics>(())
+//! ```
+//!
+//! The way of a text: `lexer` → `parser` → [`Ast`] → `resolve` (names) →
+//! `expand` (compounds, variables) → `check` (ports, push and pull) → [`Graph`].
+
+pub mod args;
+pub mod ast;
+mod check;
+mod classes;
+mod codes;
+mod connect;
+mod definition;
+mod diagnostic;
+mod environment;
+mod expand;
+mod graph;
+mod lexer;
+mod parser;
+mod resolve;
+mod source;
+mod text;
+mod unparse;
+
+pub use args::{ArgError, ArgErrors, Args, FromArg};
+pub use ast::Ast;
+pub use classes::{ClassTable, ElementClasses, Shape};
+pub use codes::{Flow, Processing};
+pub use diagnostic::{Diagnostic, Diagnostics, Note, Plain, Severity};
+pub use graph::{Connection, Element, ElementId, Graph, Port, Requirement};
+pub use lexer::Config;
+pub use resolve::LibraryLoader;
+pub use source::{Landmark, Source, Span};
+pub use text::{
+    Argument, join_arguments, quote, split_arguments, split_words, unquote, unquote_text,
+};
+
+/// What a configuration meets from outside.
+#[derive(Default)]
+pub struct Options<'a> {
+    /// Variables of the command line; they override the file's `define`s.
+    pub defines: Vec<(String, String)>,
+    /// Finds `require(library x)`; without it every library is missing.
+    pub library: Option<&'a LibraryLoader<'a>>,
+}
+
+/// Parses a configuration called `file`.
+///
+/// # Errors
+/// Every syntax error.
+pub fn parse(source: &str, file: &str) -> Result<Ast, Diagnostics> {
+    let (ast, errors) = parser::parse_source(&Source::new(file, source));
+    if errors.has_errors() { Err(errors) } else { Ok(ast) }
+}
+
+/// Expands the compounds of a parsed configuration and checks the result.
+///
+/// # Errors
+/// Every error of the first step that finds any: names and compounds, then
+/// port numbers, then push, pull, reused and unused ports.
+pub fn flatten(
+    ast: &Ast,
+    classes: &dyn ElementClasses,
+    options: &Options<'_>,
+) -> Result<Graph, Diagnostics> {
+    flatten_after(ast, classes, options, Diagnostics::default())
+}
+
+/// [`parse`] and [`flatten`]; wrong names are reported beside syntax errors.
+///
+/// # Errors
+/// As of the two.
+pub fn compile(
+    source: &str,
+    file: &str,
+    classes: &dyn ElementClasses,
+) -> Result<Graph, Diagnostics> {
+    compile_with(source, file, classes, &Options::default())
+}
+
+/// [`compile`] with options.
+///
+/// # Errors
+/// As of [`compile`].
+pub fn compile_with(
+    source: &str,
+    file: &str,
+    classes: &dyn ElementClasses,
+    options: &Options<'_>,
+) -> Result<Graph, Diagnostics> {
+    let (ast, errors) = parser::parse_source(&Source::new(file, source));
+    flatten_after(&ast, classes, options, errors)
+}
+
+fn flatten_after(
+    ast: &Ast,
+    classes: &dyn ElementClasses,
+    options: &Options<'_>,
+    mut errors: Diagnostics,
+) -> Result<Graph, Diagnostics> {
+    let program = resolve::resolve(ast, classes, options.library, &mut errors);
+    errors.sort_by_place();
+    let expanded = expand::expand(&program, &options.defines, &mut errors);
+    if errors.has_errors() {
+        return Err(errors);
+    }
+    let mut graph = check::check(expanded, classes, &mut errors);
+    if errors.has_errors() {
+        return Err(errors);
+    }
+    graph.requirements = program.requirements;
+    graph.provisions = program.provisions;
+    graph.warnings = program.warnings;
+    Ok(graph)
+}

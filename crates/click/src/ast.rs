@@ -1,0 +1,160 @@
+//! What stands in a configuration file, before any name is looked up.
+
+use std::sync::Arc;
+
+use crate::diagnostic::Diagnostics;
+use crate::lexer::Config;
+use crate::source::{Landmark, Source};
+
+/// A parsed configuration.
+#[derive(Clone, Debug)]
+pub struct Ast {
+    /// The text it was read from.
+    pub source: Arc<Source>,
+    /// Its statements in order.
+    pub statements: Vec<Statement>,
+    /// Warnings found on the way.
+    pub warnings: Diagnostics,
+}
+
+/// One statement.
+#[derive(Clone, Debug)]
+pub enum Statement {
+    /// `a -> b -> c`, `a, b :: Class`, `Class(config)`: declarations are
+    /// connections of one stage.
+    Connection(Vec<Stage>),
+    /// `elementclass Name Class` or `elementclass Name { ... }`.
+    ElementClass {
+        /// The new name.
+        name: String,
+        /// What it stands for; `None` after a syntax error.
+        class: Option<Class>,
+        /// The name's place.
+        at: Landmark,
+    },
+    /// `require(...)`.
+    Require(Config),
+    /// `provide(...)`.
+    Provide(Config),
+    /// `define(...)`.
+    Define(Config),
+}
+
+/// The comma-separated elements between two arrows.
+#[derive(Clone, Debug)]
+pub struct Stage {
+    /// The arrow before it; the first stage of a connection has none.
+    pub arrow: Option<Arrow>,
+    /// Its elements.
+    pub nodes: Vec<Node>,
+    /// From its first to its last token.
+    pub at: Landmark,
+    /// Whether an arrow follows.
+    pub followed: bool,
+}
+
+/// How two stages are connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrow {
+    /// `->`
+    One,
+    /// `=>`
+    Many,
+}
+
+/// One element of a stage.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Ports before it.
+    pub inputs: Ports,
+    /// What is named.
+    pub target: Target,
+    /// `:: Class` after it.
+    pub class: Option<Class>,
+    /// `(config)` after it.
+    pub config: Option<Config>,
+    /// Ports after it.
+    pub outputs: Ports,
+    /// The place of the name, brace or parenthesis.
+    pub at: Landmark,
+}
+
+impl Node {
+    /// Whether it is a name and nothing else but ports.
+    pub fn is_bare(&self) -> bool {
+        matches!(self.target, Target::Name(_)) && self.class.is_none() && self.config.is_none()
+    }
+}
+
+/// What a node names.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// An element or an element class.
+    Name(String),
+    /// An arrow with nothing before it: the `input` pseudo-element.
+    ImplicitInput,
+    /// An arrow with nothing after it: the `output` pseudo-element.
+    ImplicitOutput,
+    /// `{ ... }`.
+    Compound(Compound),
+    /// `( ... )`, with the place of its closing parenthesis.
+    Group(Vec<Statement>, Landmark),
+}
+
+/// A class in a declaration.
+#[derive(Clone, Debug)]
+pub enum Class {
+    /// By name.
+    Name(String, Landmark),
+    /// `{ ... }`.
+    Compound(Compound),
+    /// Nothing, which has been reported.
+    Missing,
+}
+
+/// `{ ... || ... || ... }`.
+#[derive(Clone, Debug)]
+pub struct Compound {
+    /// Its overloaded definitions in order.
+    pub bodies: Vec<Body>,
+    /// Place of a closing `...`, which adds the class's earlier definitions.
+    pub extends: Option<Landmark>,
+}
+
+/// One definition of a compound element.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// `$a, KEYWORD $b, __REST__ $c |`.
+    pub formals: Vec<Formal>,
+    /// What is inside.
+    pub statements: Vec<Statement>,
+    /// Where it begins.
+    pub at: Landmark,
+}
+
+/// A parameter of a compound element.
+#[derive(Clone, Debug)]
+pub struct Formal {
+    /// Empty for a positional parameter.
+    pub keyword: String,
+    /// The variable, without dollar sign.
+    pub variable: String,
+    /// Its place.
+    pub at: Landmark,
+}
+
+/// A port list.
+#[derive(Clone, Debug, Default)]
+pub struct Ports {
+    /// The ports that are written down.
+    pub list: Vec<u32>,
+    /// Whether it may go on with the following ports (`[]`, `[0-]`).
+    pub expandable: bool,
+}
+
+impl Ports {
+    /// Whether there is no port list.
+    pub fn is_absent(&self) -> bool {
+        self.list.is_empty() && !self.expandable
+    }
+}

@@ -1,0 +1,157 @@
+//! The flat, checked graph.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::codes::{Flow, Processing};
+use crate::diagnostic::{Diagnostic, Diagnostics};
+use crate::source::{Landmark, Span};
+use crate::text::Argument;
+
+/// Index of an element in [`Graph::elements`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ElementId(pub u32);
+
+impl ElementId {
+    /// The index.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One port of an element, resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Push or pull.
+    pub processing: Processing,
+    /// Whether the element would have taken either.
+    pub agnostic: bool,
+}
+
+/// One element.
+#[derive(Clone, Debug)]
+pub struct Element {
+    /// Its full name, `compound/part`.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// The configuration string with all variables put in.
+    pub config: String,
+    /// The configuration string, split at its top-level commas.
+    pub arguments: Vec<Argument>,
+    /// Where it was declared.
+    pub at: Landmark,
+    /// Where in the source the configuration string stands, if it stands there
+    /// exactly as it is in `config`.
+    pub config_at: Option<Landmark>,
+    /// Its inputs.
+    pub inputs: Vec<Port>,
+    /// Its outputs.
+    pub outputs: Vec<Port>,
+    /// Which inputs reach which outputs.
+    pub flow: Flow,
+}
+
+/// `name :: Class`, the way errors name an element.
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} :: {}", self.name, self.class)
+    }
+}
+
+impl Element {
+    /// The place of a part of the configuration string: exact where the string
+    /// stands in the source as it is, the element's place otherwise.
+    pub fn config_span(&self, span: Span) -> Landmark {
+        let Some(at) = &self.config_at else {
+            return self.at.clone();
+        };
+        let start = at.span.start + span.start.min(self.config.len());
+        let before = self.config.get(..span.start).unwrap_or_default();
+        let lines = before.matches('\n').count();
+        let mut place =
+            at.with_span(Span::new(start, at.span.start + span.end.min(self.config.len())));
+        place.line = place.line.saturating_add(u32::try_from(lines).unwrap_or(0));
+        place
+    }
+
+    /// An error about this element as a whole.
+    pub fn error(&self, message: impl Into<String>) -> Diagnostic {
+        Diagnostic::error(&self.at, message)
+    }
+
+    /// The prefix of its compound, with the slash: the scope in which its
+    /// arguments look for other elements.
+    pub fn scope(&self) -> &str {
+        match self.name.rfind('/') {
+            Some(slash) => self.name.get(..=slash).unwrap_or_default(),
+            None => "",
+        }
+    }
+}
+
+/// One connection.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    /// The upstream element.
+    pub from: ElementId,
+    /// Its output.
+    pub from_port: u32,
+    /// The downstream element.
+    pub to: ElementId,
+    /// Its input.
+    pub to_port: u32,
+    /// Where it was written.
+    pub at: Landmark,
+}
+
+/// What the configuration asks for with `require(...)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// `package`, `compact_config`.
+    pub kind: String,
+    /// The name after it, or nothing.
+    pub value: String,
+}
+
+/// A configuration without compounds and without errors.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// The elements; an [`ElementId`] is an index of these.
+    pub elements: Vec<Element>,
+    /// The connections, sorted by input, then by output.
+    pub connections: Vec<Connection>,
+    /// What it requires, in order.
+    pub requirements: Vec<Requirement>,
+    /// What it says to provide.
+    pub provisions: Vec<String>,
+    /// What is doubtful about it.
+    pub warnings: Diagnostics,
+    pub(crate) names: HashMap<String, ElementId>,
+}
+
+impl Graph {
+    /// The element of that number.
+    pub fn element(&self, id: ElementId) -> Option<&Element> {
+        self.elements.get(id.index())
+    }
+
+    /// Finds an element by name as seen from inside `scope` (`compound/`, or
+    /// nothing): the innermost enclosing compound that has one wins.
+    pub fn find(&self, name: &str, scope: &str) -> Option<ElementId> {
+        let mut scope = scope;
+        loop {
+            if let Some(id) = self.names.get(&format!("{scope}{name}")) {
+                return Some(*id);
+            }
+            if scope.is_empty() {
+                return None;
+            }
+            let outer = scope.strip_suffix('/').unwrap_or(scope);
+            scope = match outer.rfind('/') {
+                Some(slash) => outer.get(..=slash).unwrap_or_default(),
+                None => "",
+            };
+        }
+    }
+}
