@@ -1,0 +1,294 @@
+//! IPv4: DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory
+//! Access Speeds, INFOCOM 1998).
+
+use std::alloc::{Layout, handle_alloc_error};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use europa_packet::Ipv4Prefix;
+use zerocopy::FromZeros;
+
+use crate::routes::{Address, Routes};
+use crate::{NextHop, RouteTable, TableFull};
+
+/// Entries of the first table: one for each /24.
+const FIRST: usize = 1 << 24;
+/// Groups of the second table, each for one /24 with longer routes in it.
+const GROUPS: usize = 1 << 15;
+const GROUP_LEN: usize = 1 << 8;
+const SECOND: usize = GROUPS * GROUP_LEN;
+
+/// Says that the other 15 bits of an entry are a group's number.
+const GROUP: u16 = 0x8000;
+
+/// Longest prefix match for IPv4 in one or two loads.
+///
+/// The first 24 bits of an address index a table of 2^24 entries of two bytes. An
+/// entry is a next hop, 0 for none, or the number of a group of 256 entries for
+/// the last byte. The default route is kept beside the tables and stands in for
+/// 0, so that it takes no entry and costs nothing to change.
+///
+/// Takes 48 MiB of address space; resident is at most 32 MiB and 512 bytes for
+/// each /24 with longer routes, of which there may be 32768. With few routes only
+/// the pages under them are resident (a /16 covers 512 bytes), and look-ups to
+/// few destinations stay in the first cache.
+///
+/// A change costs time in proportion to the /24s that its prefix covers and the
+/// routes inside it; the default route, nothing.
+pub struct Dir24 {
+    routes: Routes<u32>,
+    tables: Tables,
+    groups: Groups,
+}
+
+/// What look-ups read.
+struct Tables {
+    first: Box<[AtomicU16; FIRST]>,
+    second: Box<[AtomicU16; SECOND]>,
+    /// Next hop of the default route, 0 for none.
+    default: AtomicU16,
+}
+
+/// Which groups are in use.
+#[derive(Default)]
+struct Groups {
+    free: Vec<u16>,
+    /// Groups from here on were never used.
+    fresh: u16,
+}
+
+impl Groups {
+    fn take(&mut self) -> Option<u16> {
+        self.free.pop().or_else(|| {
+            let group = self.fresh;
+            (usize::from(group) < GROUPS).then(|| {
+                self.fresh += 1;
+                group
+            })
+        })
+    }
+}
+
+impl Tables {
+    fn first(&self, address: u32) -> &AtomicU16 {
+        &self.first[(address >> 8) as usize]
+    }
+
+    /// The entry for `address` in a group; bits above a group's number are ignored.
+    #[inline]
+    fn second(&self, group: u16, address: u32) -> &AtomicU16 {
+        let group = usize::from(group & !GROUP);
+        &self.second[group * GROUP_LEN + (address & 0xff) as usize]
+    }
+
+    /// What the tables say: a next hop, or 0 for none or the default route.
+    #[inline]
+    fn entry(&self, address: u32) -> u16 {
+        // Acquire pairs with the publication of a group; a plain load on x86.
+        let entry = self.first(address).load(Ordering::Acquire);
+        if entry & GROUP == 0 {
+            return entry;
+        }
+        self.second(entry, address).load(Ordering::Relaxed)
+    }
+
+    /// Gives all addresses from `first` to `last` this entry. They must be whole
+    /// /24s but where there is a group.
+    fn paint(&self, first: u32, last: u32, entry: u16) {
+        for block in first >> 8..=last >> 8 {
+            let start = block << 8;
+            let here = self.first(start);
+            let old = here.load(Ordering::Relaxed);
+            if old & GROUP == 0 {
+                here.store(entry, Ordering::Relaxed);
+                continue;
+            }
+            for address in first.max(start)..=last.min(start | 0xff) {
+                self.second(old, address).store(entry, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+fn zeroed<T: FromZeros>() -> Box<T> {
+    T::new_box_zeroed().unwrap_or_else(|_| handle_alloc_error(Layout::new::<T>()))
+}
+
+impl Dir24 {
+    /// An empty table.
+    pub fn new() -> Self {
+        let tables = Tables { first: zeroed(), second: zeroed(), default: AtomicU16::new(0) };
+        Self { routes: Routes::new(), tables, groups: Groups::default() }
+    }
+
+    /// Makes sure that the /24 of `address` has a group.
+    fn add_group(&mut self, address: u32, prefix_bits: u8) -> Result<(), TableFull> {
+        let here = self.tables.first(address);
+        let entry = here.load(Ordering::Relaxed);
+        if entry & GROUP != 0 {
+            return Ok(());
+        }
+        let what = "groups for prefixes longer than 24 bits";
+        let group = self.groups.take().ok_or(TableFull { prefix_bits, what, capacity: GROUPS })?;
+        for last_byte in 0..=0xff {
+            self.tables.second(group, last_byte).store(entry, Ordering::Relaxed);
+        }
+        here.store(GROUP | group, Ordering::Release);
+        Ok(())
+    }
+
+    /// Drops the group of the /24 of `address` if no longer route lies in it.
+    fn drop_group(&mut self, address: u32) {
+        let block = (address.first(24), 24);
+        let here = self.tables.first(address);
+        let entry = here.load(Ordering::Relaxed);
+        if entry & GROUP != 0 && !self.routes.has_longer(block) {
+            here.store(self.routes.covering_entry(block), Ordering::Relaxed);
+            self.groups.free.push(entry & !GROUP);
+        }
+    }
+
+    fn paint(&self, prefix: (u32, u8), entry: u16) {
+        if prefix.1 == 0 {
+            self.tables.default.store(entry, Ordering::Relaxed);
+            return;
+        }
+        self.routes.for_each_gap(prefix, |first, last| self.tables.paint(first, last, entry));
+    }
+}
+
+impl Default for Dir24 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn pair(prefix: Ipv4Prefix) -> (u32, u8) {
+    (prefix.addr().into(), prefix.prefix_len())
+}
+
+impl RouteTable for Dir24 {
+    type Address = u32;
+    type Prefix = Ipv4Prefix;
+
+    fn insert(
+        &mut self,
+        prefix: Ipv4Prefix,
+        next_hop: NextHop,
+    ) -> Result<Option<NextHop>, TableFull> {
+        let prefix = pair(prefix);
+        if prefix.1 > 24 {
+            self.add_group(prefix.0, prefix.1)?;
+        }
+        let old = self.routes.insert(prefix, next_hop);
+        if old != Some(next_hop) {
+            self.paint(prefix, next_hop.get());
+        }
+        Ok(old)
+    }
+
+    fn remove(&mut self, prefix: Ipv4Prefix) -> Option<NextHop> {
+        let prefix = pair(prefix);
+        let old = self.routes.remove(prefix)?;
+        self.paint(prefix, self.routes.covering_entry(prefix));
+        if prefix.1 > 24 {
+            self.drop_group(prefix.0);
+        }
+        Some(old)
+    }
+
+    fn get(&self, prefix: Ipv4Prefix) -> Option<NextHop> {
+        self.routes.get(pair(prefix))
+    }
+
+    #[inline]
+    fn lookup(&self, address: u32) -> Option<NextHop> {
+        let entry = self.tables.entry(address);
+        let default = self.tables.default.load(Ordering::Relaxed);
+        NextHop::from_entry(if entry == 0 { default } else { entry })
+    }
+
+    #[inline]
+    fn lookup_batch(&self, addresses: &[u32], next_hops: &mut [u16]) {
+        let tables = &self.tables;
+        let default = tables.default.load(Ordering::Relaxed);
+        // All loads of the first table before any use of one, so that their misses
+        // overlap.
+        for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
+            *next_hop = tables.first(address).load(Ordering::Acquire);
+        }
+        for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
+            let mut entry = *next_hop;
+            if entry & GROUP != 0 {
+                entry = tables.second(entry, address).load(Ordering::Relaxed);
+            }
+            *next_hop = if entry == 0 { default } else { entry };
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Ipv4Prefix, NextHop)> {
+        self.routes.iter().filter_map(|((address, len), next_hop)| {
+            Some((Ipv4Prefix::new(address.into(), len).ok()?, next_hop))
+        })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let groups = usize::from(self.groups.fresh) * GROUP_LEN;
+        (FIRST + groups) * size_of::<AtomicU16>() + self.routes.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(number: u16) -> NextHop {
+        NextHop::new(number).unwrap()
+    }
+
+    fn prefix(text: &str) -> Ipv4Prefix {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn groups_come_and_go() {
+        let mut table = Dir24::new();
+        table.insert(prefix("10.0.0.0/8"), hop(1)).unwrap();
+        table.insert(prefix("10.0.0.5/32"), hop(2)).unwrap();
+        table.insert(prefix("10.0.0.0/25"), hop(3)).unwrap();
+        assert_eq!(table.groups.fresh, 1);
+        for (address, found) in [(0x0a00_0005, 2), (0x0a00_0006, 3), (0x0a00_0080, 1)] {
+            assert_eq!(table.lookup(address), Some(hop(found)), "{address:x}");
+        }
+        table.remove(prefix("10.0.0.5/32"));
+        assert_eq!(table.groups.free, []);
+        table.remove(prefix("10.0.0.0/25"));
+        assert_eq!(table.groups.free, [0]);
+        assert_eq!(table.lookup(0x0a00_0005), Some(hop(1)));
+        table.insert(prefix("11.0.0.0/32"), hop(4)).unwrap();
+        assert_eq!((table.groups.fresh, table.groups.free.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_full_table_says_so_and_keeps_its_answers() {
+        let mut table = Dir24::new();
+        for block in 0..GROUPS as u32 {
+            let host = Ipv4Prefix::new((block << 8).into(), 32).unwrap();
+            table.insert(host, hop(1)).unwrap();
+        }
+        let more = prefix("200.0.0.0/25");
+        let error = table.insert(more, hop(2)).unwrap_err();
+        assert_eq!((error.prefix_bits, error.capacity), (25, GROUPS));
+        assert_eq!((table.len(), table.get(more)), (GROUPS, None));
+        assert_eq!(table.lookup(0xc800_0000), None);
+        assert_eq!(table.lookup(0x0000_0100), Some(hop(1)));
+        table.insert(prefix("0.0.0.0/25"), hop(3)).unwrap();
+        table.remove(prefix("0.0.1.0/32")).unwrap();
+        table.insert(more, hop(2)).unwrap();
+        assert_eq!(table.lookup(0xc800_0000), Some(hop(2)));
+        assert_eq!(table.lookup(0x0000_0100), None);
+    }
+}
