@@ -14,6 +14,8 @@ mod arena;
 #[cfg(not(loom))]
 mod batch;
 mod c_header;
+#[cfg(not(loom))]
+mod endpoint;
 pub mod layout;
 #[cfg(not(loom))]
 mod mapping;
@@ -22,6 +24,8 @@ pub mod packet;
 pub mod ring;
 #[cfg(not(loom))]
 mod view;
+#[cfg(not(loom))]
+mod waker;
 mod word;
 
 #[cfg(not(loom))]
@@ -29,6 +33,8 @@ pub use arena::{Arena, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 #[cfg(not(loom))]
 pub use batch::{BATCH, Batch};
 pub use c_header::c_header;
+#[cfg(not(loom))]
+pub use endpoint::{Endpoint, stock};
 pub use layout::{Geometry, GeometryError, Layout};
 #[cfg(not(loom))]
 pub use mapping::Mapping;
@@ -36,4 +42,6 @@ pub use mapping::Mapping;
 pub use packet::{Packet, PacketType, Place};
 #[cfg(not(loom))]
 pub use view::{PoolView, ViewError};
+#[cfg(not(loom))]
+pub use waker::Waker;
 pub use word::Word;

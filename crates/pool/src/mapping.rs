@@ -26,22 +26,28 @@ impl Mapping {
     /// # Errors
     /// What mmap(2) says, e.g. `EPERM` for a descriptor without write permission.
     pub fn new(fd: impl AsFd, bytes: usize) -> nix::Result<Self> {
-        Self::with_protection(fd, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
+        Self::with_protection(fd, 0, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
     }
 
-    /// Maps the first `bytes` bytes of `fd`, shared, readable only.
+    /// Maps `bytes` bytes of `fd` from byte `offset` on, shared, readable only.
     ///
     /// # Errors
     /// What mmap(2) says.
-    pub fn read_only(fd: impl AsFd, bytes: usize) -> nix::Result<Self> {
-        Self::with_protection(fd, bytes, ProtFlags::PROT_READ)
+    pub fn read_only(fd: impl AsFd, offset: usize, bytes: usize) -> nix::Result<Self> {
+        Self::with_protection(fd, offset, bytes, ProtFlags::PROT_READ)
     }
 
-    fn with_protection(fd: impl AsFd, bytes: usize, protection: ProtFlags) -> nix::Result<Self> {
+    fn with_protection(
+        fd: impl AsFd,
+        offset: usize,
+        bytes: usize,
+        protection: ProtFlags,
+    ) -> nix::Result<Self> {
         let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
         // SAFETY: a new mapping at an address the kernel chooses touches no memory
         // that Rust knows of.
-        let base = unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0)? };
+        let base =
+            unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, offset as i64)? };
         Ok(Self { base: base.cast(), bytes })
     }
 
@@ -118,11 +124,7 @@ impl Mapping {
         // SAFETY: both ranges lie inside live mappings (checked); `copy` allows them to
         // overlap, should both mappings be of the same pool.
         unsafe {
-            std::ptr::copy(
-                self.base.as_ptr().add(offset),
-                to.base.as_ptr().add(to_offset),
-                bytes,
-            );
+            std::ptr::copy(self.base.as_ptr().add(offset), to.base.as_ptr().add(to_offset), bytes);
         }
         true
     }

@@ -48,8 +48,8 @@ impl PoolView {
         Ok(Self { mapping: Mapping::new(fd, bytes)?, layout })
     }
 
-    /// Writes the header and the interface table, and puts every slot into the
-    /// recycle ring. For the node, before anybody else sees the pool.
+    /// Writes the header and the interface table, and puts the router's stock
+    /// into the done ring and all other slots into the recycle ring. For the node, before anybody else sees the pool.
     pub fn format(&self, interfaces: &[InterfaceRow]) {
         // SAFETY: Header is plain integers without padding (its size is asserted
         // to be the sum of its fields), so its bytes are initialised.
@@ -65,9 +65,14 @@ impl PoolView {
             };
             self.mapping.copy_in(self.control(HEADER_WORDS + index * INTERFACE_WORDS), &row);
         }
-        let recycle = self.recycle();
+        let stock = crate::endpoint::stock(self.layout.geometry.slots);
+        let (done, recycle) = (self.done(), self.recycle());
         for slot in 0..self.layout.geometry.slots {
-            recycle.fill(slot, crate::Word::free(slot));
+            if slot < stock {
+                done.fill(slot, crate::Word::free(slot));
+            } else {
+                recycle.fill(slot - stock, crate::Word::free(slot));
+            }
         }
     }
 
@@ -174,9 +179,10 @@ mod tests {
         assert!(matches!(pool.check(), Err(ViewError::Header { magic: 0, .. })));
         pool.format(&[]);
         pool.check().unwrap();
-        let slots: Vec<u32> = pool.recycle().snapshot().map(Word::slot).collect();
+        let slots: Vec<u32> =
+            pool.done().snapshot().chain(pool.recycle().snapshot()).map(Word::slot).collect();
         assert_eq!(slots, (0..64).collect::<Vec<_>>());
-        for ring in [pool.fill(), pool.done(), pool.rx(2), pool.tx(2)] {
+        for ring in [pool.fill(), pool.rx(2), pool.tx(2)] {
             assert_eq!(ring.snapshot().count(), 0);
         }
         pool.asleep().store(1, Ordering::Release);

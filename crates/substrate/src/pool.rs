@@ -91,8 +91,9 @@ impl Substrate {
                 fill_mask: layout.fill.words - 1,
                 recycle_first: layout.recycle.first_word,
                 recycle_mask: layout.recycle.words - 1,
-                // The node has put every slot there.
-                recycle_tail: geometry.slots,
+                // As `format` has filled them.
+                recycle_tail: geometry.slots - europa_pool::stock(geometry.slots),
+                done_tail: europa_pool::stock(geometry.slots),
                 done_first: layout.done.first_word,
                 done_mask: layout.done.words - 1,
                 wake_tokens: 64,
