@@ -1,1 +1,27 @@
-//! End-to-end tests with real namespaces and traffic.
+//! End-to-end tests with real namespaces and traffic: the laboratory they work in.
+//!
+//! A [`Lab`] makes network namespaces, devices and bridges and takes all of them away
+//! again, also those of a test that was killed. In a [`Namespace`] commands run with a
+//! time limit; [`Stream`] says exactly what became of every packet; [`Leftovers`] finds
+//! what Europa left behind. Tests are run by `make test`, one after the other.
+
+mod capture;
+mod command;
+mod iperf;
+mod lab;
+mod leftovers;
+mod namespace;
+mod ping;
+mod scapy;
+mod skip;
+mod stream;
+
+pub use capture::{Capture, Captured};
+pub use command::{Error, Output, Process, run};
+pub use iperf::{Iperf, IperfServer};
+pub use lab::Lab;
+pub use leftovers::Leftovers;
+pub use namespace::Namespace;
+pub use ping::Ping;
+pub use skip::{europa, missing, skipped};
+pub use stream::{Received, Sink, Stream};

@@ -1,0 +1,93 @@
+//! Captures by `tcpdump`.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use crate::command::{Error, Process, run};
+use crate::namespace::Namespace;
+
+/// A running capture.
+#[derive(Debug)]
+pub struct Capture {
+    process: Process,
+    folder: TempDir,
+}
+
+/// A finished capture, a pcap file that is removed when dropped.
+#[derive(Debug)]
+pub struct Captured {
+    folder: TempDir,
+}
+
+const FILE: &str = "capture.pcap";
+
+impl Namespace {
+    /// Starts to capture what a device sends and receives, as far as a tcpdump filter
+    /// lets it through, and waits until it has begun.
+    ///
+    /// # Errors
+    /// `tcpdump` is missing or refuses the filter.
+    pub fn capture(&self, device: &str, filter: &str) -> Result<Capture, Error> {
+        let folder = tempfile::tempdir().map_err(Error::io("a temporary folder"))?;
+        let file = folder.path().join(FILE);
+        let file = file.to_string_lossy();
+        // As root: a tcpdump that gives up its user could not write the file.
+        let argv =
+            ["tcpdump", "-Z", "root", "-n", "-U", "--immediate-mode", "-i", device, "-w", &file];
+        let mut process = self.start(&[&argv[..], &[filter]].concat())?;
+        process.wait_for("listening on", Duration::from_secs(5))?;
+        Ok(Capture { process, folder })
+    }
+}
+
+impl Capture {
+    /// Ends the capture a little after the last packet of interest.
+    ///
+    /// # Errors
+    /// `tcpdump` does not end.
+    pub fn stop(self) -> Result<Captured, Error> {
+        thread::sleep(Duration::from_millis(100));
+        self.process.signal(Signal::SIGINT);
+        self.process.wait(Duration::from_secs(5))?;
+        Ok(Captured { folder: self.folder })
+    }
+}
+
+impl Captured {
+    /// The pcap file.
+    pub fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join(FILE)
+    }
+
+    /// One line for each packet, as `tcpdump -n -e` prints it.
+    ///
+    /// # Errors
+    /// `tcpdump` cannot read the file or the filter.
+    pub fn lines(&self, filter: &str) -> Result<Vec<String>, Error> {
+        let path = self.path();
+        let file = path.to_string_lossy();
+        let output = run(&["tcpdump", "-n", "-e", "-t", "-r", &file, filter])?;
+        Ok(output.stdout.lines().map(str::to_owned).collect())
+    }
+
+    /// Fields of each packet that a display filter of `tshark` lets through.
+    ///
+    /// # Errors
+    /// `tshark` is missing or knows no such field.
+    pub fn fields(&self, filter: &str, fields: &[&str]) -> Result<Vec<Vec<String>>, Error> {
+        tshark(&self.path(), filter, fields)
+    }
+}
+
+fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Result<Vec<Vec<String>>, Error> {
+    let file = file.to_string_lossy();
+    let wanted = fields.iter().flat_map(|field| ["-e", field]);
+    let argv =
+        ["tshark", "-n", "-r", &file, "-Y", filter, "-T", "fields"].into_iter().chain(wanted);
+    let output = run(&argv.collect::<Vec<_>>())?;
+    Ok(output.stdout.lines().map(|line| line.split('\t').map(str::to_owned).collect()).collect())
+}

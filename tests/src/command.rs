@@ -1,0 +1,303 @@
+//! Commands with a time limit whose output is kept.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// What can go wrong in the laboratory.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A command could not be started.
+    #[error("cannot start `{command}`")]
+    Start {
+        /// The command line.
+        command: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A command failed.
+    #[error("`{command}` failed: {status}\n{output}")]
+    Failed {
+        /// The command line.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// What it wrote.
+        output: String,
+    },
+    /// A command did not end in time and was killed.
+    #[error("`{command}` did not end within {limit:?}\n{output}")]
+    Late {
+        /// The command line.
+        command: String,
+        /// How long it had.
+        limit: Duration,
+        /// What it wrote until then.
+        output: String,
+    },
+    /// A command wrote something else than expected.
+    #[error("cannot read what `{command}` wrote: {what}\n{output}")]
+    Unreadable {
+        /// The command line.
+        command: String,
+        /// What is missing.
+        what: String,
+        /// What it wrote.
+        output: String,
+    },
+    /// A namespace, file or socket could not be used.
+    #[error("{what}")]
+    Io {
+        /// What was attempted.
+        what: String,
+        /// The system's reason.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let what = what.into();
+        move |source| Error::Io { what: format!("{what}: {source}"), source }
+    }
+}
+
+/// What a command that ended left.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: ExitStatus,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// A running command; killed with all its children when dropped.
+#[derive(Debug)]
+pub struct Process {
+    line: String,
+    child: Child,
+    stdout: Reader,
+    stderr: Reader,
+}
+
+/// Takes a pipe's text while the command runs, so that it never waits for us.
+#[derive(Debug)]
+struct Reader {
+    text: Arc<Mutex<Vec<u8>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    fn new(mut pipe: impl Read + Send + 'static) -> Reader {
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let shared = Arc::clone(&text);
+        let thread = thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(n @ 1..) = pipe.read(&mut buffer) {
+                let mut text = shared.lock().unwrap_or_else(PoisonError::into_inner);
+                text.extend_from_slice(&buffer[..n]);
+            }
+        });
+        Reader { text, thread: Some(thread) }
+    }
+
+    fn text(&self) -> String {
+        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// Waits for the pipe's end, but not for a grandchild that keeps it open.
+    fn finish(&mut self) -> String {
+        let limit = Instant::now() + Duration::from_millis(500);
+        if let Some(thread) = self.thread.take() {
+            while !thread.is_finished() && Instant::now() < limit {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.text()
+    }
+}
+
+impl Process {
+    /// Starts a command without input, in a process group of its own.
+    ///
+    /// # Errors
+    /// The program is not there.
+    pub fn start<S: AsRef<OsStr>>(argv: &[S]) -> Result<Process, Error> {
+        let words: Vec<_> = argv.iter().map(|word| word.as_ref().to_string_lossy()).collect();
+        let line = words.join(" ");
+        let fail = |source| Error::Start { command: line.clone(), source };
+        let (program, arguments) =
+            argv.split_first().ok_or_else(|| fail(io::ErrorKind::InvalidInput.into()))?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(fail)?;
+        let missing = || fail(io::ErrorKind::BrokenPipe.into());
+        let stdout = Reader::new(child.stdout.take().ok_or_else(missing)?);
+        let stderr = Reader::new(child.stderr.take().ok_or_else(missing)?);
+        Ok(Process { line, child, stdout, stderr })
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to its standard output until now.
+    pub fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// What it wrote to its standard error until now.
+    pub fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Whether it still runs.
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends it and its children a signal.
+    pub fn signal(&self, signal: Signal) {
+        // It may have ended just now; then there is nobody to tell.
+        let _ = killpg(self.group(), signal);
+    }
+
+    /// Waits until it has written `text` to either output.
+    ///
+    /// # Errors
+    /// It ended or `limit` passed before.
+    pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<(), Error> {
+        let start = Instant::now();
+        loop {
+            let running = self.is_running();
+            let output = self.stdout() + &self.stderr();
+            if output.contains(text) {
+                return Ok(());
+            }
+            let command = self.line.clone();
+            if !running {
+                let what = format!("it ended without {text:?}");
+                return Err(Error::Unreadable { command, what, output });
+            }
+            if start.elapsed() > limit {
+                return Err(Error::Late { command, limit, output });
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// `limit` passed; it was killed.
+    pub fn wait(mut self, limit: Duration) -> Result<Output, Error> {
+        let start = Instant::now();
+        loop {
+            let fail = |source| Error::Start { command: self.line.clone(), source };
+            if let Some(status) = self.child.try_wait().map_err(fail)? {
+                let stdout = self.stdout.finish();
+                let stderr = self.stderr.finish();
+                return Ok(Output { status, stdout, stderr });
+            }
+            if start.elapsed() > limit {
+                let output = self.stdout() + &self.stderr();
+                return Err(Error::Late { command: self.line.clone(), limit, output });
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn group(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // While the child is not waited for, its number is nobody else's.
+        if self.is_running() {
+            let _ = killpg(self.group(), Signal::SIGKILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// Runs a command that must succeed within half a minute.
+///
+/// # Errors
+/// It failed, was late or is not there.
+pub fn run<S: AsRef<OsStr>>(argv: &[S]) -> Result<Output, Error> {
+    checked(Process::start(argv)?, Duration::from_secs(30))
+}
+
+/// Waits for a command that must succeed.
+pub(crate) fn checked(process: Process, limit: Duration) -> Result<Output, Error> {
+    let command = process.line.clone();
+    let output = process.wait(limit)?;
+    if output.status.success() {
+        Ok(output)
+    } else {
+        let text = output.stdout + &output.stderr;
+        Err(Error::Failed { command, status: output.status, output: text })
+    }
+}
+
+/// Where a program is, if it is installed.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_and_failure() {
+        let output = run(&["sh", "-c", "echo out; echo err >&2"]).expect("success");
+        assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
+        assert!(matches!(run(&["false"]), Err(Error::Failed { .. })));
+        assert!(matches!(run(&["no-such-program"]), Err(Error::Start { .. })));
+    }
+
+    #[test]
+    fn a_late_command_is_killed_with_its_children() {
+        let process = Process::start(&["sh", "-c", "sleep 1234.5 & sleep 1234.5"]).expect("sh");
+        let group = process.id();
+        let start = Instant::now();
+        let result = process.wait(Duration::from_millis(50));
+        assert!(matches!(result, Err(Error::Late { .. })));
+        assert!(start.elapsed() < Duration::from_secs(5));
+        let gone = || killpg(Pid::from_raw(group as i32), None).is_err();
+        while !gone() {
+            assert!(start.elapsed() < Duration::from_secs(5), "children survive");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    #[test]
+    fn waiting_for_a_word() {
+        let mut process = Process::start(&["sh", "-c", "echo ready; sleep 60"]).expect("sh");
+        process.wait_for("ready", Duration::from_secs(5)).expect("ready");
+        let mut process = Process::start(&["true"]).expect("true");
+        let result = process.wait_for("ready", Duration::from_secs(5));
+        assert!(matches!(result, Err(Error::Unreadable { .. })));
+    }
+}

@@ -1,0 +1,107 @@
+//! TCP and UDP rates by `iperf3`.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::command::{Error, Process, checked};
+use crate::namespace::Namespace;
+
+/// What a finished `iperf3` client said.
+#[derive(Clone, Debug)]
+pub struct Iperf {
+    /// Rate at the receiver.
+    pub bits_per_second: f64,
+    /// Bytes that the receiver got.
+    pub bytes: u64,
+    /// TCP segments sent again.
+    pub retransmits: u64,
+    /// UDP datagrams lost.
+    pub lost: u64,
+    /// UDP datagrams sent.
+    pub datagrams: u64,
+    /// Everything, as `iperf3 -J` wrote it.
+    pub json: Value,
+}
+
+impl Iperf {
+    /// Reads what `iperf3 -J` wrote; `Err` is its own error message.
+    ///
+    /// # Errors
+    /// It is no JSON, or the run failed.
+    pub fn parse(text: &str) -> Result<Iperf, String> {
+        let json: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if let Some(error) = json["error"].as_str() {
+            return Err(error.to_owned());
+        }
+        let end = &json["end"];
+        let udp = &end["sum"];
+        let received = if end["sum_received"].is_object() { &end["sum_received"] } else { udp };
+        let rate = received["bits_per_second"].as_f64().ok_or("no rate in the result")?;
+        Ok(Iperf {
+            bits_per_second: rate,
+            bytes: received["bytes"].as_u64().unwrap_or(0),
+            retransmits: end["sum_sent"]["retransmits"].as_u64().unwrap_or(0),
+            lost: udp["lost_packets"].as_u64().unwrap_or(0),
+            datagrams: udp["packets"].as_u64().unwrap_or(0),
+            json,
+        })
+    }
+}
+
+/// A running `iperf3` server.
+#[derive(Debug)]
+pub struct IperfServer {
+    _process: Process,
+}
+
+impl Namespace {
+    /// Starts an `iperf3` server and waits until it listens.
+    ///
+    /// # Errors
+    /// `iperf3` is missing or its port is taken.
+    pub fn iperf_server(&self) -> Result<IperfServer, Error> {
+        let mut process = self.start(&["iperf3", "-s", "--forceflush"])?;
+        process.wait_for("Server listening", Duration::from_secs(5))?;
+        Ok(IperfServer { _process: process })
+    }
+
+    /// Runs an `iperf3` client for whole seconds with further options (`-R`, `-u`, `-P 4`).
+    ///
+    /// # Errors
+    /// No connection, or the run failed.
+    pub fn iperf(&self, to: &str, seconds: u32, options: &[&str]) -> Result<Iperf, Error> {
+        let duration = seconds.to_string();
+        let argv =
+            [&["iperf3", "-J", "--connect-timeout", "3000", "-c", to, "-t", &duration], options]
+                .concat();
+        let limit = Duration::from_secs(u64::from(seconds) + 20);
+        let output = checked(self.start(&argv)?, limit)?;
+        Iperf::parse(&output.stdout).map_err(|what| Error::Unreadable {
+            command: argv.join(" "),
+            what,
+            output: output.stdout,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results() {
+        let tcp = r#"{"end": {"sum_sent": {"retransmits": 3}, "sum_received": {"bytes": 10, "bits_per_second": 80.5}}}"#;
+        let tcp = Iperf::parse(tcp).expect("a result");
+        assert_eq!((tcp.bits_per_second, tcp.bytes, tcp.retransmits), (80.5, 10, 3));
+        let udp = r#"{"end": {"sum": {"bits_per_second": 8.0, "bytes": 1, "packets": 9, "lost_packets": 2}}}"#;
+        let udp = Iperf::parse(udp).expect("a result");
+        assert_eq!((udp.lost, udp.datagrams), (2, 9));
+        assert_eq!(
+            Iperf::parse(r#"{"error": "unable to connect"}"#).err().as_deref(),
+            Some("unable to connect")
+        );
+        assert!(Iperf::parse("{}").is_err());
+        assert!(Iperf::parse("nonsense").is_err());
+    }
+}

@@ -1,0 +1,331 @@
+//! A stream of UDP packets that are numbered and checked one by one.
+//!
+//! `iperf3` counts what arrives; this says what became of each packet: lost, come twice,
+//! late, changed, or not ours at all.
+
+use std::collections::VecDeque;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::command::Error;
+use crate::namespace::Namespace;
+
+/// magic, stream, sequence number, checksum: 8 bytes each.
+const HEADER_BYTES: usize = 32;
+const MAGIC: u64 = u64::from_be_bytes(*b"europa-1");
+/// Sequence numbers that are remembered to tell late packets from doubled ones.
+const WINDOW: u64 = 1 << 16;
+
+/// FNV-1a over what the packet says and carries.
+fn checksum(stream: u64, sequence: u64, payload: &[u8]) -> u64 {
+    let header = stream.to_be_bytes().into_iter().chain(sequence.to_be_bytes());
+    header.chain(payload.iter().copied()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    })
+}
+
+/// Writes packet `sequence` of a stream; its payload differs from packet to packet.
+fn write(packet: &mut [u8], stream: u64, sequence: u64) {
+    let mut state = stream ^ sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    for byte in &mut packet[HEADER_BYTES..] {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        *byte = (state >> 56) as u8;
+    }
+    let sum = checksum(stream, sequence, &packet[HEADER_BYTES..]);
+    for (field, value) in packet.chunks_exact_mut(8).zip([MAGIC, stream, sequence, sum]) {
+        field.copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+/// Stream and sequence number of a packet, if it is whole.
+fn read(packet: &[u8]) -> Option<(u64, u64)> {
+    let field = |index: usize| -> Option<u64> {
+        Some(u64::from_be_bytes(packet.get(index * 8..index * 8 + 8)?.try_into().ok()?))
+    };
+    let (stream, sequence) = (field(1)?, field(2)?);
+    let whole =
+        field(0)? == MAGIC && field(3)? == checksum(stream, sequence, &packet[HEADER_BYTES..]);
+    whole.then_some((stream, sequence))
+}
+
+/// What became of a stream's packets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Received {
+    /// Packets that came for the first time, unchanged.
+    pub packets: u64,
+    /// Packets that were sent and did not come. Counted against `Stream::stop`'s number.
+    pub lost: u64,
+    /// Packets that came once more.
+    pub duplicates: u64,
+    /// Packets that came after a later one.
+    pub late: u64,
+    /// Packets with wrong bytes.
+    pub corrupted: u64,
+    /// Whole packets of another stream.
+    pub foreign: u64,
+    /// The longest time without a packet.
+    pub longest_gap: Duration,
+}
+
+impl Received {
+    /// Whether every packet came once, in order, unchanged, and no other one came.
+    pub fn is_perfect(&self) -> bool {
+        let bad = self.lost + self.duplicates + self.late + self.corrupted + self.foreign;
+        self.packets > 0 && bad == 0
+    }
+}
+
+/// Judges packets one after the other.
+#[derive(Debug)]
+struct Judge {
+    stream: u64,
+    received: Received,
+    next: u64,
+    /// Which of the `WINDOW` numbers before `next` came; the last entry is `next - 1`.
+    seen: VecDeque<bool>,
+}
+
+impl Judge {
+    fn new(stream: u64) -> Judge {
+        Judge { stream, received: Received::default(), next: 0, seen: VecDeque::new() }
+    }
+
+    fn take(&mut self, packet: &[u8]) {
+        let Some((stream, sequence)) = read(packet) else {
+            self.received.corrupted += 1;
+            return;
+        };
+        if stream != self.stream {
+            self.received.foreign += 1;
+            return;
+        }
+        if sequence < self.next {
+            let back = usize::try_from(self.next - sequence).unwrap_or(usize::MAX);
+            let seen = self.seen.len().checked_sub(back).and_then(|at| self.seen.get_mut(at));
+            match seen {
+                Some(seen) if !*seen => {
+                    *seen = true;
+                    self.received.late += 1;
+                    self.received.packets += 1;
+                }
+                // Older than the window counts as doubled: either is a fault.
+                _ => self.received.duplicates += 1,
+            }
+            return;
+        }
+        for _ in 0..(sequence - self.next).min(WINDOW) {
+            self.seen.push_back(false);
+        }
+        self.seen.push_back(true);
+        let too_many = self.seen.len().saturating_sub(WINDOW as usize);
+        self.seen.drain(..too_many);
+        self.next = sequence + 1;
+        self.received.packets += 1;
+    }
+}
+
+/// The receiving end of a stream.
+#[derive(Debug)]
+pub struct Sink {
+    stop: Arc<AtomicBool>,
+    packets: Arc<AtomicU64>,
+    thread: Option<JoinHandle<Received>>,
+}
+
+/// The sending end of a stream.
+#[derive(Debug)]
+pub struct Stream {
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Namespace {
+    /// Begins to receive stream `stream` at an address inside.
+    ///
+    /// # Errors
+    /// The address is not inside or taken.
+    pub fn sink(&self, at: &str, stream: u64) -> Result<Sink, Error> {
+        let socket = self.socket(at)?;
+        // A sink that is preempted must not be taken for a router that loses packets.
+        let _ = nix::sys::socket::setsockopt(
+            &socket,
+            nix::sys::socket::sockopt::RcvBufForce,
+            &(64 << 20),
+        );
+        let (stop, packets) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&packets));
+        socket
+            .set_read_timeout(Some(Duration::from_millis(20)))
+            .map_err(Error::io("a socket's time limit"))?;
+        let thread = thread::spawn(move || {
+            let mut judge = Judge::new(stream);
+            let mut buffer = [0; 65536];
+            let mut last: Option<Instant> = None;
+            loop {
+                match socket.recv(&mut buffer) {
+                    Ok(length) => {
+                        let now = Instant::now();
+                        let gap = last.map_or(Duration::ZERO, |last| now - last);
+                        judge.received.longest_gap = judge.received.longest_gap.max(gap);
+                        last = Some(now);
+                        judge.take(&buffer[..length]);
+                        counter.store(judge.received.packets, Ordering::Relaxed);
+                    }
+                    // Nothing came for 20 ms: what was under way has arrived.
+                    Err(_) if stopped.load(Ordering::Relaxed) => return judge.received,
+                    Err(_) => {}
+                }
+            }
+        });
+        Ok(Sink { stop, packets, thread: Some(thread) })
+    }
+
+    /// Begins to send stream `stream` to an address: `rate` packets a second whose UDP
+    /// payload is `bytes` long (at least 32).
+    ///
+    /// # Errors
+    /// No socket can be made.
+    pub fn stream(&self, to: &str, stream: u64, rate: u32, bytes: usize) -> Result<Stream, Error> {
+        let wrong = |error: std::net::AddrParseError| {
+            Error::io(format!("{to} is no address"))(std::io::Error::other(error))
+        };
+        let to: SocketAddr = to.parse().map_err(wrong)?;
+        let socket = self.socket(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&sent));
+        let thread = thread::spawn(move || {
+            let mut packet = vec![0; bytes.max(HEADER_BYTES)];
+            let start = Instant::now();
+            let mut sequence = 0_u64;
+            while !stopped.load(Ordering::Relaxed) {
+                let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
+                // After a pause no more than a few at once: a burst would be our own doing.
+                for _ in 0..due.saturating_sub(sequence).min(32) {
+                    write(&mut packet, stream, sequence);
+                    // What the kernel refuses was not sent: its number is used again.
+                    if socket.send_to(&packet, to).is_ok() {
+                        sequence += 1;
+                        counter.store(sequence, Ordering::Relaxed);
+                    }
+                }
+                thread::sleep(Duration::from_micros(200));
+            }
+        });
+        Ok(Stream { stop, sent, thread: Some(thread) })
+    }
+
+    /// A UDP socket inside. The thread that makes it enters the namespace and ends.
+    fn socket(&self, at: &str) -> Result<UdpSocket, Error> {
+        let (namespace, at) = (self.clone(), at.to_owned());
+        let make = move || {
+            namespace.enter()?;
+            UdpSocket::bind(&at).map_err(Error::io(format!("cannot bind {at}")))
+        };
+        let panicked = |_| Error::io("a thread")(std::io::Error::other("panicked"));
+        thread::spawn(make).join().map_err(panicked)?
+    }
+}
+
+impl Stream {
+    /// Packets sent until now.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Ends the stream and says how many packets were sent.
+    pub fn stop(mut self) -> u64 {
+        self.end();
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    fn end(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Sink {
+    /// Packets received until now.
+    pub fn packets(&self) -> u64 {
+        self.packets.load(Ordering::Relaxed)
+    }
+
+    /// Waits for what is under way and judges what became of `sent` packets.
+    pub fn stop(mut self, sent: u64) -> Received {
+        let mut received = self.end();
+        received.lost = sent.saturating_sub(received.packets);
+        received
+    }
+
+    fn end(&mut self) -> Received {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Sink {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packet(stream: u64, sequence: u64) -> Vec<u8> {
+        let mut packet = vec![0; 100];
+        write(&mut packet, stream, sequence);
+        packet
+    }
+
+    #[test]
+    fn judgements() {
+        for (numbers, packets, duplicates, late) in [
+            (&[0, 1, 2, 3][..], 4, 0, 0),
+            (&[0, 2, 3], 3, 0, 0),
+            (&[0, 2, 1, 3], 4, 0, 1),
+            (&[0, 1, 1, 2], 3, 1, 0),
+            (&[0, 2, 1, 1], 3, 1, 1),
+            (&[5, 0], 2, 0, 1),
+            (&[0, 200_000, 199_999, 1], 3, 1, 1),
+        ] {
+            let mut judge = Judge::new(7);
+            numbers.iter().for_each(|number| judge.take(&packet(7, *number)));
+            let received = judge.received;
+            assert_eq!(
+                (received.packets, received.duplicates, received.late),
+                (packets, duplicates, late),
+                "{numbers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_changed_byte_is_noticed() {
+        for at in 0..100 {
+            let mut judge = Judge::new(7);
+            let mut packet = packet(7, 0);
+            packet[at] ^= 0x40;
+            judge.take(&packet);
+            assert_eq!(judge.received.corrupted, 1, "byte {at}");
+        }
+        let mut judge = Judge::new(7);
+        judge.take(&packet(8, 0));
+        judge.take(&packet(7, 0)[..99]);
+        judge.take(&[]);
+        assert_eq!((judge.received.foreign, judge.received.corrupted), (1, 2));
+    }
+}
