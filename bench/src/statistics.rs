@@ -25,7 +25,8 @@ impl Spread {
 /// The value below which `percent` of the values lie (nearest rank).
 pub(crate) fn percentile(values: &[f64], percent: f64) -> Option<f64> {
     let sorted = sorted(values);
-    let rank = (percent / 100.0 * sorted.len() as f64).ceil().max(1.0) as usize;
+    // 99.9 % of 1000 is 999.000…1 in binary; a rank must not change for that.
+    let rank = (percent * sorted.len() as f64 / 100.0 - 1e-6).ceil().max(1.0) as usize;
     sorted.get(rank - 1).copied()
 }
 

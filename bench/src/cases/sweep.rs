@@ -6,7 +6,7 @@ use crate::cases::veth::Measured;
 use crate::cli::Options;
 use crate::error::Result;
 use crate::generator::Load;
-use crate::measure;
+use crate::measure::{self, Ends};
 use crate::progress::Progress;
 use crate::report::{Align, Chart, Line, Lines, Table, thousands};
 use crate::statistics::Spread;
@@ -58,12 +58,14 @@ impl Curve {
 pub(super) fn run(
     systems: &mut [Box<dyn System>],
     measured: &[Measured],
+    ends: &Ends,
     options: &Options,
     progress: &Progress,
 ) -> Result<Vec<Curve>> {
     let (fractions, repeat) =
         if options.quick { (&FRACTIONS_QUICK[..], 1) } else { (&FRACTIONS[..], 3) };
-    let peaks: Vec<(Arrangement, f64)> = measured.iter().map(overloadable).collect();
+    let peaks: Vec<(Arrangement, f64)> =
+        measured.iter().filter_map(|one| overloadable(one, ends)).collect();
     let mut curves: Vec<Curve> = measured
         .iter()
         .zip(&peaks)
@@ -97,14 +99,13 @@ pub(super) fn run(
     Ok(curves)
 }
 
-fn overloadable(one: &Measured) -> (Arrangement, f64) {
-    one.tried
+fn overloadable(one: &Measured, ends: &Ends) -> Option<(Arrangement, f64)> {
+    one.arrangements
         .iter()
-        .filter(|tried| tried.arrangement.can_overload())
-        .max_by(|a, b| a.run.delivered_pps.total_cmp(&b.run.delivered_pps))
-        .map_or((one.arrangement, one.rate().median), |tried| {
-            (tried.arrangement, tried.run.delivered_pps)
-        })
+        .filter(|arranged| arranged.arrangement.can_overload())
+        .max_by(|a, b| a.rate().median.total_cmp(&b.rate().median))
+        .or_else(|| one.best(ends))
+        .map(|arranged| (arranged.arrangement, arranged.rate().median))
 }
 
 /// `0.97 at 2.0 ×`, or a dash.

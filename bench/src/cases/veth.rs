@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cases::{present, sweep};
+use crate::cases::sweep::{self, Curve};
+use crate::cases::{Missing, present};
 use crate::cli::Options;
 use crate::error::Result;
 use crate::generator::Load;
@@ -13,32 +14,61 @@ use crate::report::{Align, Bar, Bars, Chart, Outcome, Table, thousands};
 use crate::statistics::Spread;
 use crate::systems::{Arrangement, System};
 
-/// One arrangement of a system, tried once.
+/// The best arrangement is the fastest; within this part of its rate, the cheapest.
+const AS_FAST: f64 = 0.95;
+
+/// The runs of a system in one arrangement.
 #[derive(Serialize)]
-pub(super) struct Tried {
+pub(super) struct Arranged {
     pub(super) arrangement: Arrangement,
-    pub(super) run: Run,
+    runs: Vec<Run>,
+}
+
+impl Arranged {
+    pub(super) fn rate(&self) -> Spread {
+        self.spread(|run| run.delivered_pps)
+    }
+
+    fn cpu_ns(&self, ends: &Ends) -> Spread {
+        self.spread(|run| run.cpu_ns_per_packet(ends))
+    }
+
+    fn spread(&self, figure: impl Fn(&Run) -> f64) -> Spread {
+        let figures: Vec<f64> = self.runs.iter().map(figure).collect();
+        Spread::of(&figures).unwrap_or_default()
+    }
 }
 
 /// A system with everything that was measured of it.
 #[derive(Serialize)]
 pub(super) struct Measured {
     pub(super) system: &'static str,
-    /// The best arrangement.
-    pub(super) arrangement: Arrangement,
-    pub(super) tried: Vec<Tried>,
-    pub(super) runs: Vec<Run>,
+    pub(super) arrangements: Vec<Arranged>,
 }
 
 impl Measured {
-    pub(super) fn rate(&self) -> Spread {
-        let rates: Vec<f64> = self.runs.iter().map(|run| run.delivered_pps).collect();
-        Spread::of(&rates).unwrap_or_default()
+    fn of(system: &dyn System) -> Self {
+        let arrangements = system
+            .arrangements()
+            .into_iter()
+            .map(|arrangement| Arranged { arrangement, runs: Vec::new() })
+            .collect();
+        Self { system: system.name(), arrangements }
     }
 
-    fn cpu_ns(&self, ends: &Ends) -> Spread {
-        let costs: Vec<f64> = self.runs.iter().map(|run| run.cpu_ns_per_packet(ends)).collect();
-        Spread::of(&costs).unwrap_or_default()
+    /// The arrangement that counts.
+    pub(super) fn best(&self, ends: &Ends) -> Option<&Arranged> {
+        let fastest = self.arrangements.iter().map(|one| one.rate().median).fold(0.0, f64::max);
+        self.arrangements
+            .iter()
+            .filter(|one| one.rate().median >= AS_FAST * fastest)
+            .min_by(|a, b| a.cpu_ns(ends).median.total_cmp(&b.cpu_ns(ends).median))
+    }
+
+    /// CPU time per packet in the arrangement that needs least.
+    fn least_cpu_ns(&self, ends: &Ends) -> Spread {
+        let costs = self.arrangements.iter().map(|one| one.cpu_ns(ends));
+        costs.min_by(|a, b| a.median.total_cmp(&b.median)).unwrap_or_default()
     }
 }
 
@@ -48,123 +78,82 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     progress.show("veth: generator and sink alone");
     let ends = measure::calibrate(options.timing())?;
 
-    let mut measured = Vec::new();
-    for system in &mut systems {
-        measured.push(try_arrangements(system.as_mut(), options, progress)?);
-    }
+    let mut measured: Vec<Measured> =
+        systems.iter().map(|system| Measured::of(system.as_ref())).collect();
     let repeat = options.repeat();
     for round in 1..=repeat {
         for (system, results) in systems.iter_mut().zip(&mut measured) {
-            progress.show(&format!("veth: {} {round}/{repeat}", system.name()));
-            let load = Load::saturation();
-            let timing = options.timing();
-            results.runs.push(measure::run(system.as_mut(), results.arrangement, &load, timing)?);
+            for one in &mut results.arrangements {
+                let name = system.name();
+                progress.show(&format!("veth: {name}, {}, {round}/{repeat}", one.arrangement));
+                let (load, timing) = (Load::saturation(), options.timing());
+                one.runs.push(measure::run(system.as_mut(), one.arrangement, &load, timing)?);
+            }
         }
     }
-    let curves = sweep::run(&mut systems, &measured, options, progress)?;
+    let curves = sweep::run(&mut systems, &measured, &ends, options, progress)?;
+    Ok(report(&measured, &missing, &curves, &ends))
+}
 
-    let mut notes = vec![
-        "64-byte UDP frames to one destination, as fast as the generator can, counted at the sink. \
-         Runs of all systems take turns; median, smallest and largest of them are given."
-            .to_owned(),
-        format!(
-            "CPU time is the busy time of all cores per delivered packet, less {:.0} ns for each \
-             packet sent and {:.0} ns for each one received, as generator and sink take on a wire \
-             between them.",
-            ends.generator_ns, ends.sink_ns
-        ),
-    ];
-    notes.extend(missing.iter().map(|missing| missing.note()));
-    notes.extend(distrust(&measured));
-    notes.extend(sweep::notes(&curves));
-
-    let mut rows = Table::new(
-        "Rate and cost",
-        &[
-            ("system", Align::Left),
-            ("thousand packets/s", Align::Right),
-            ("smallest–largest", Align::Right),
-            ("of linux", Align::Right),
-            ("of xdp-redirect", Align::Right),
-            ("CPU ns/packet", Align::Right),
-            ("kept in overload", Align::Right),
-            ("best arrangement", Align::Left),
-        ],
-    );
-    let median_of =
-        |name: &str| measured.iter().find(|one| one.system == name).map(|one| one.rate().median);
+/// Writes down what was found.
+fn report(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &Ends) -> Outcome {
+    let best: Vec<(&Measured, &Arranged)> =
+        measured.iter().filter_map(|one| Some((one, one.best(ends)?))).collect();
     let ratio = |rate: f64, name: &str| {
-        median_of(name).map_or("–".to_owned(), |other| format!("{:.2}", rate / other))
+        let other = best.iter().find(|(one, _)| one.system == name);
+        other.map_or("–".to_owned(), |(_, best)| format!("{:.2}", rate / best.rate().median))
     };
-    for one in &measured {
-        let rate = one.rate();
+
+    let columns = [
+        ("system", Align::Left),
+        ("thousand packets/s", Align::Right),
+        ("smallest–largest", Align::Right),
+        ("of linux", Align::Right),
+        ("of xdp-redirect", Align::Right),
+        ("CPU ns/packet", Align::Right),
+        ("least CPU ns", Align::Right),
+        ("kept in overload", Align::Right),
+        ("best arrangement", Align::Left),
+    ];
+    let mut rows = Table::new("Rate and cost", &columns);
+    let (mut rate_bars, mut cost_bars) = (Vec::new(), Vec::new());
+    for (one, best) in &best {
+        let (rate, cost, least) = (best.rate(), best.cpu_ns(ends), one.least_cpu_ns(ends));
         rows.push([
             one.system.to_owned(),
             thousands(rate.median),
             format!("{}–{}", thousands(rate.min), thousands(rate.max)),
             ratio(rate.median, "linux"),
             ratio(rate.median, "xdp-redirect"),
-            format!("{:.0}", one.cpu_ns(&ends).median),
-            sweep::kept(&curves, one.system),
-            one.arrangement.to_string(),
+            format!("{:.0}", cost.median),
+            format!("{:.0}", least.median),
+            sweep::kept(curves, one.system),
+            best.arrangement.to_string(),
         ]);
-    }
-    for one in &missing {
-        let mut row = vec!["–".to_owned(); 8];
-        row[0] = one.system.to_owned();
-        rows.push(row);
-    }
-
-    let mut tried = Table::new(
-        "Arrangements, one run each",
-        &[
-            ("system", Align::Left),
-            ("arrangement", Align::Left),
-            ("thousand packets/s", Align::Right),
-            ("offered", Align::Right),
-            ("CPU ns/packet", Align::Right),
-        ],
-    );
-    for one in &measured {
-        for Tried { arrangement, run } in &one.tried {
-            tried.push([
-                one.system.to_owned(),
-                arrangement.to_string(),
-                thousands(run.delivered_pps),
-                thousands(run.offered_pps),
-                format!("{:.0}", run.cpu_ns_per_packet(&ends)),
-            ]);
-        }
-    }
-
-    let rate_bars = measured
-        .iter()
-        .map(|one| {
-            let rate = one.rate();
-            Bar {
-                label: one.system.to_owned(),
-                detail: one.arrangement.to_string(),
-                value: rate.median / 1e6,
-                range: Some((rate.min / 1e6, rate.max / 1e6)),
-                note: format!("{:.2} · {} × linux", rate.median / 1e6, ratio(rate.median, "linux")),
-                series: 0,
-            }
-        })
-        .collect();
-    let cost_bars = measured
-        .iter()
-        .map(|one| {
-            let cost = one.cpu_ns(&ends);
-            Bar {
-                label: one.system.to_owned(),
+        rate_bars.push(Bar {
+            label: one.system.to_owned(),
+            detail: best.arrangement.to_string(),
+            value: rate.median / 1e6,
+            range: Some((rate.min / 1e6, rate.max / 1e6)),
+            note: format!("{:.2} · {} × linux", rate.median / 1e6, ratio(rate.median, "linux")),
+            series: 0,
+        });
+        for (series, cost) in [cost, least].into_iter().enumerate() {
+            cost_bars.push(Bar {
+                label: if series == 0 { one.system.to_owned() } else { String::new() },
                 detail: String::new(),
                 value: cost.median,
                 range: Some((cost.min, cost.max)),
-                note: format!("{:.0} ns", cost.median),
-                series: 0,
-            }
-        })
-        .collect();
+                note: format!("{:.0}", cost.median),
+                series,
+            });
+        }
+    }
+    for one in missing {
+        let mut row = vec!["–".to_owned(); columns.len()];
+        row[0] = one.system.to_owned();
+        rows.push(row);
+    }
     let charts = vec![
         (
             "veth-rate".to_owned(),
@@ -178,66 +167,124 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         (
             "veth-cost".to_owned(),
             Chart::Bars(Bars {
-                title: "CPU time per packet, generator and sink subtracted".into(),
+                title: "CPU time per packet at saturation, generator and sink subtracted".into(),
                 unit: "nanoseconds, over all cores".into(),
-                series: vec![],
+                series: vec!["fastest arrangement".into(), "cheapest arrangement".into()],
                 bars: cost_bars,
             }),
         ),
-        ("veth-sweep".to_owned(), sweep::chart(&curves)),
+        ("veth-sweep".to_owned(), sweep::chart(curves)),
     ];
-    Ok(Outcome {
+    Outcome {
         name: "veth",
         title: "Forwarding between veth pairs".into(),
-        tables: vec![rows, tried, sweep::table(&curves)],
+        tables: vec![rows, arrangements(measured, ends), sweep::table(curves)],
         charts,
-        notes,
+        notes: notes(measured, missing, curves, ends),
         data: json!({ "ends": ends, "systems": measured, "sweep": curves }),
-    })
+    }
 }
 
-/// Tries every arrangement once; the best one is measured.
-fn try_arrangements(
-    system: &mut dyn System,
-    options: &Options,
-    progress: &Progress,
-) -> Result<Measured> {
-    let mut tried = Vec::new();
-    for arrangement in system.arrangements() {
-        progress.show(&format!("veth: trying {}, {arrangement}", system.name()));
-        let run = measure::run(system, arrangement, &Load::saturation(), options.timing())?;
-        tried.push(Tried { arrangement, run });
+/// Every arrangement, the best and the others.
+fn arrangements(measured: &[Measured], ends: &Ends) -> Table {
+    let columns = [
+        ("system", Align::Left),
+        ("arrangement", Align::Left),
+        ("thousand packets/s", Align::Right),
+        ("smallest–largest", Align::Right),
+        ("offered", Align::Right),
+        ("CPU ns/packet", Align::Right),
+    ];
+    let mut table = Table::new("All arrangements", &columns);
+    for one in measured {
+        for arranged in &one.arrangements {
+            let rate = arranged.rate();
+            table.push([
+                one.system.to_owned(),
+                arranged.arrangement.to_string(),
+                thousands(rate.median),
+                format!("{}–{}", thousands(rate.min), thousands(rate.max)),
+                thousands(arranged.spread(|run| run.offered_pps).median),
+                format!("{:.0}", arranged.cpu_ns(ends).median),
+            ]);
+        }
     }
-    let best = tried
-        .iter()
-        .max_by(|a, b| a.run.delivered_pps.total_cmp(&b.run.delivered_pps))
-        .map(|best| best.arrangement);
-    let arrangement = best.ok_or_else(|| crate::error::Error::System {
-        system: system.name(),
-        message: "knows no arrangement".into(),
-    })?;
-    Ok(Measured { system: system.name(), arrangement, tried, runs: Vec::new() })
+    table
+}
+
+fn notes(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &Ends) -> Vec<String> {
+    let mut notes = vec![
+        "64-byte UDP frames to one destination, as fast as the generator can, counted at the sink. \
+         Runs of all systems and arrangements take turns; median, smallest and largest of them are \
+         given. The fastest arrangement counts, and of those within 5 % of it the cheapest."
+            .to_owned(),
+        format!(
+            "CPU time is the busy time of all cores per delivered packet, less {:.0} ns for each \
+             packet sent and {:.0} ns for each one received, as generator and sink take on a wire \
+             between them. Packets that a system receives and drops, or that are dropped before it, \
+             are part of its cost per delivered packet; the least is that of its cheapest \
+             arrangement.",
+            ends.generator_ns, ends.sink_ns
+        ),
+    ];
+    notes.extend(missing.iter().map(Missing::note));
+    notes.extend(distrust(measured));
+    notes.extend(sweep::notes(curves));
+    notes
 }
 
 /// Says which runs had to be repeated, and when the hypervisor was busy elsewhere.
 fn distrust(measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
     for one in measured {
-        let repeated: u32 = one.runs.iter().map(|run| run.repeated).sum();
+        let runs: Vec<&Run> = one.arrangements.iter().flat_map(|one| &one.runs).collect();
+        let (system, count) = (one.system, runs.len());
+        let repeated: u32 = runs.iter().map(|run| run.repeated).sum();
         if repeated > 0 {
+            let unsteady = runs.iter().filter(|run| run.unsteady).count();
             notes.push(format!(
-                "{}: {repeated} runs were repeated because their halves differed by more than 10 %.",
-                one.system
+                "{system}: {count} runs needed {repeated} repetitions, because their halves \
+                 differed by more than 10 %; {unsteady} of them stayed so."
             ));
         }
-        if one.runs.iter().any(|run| run.unsteady) {
-            notes.push(format!("{}: some runs stayed unsteady.", one.system));
-        }
-        let stolen = one.runs.iter().map(|run| run.stolen).fold(0.0, f64::max);
+        let stolen = runs.iter().map(|run| run.stolen).fold(0.0, f64::max);
         if stolen > 0.02 {
             let percent = stolen * 100.0;
-            notes.push(format!("{}: the hypervisor took {percent:.0} % of a run.", one.system));
+            notes.push(format!("{system}: the hypervisor took {percent:.0} % of a run."));
         }
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sink::Hook;
+    use crate::systems::Placement;
+
+    #[test]
+    fn of_two_that_are_as_fast_the_cheaper_is_best() {
+        let arranged = |placement, delivered_pps, busy_ns_per_s| Arranged {
+            arrangement: Arrangement { placement, sink: Hook::Xdp },
+            runs: vec![Run {
+                delivered_pps,
+                offered_pps: delivered_pps,
+                busy_ns_per_s,
+                stolen: 0.0,
+                repeated: 0,
+                unsteady: false,
+            }],
+        };
+        for (second_pps, best) in [(0.96e6, Placement::Sender), (0.94e6, Placement::RouterThread)] {
+            let measured = Measured {
+                system: "linux",
+                arrangements: vec![
+                    arranged(Placement::RouterThread, 1e6, 2e9),
+                    arranged(Placement::Sender, second_pps, 1e9),
+                ],
+            };
+            let found = measured.best(&Ends::default()).map(|one| one.arrangement.placement);
+            assert_eq!(found, Some(best), "{second_pps}");
+        }
+    }
 }

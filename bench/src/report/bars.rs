@@ -32,7 +32,7 @@ pub(crate) struct Bars {
     pub(crate) bars: Vec<Bar>,
 }
 
-const LABELS: f64 = 190.0;
+const LABELS: f64 = 200.0;
 const NOTES: f64 = 130.0;
 const THICKNESS: f64 = 22.0;
 

@@ -73,6 +73,11 @@ pub(crate) struct Arrangement {
 impl Arrangement {
     /// Arranges a testbed so.
     pub(crate) fn apply(self, testbed: &Testbed) -> Result<()> {
+        // GRO holds every packet in its hands for nothing, except that NAPI threads and
+        // redirected frames need it.
+        if self.sink == Hook::Tcx && self.placement != Placement::SinkThread {
+            testbed.sink.exec("ethtool -K s0 gro off")?;
+        }
         match self.placement {
             Placement::Sender | Placement::Own => Ok(()),
             Placement::RouterThread => testbed.thread_napi("r0", OTHER_CORE),
@@ -81,10 +86,10 @@ impl Arrangement {
         }
     }
 
-    /// Whether the sender can offer more than the router takes, because they do not
-    /// share a core.
+    /// Whether the sender can offer twice what the router takes, because nothing of the
+    /// router runs on its core.
     pub(crate) fn can_overload(self) -> bool {
-        !matches!(self.placement, Placement::Sender | Placement::SinkThread)
+        matches!(self.placement, Placement::RouterThread | Placement::Own)
     }
 }
 
