@@ -10,6 +10,7 @@ use crate::namespace::Namespace;
 use crate::netlink::{DUMP, Netlink, Request, attribute, number, text};
 use crate::xdp::{self, XdpFeatures};
 
+const NEWLINK: u16 = 16;
 const GETLINK: u16 = 18;
 const GETNSID: u16 = 90;
 
@@ -28,6 +29,7 @@ const NETNSA_FD: u16 = 3;
 
 /// Length of `struct ifinfomsg`.
 const LINK_BYTES: usize = 16;
+const UP: u32 = libc::IFF_UP.cast_unsigned();
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -185,7 +187,7 @@ impl Device {
             index,
             mac: get(IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
             mtu: get_number(IFLA_MTU).unwrap_or(0),
-            up: number(link, 8).is_some_and(|flags| flags & libc::IFF_UP.cast_unsigned() != 0),
+            up: is_up(link),
             name,
             kind,
             ethernet,
@@ -224,14 +226,37 @@ fn names(netlink: &mut Netlink) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// The present name and address of a device, by number.
-pub(crate) fn identity(netlink: &mut Netlink, index: u32) -> io::Result<(String, [u8; 6])> {
+/// What a device is known by, and whether it is up.
+pub(crate) struct Identity {
+    pub(crate) name: String,
+    pub(crate) mac: [u8; 6],
+    pub(crate) up: bool,
+}
+
+/// The present identity of a device, by number.
+pub(crate) fn identity(netlink: &mut Netlink, index: u32) -> io::Result<Identity> {
     let mut body = [0; LINK_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
     let link = netlink.ask(Request::new(GETLINK, 0, &body))?;
     let get = |kind| attribute(&link, LINK_BYTES, kind);
-    let mac = get(IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default();
-    Ok((get(IFLA_IFNAME).map(text).unwrap_or_default(), mac))
+    Ok(Identity {
+        name: get(IFLA_IFNAME).map(text).unwrap_or_default(),
+        mac: get(IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
+        up: is_up(&link),
+    })
+}
+
+fn is_up(link: &[u8]) -> bool {
+    number(link, 8).is_some_and(|flags| flags & UP != 0)
+}
+
+/// Sets a device up or down.
+pub(crate) fn set_up(netlink: &mut Netlink, index: u32, up: bool) -> io::Result<()> {
+    let mut body = [0; LINK_BYTES];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    body[8..12].copy_from_slice(&(if up { UP } else { 0 }).to_ne_bytes());
+    body[12..16].copy_from_slice(&UP.to_ne_bytes()); // which flags to change
+    netlink.talk(&mut Request::new(NEWLINK, 0, &body), |_, _| ())
 }
 
 /// The kernel tells a peer's namespace only by a number that is private to
@@ -250,7 +275,7 @@ fn find_peer(home: &Namespace, netlink: &mut Netlink, index: u32, id: Option<u32
         }),
     };
     let found = namespace.and_then(|namespace| {
-        let (name, _) = identity(&mut Netlink::route(&namespace).ok()?, index).ok()?;
+        let name = identity(&mut Netlink::route(&namespace).ok()?, index).ok()?.name;
         Some(Peer::At { namespace, index, name })
     });
     found.unwrap_or(Peer::Unreachable { index })

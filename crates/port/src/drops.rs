@@ -30,7 +30,8 @@ pub struct Drops {
     /// Frames that the device did not send, from sockets and, for veth and
     /// tap, from XDP: may count the same frames as `live_frames`.
     pub transmit: u64,
-    /// Frames that the device lost on receive, before any program saw them.
+    /// Frames lost on receive, before any program saw them; and frames given
+    /// to Linux that no protocol of it wanted.
     pub receive: u64,
 }
 
@@ -81,7 +82,7 @@ impl DropCounters {
 
     /// Learns the device's name and which statistics its driver has.
     fn learn(&mut self) -> io::Result<()> {
-        (self.name, _) = identity(&mut self.netlink, self.index)?;
+        self.name = identity(&mut self.netlink, self.index)?.name;
         // A driver without statistics refuses the question.
         let names = Ethtool::new(self.netlink.as_fd(), &self.name)
             .strings(Strings::Statistics)

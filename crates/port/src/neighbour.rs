@@ -87,7 +87,7 @@ pub fn next_hop(namespace: &Namespace, to: IpAddr) -> Result<NextHop, PortError>
         None => Err(PortError::NoNeighbour {
             to,
             hop,
-            device: identity(&mut netlink, device).map(|(name, _)| name).unwrap_or_default(),
+            device: identity(&mut netlink, device).map(|device| device.name).unwrap_or_default(),
             namespace: namespace.label(),
         }),
     }

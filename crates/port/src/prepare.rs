@@ -4,14 +4,17 @@
 //! beside them (a VLAN tag that "hardware" took off, the promise to segment
 //! later) is lost on us, so the offloads that keep it there are turned off.
 
+use std::io;
 use std::os::fd::AsFd;
 
-use crate::device::{Device, Kind, Peer, identity};
+use crate::device::{Device, Kind, Peer, identity, set_up};
 use crate::error::PortError;
-use crate::ethtool::{Ethtool, Feature};
+use crate::ethtool::Ethtool;
+use crate::limitation::Limitation;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
-use crate::undo::{Change, Undo};
+use crate::offloads::End;
+use crate::undo::Undo;
 
 /// What a port will be used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,55 +23,6 @@ pub struct Wants {
     pub vlan: bool,
     /// The receive program is attached in generic mode.
     pub generic: bool,
-}
-
-/// Something that a port cannot do, and what would help.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Limitation {
-    /// Tagged frames may look untagged: VLAN matches cannot be trusted.
-    #[error(
-        "{device}: VLAN tags may be hidden from us ({why}): matches on VLAN cannot be trusted; {remedy}"
-    )]
-    VlanUntrusted {
-        /// The port.
-        device: String,
-        /// What hides them.
-        why: String,
-        /// What would help.
-        remedy: String,
-    },
-    /// Redirected frames would be dropped: only a socket sends.
-    #[error(
-        "{device}: live frames would be dropped ({why}), frames can leave by a socket only; {remedy}"
-    )]
-    SocketOnly {
-        /// The port.
-        device: String,
-        /// What drops them.
-        why: String,
-        /// What would help.
-        remedy: String,
-    },
-    /// The receive program can only be attached in generic mode.
-    #[error("{device}: the receive program runs in generic mode only ({why}); {remedy}")]
-    GenericOnly {
-        /// The port.
-        device: String,
-        /// What is missing.
-        why: String,
-        /// What would help.
-        remedy: String,
-    },
-    /// Frames longer than the MTU may arrive: merged, or not yet segmented.
-    #[error("{device}: frames longer than its MTU may arrive ({why}); {remedy}")]
-    Oversized {
-        /// The port.
-        device: String,
-        /// Who makes them.
-        why: String,
-        /// What would help.
-        remedy: String,
-    },
 }
 
 /// A device that is now fit to be a port.
@@ -105,6 +59,30 @@ pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
             Err(error)
         }
     }
+}
+
+/// Makes a veth notice that its peer has GRO on.
+///
+/// A veth says that it takes redirected frames when it is set up and its peer
+/// has GRO on, or when the peer's GRO is turned on while the *peer* is up. If
+/// that happens while the peer is down the kernel (6.18) forgets to say it,
+/// also when the peer comes up later, and frames are dropped uncounted. So the
+/// peer is up for the moment of turning GRO off and on again.
+fn remind(namespace: &Namespace, index: u32) -> io::Result<()> {
+    let mut netlink = Netlink::route(namespace)?;
+    let peer = identity(&mut netlink, index)?;
+    let toggle = |netlink: &Netlink| {
+        let ethtool = Ethtool::new(netlink.as_fd(), &peer.name);
+        ethtool.set_features(&[("rx-gro", false)])?;
+        ethtool.set_features(&[("rx-gro", true)])
+    };
+    if peer.up {
+        return toggle(&netlink);
+    }
+    set_up(&mut netlink, index, true)?;
+    let result = toggle(&netlink);
+    set_up(&mut netlink, index, false)?;
+    result
 }
 
 /// Devices that can never be ports.
@@ -199,7 +177,15 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
 /// the offloads that this depends on have been switched.
 fn xdp(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
     // A kernel that cannot say is older than any that the substrate runs on.
-    let Some(features) = device.xdp_features()? else { return Ok(()) };
+    let Some(mut features) = device.xdp_features()? else { return Ok(()) };
+    if features.native
+        && !features.redirect_target
+        && let Peer::At { namespace, index, .. } = &device.peer
+    {
+        remind(namespace, *index)
+            .map_err(|source| device.refused("switch GRO of its peer", source))?;
+        features = device.xdp_features()?.unwrap_or(features);
+    }
     let name = device.name.clone();
     if !features.native && !wants.generic {
         let (why, remedy) = match device.kind {
@@ -238,86 +224,6 @@ fn xdp(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), Por
         prepared.limitations.push(Limitation::SocketOnly { device: name, why, remedy });
     }
     Ok(())
-}
-
-/// A device whose offloads are being switched.
-struct End<'a> {
-    namespace: &'a Namespace,
-    netlink: Netlink,
-    index: u32,
-    name: String,
-    mac: [u8; 6],
-    features: Vec<Feature>,
-    orders: Vec<(String, bool)>,
-}
-
-impl<'a> End<'a> {
-    fn open(namespace: &'a Namespace, index: u32) -> Result<Self, PortError> {
-        let read = || {
-            let mut netlink = Netlink::route(namespace)?;
-            let (name, mac) = identity(&mut netlink, index)?;
-            let features = Ethtool::new(netlink.as_fd(), &name).features()?;
-            Ok(Self { namespace, netlink, index, name, mac, features, orders: Vec::new() })
-        };
-        read().map_err(|source| PortError::Kernel {
-            device: format!("device {index}"),
-            namespace: namespace.label(),
-            doing: "read its offloads".to_owned(),
-            source,
-        })
-    }
-
-    /// Wants the features that `which` picks by name to be on or off.
-    fn want(&mut self, on: bool, which: impl Fn(&str) -> bool) {
-        for feature in self.features.iter().filter(|feature| which(&feature.name)) {
-            // Off also what was only asked for: it might come into force later.
-            let differs = feature.active != on || feature.requested && !on;
-            if differs {
-                self.orders.push((feature.name.clone(), on));
-            }
-        }
-    }
-
-    /// Gives the orders. Returns the features that did not follow.
-    fn apply(self, undo: &mut Undo) -> Result<Vec<String>, PortError> {
-        let find = |name: &str| self.features.iter().find(move |feature| feature.name == name);
-        let possible: Vec<(&str, bool)> = self
-            .orders
-            .iter()
-            .filter(|(name, _)| find(name).is_some_and(|feature| feature.changeable))
-            .map(|(name, on)| (name.as_str(), *on))
-            .collect();
-        if !possible.is_empty() {
-            // First noted, then done: what is noted and not done costs nothing.
-            undo.changes.extend(possible.iter().filter_map(|(name, _)| {
-                Some(Change {
-                    namespace: self.namespace.inode,
-                    index: self.index,
-                    device: self.name.clone(),
-                    mac: self.mac,
-                    feature: (*name).to_owned(),
-                    was: find(name)?.requested,
-                })
-            }));
-        }
-        let ethtool = Ethtool::new(self.netlink.as_fd(), &self.name);
-        let set = || {
-            if !possible.is_empty() {
-                ethtool.set_features(&possible)?;
-            }
-            ethtool.features()
-        };
-        let now = set().map_err(|source| PortError::Kernel {
-            device: self.name.clone(),
-            namespace: self.namespace.label(),
-            doing: "switch its offloads".to_owned(),
-            source,
-        })?;
-        let stuck = now.into_iter().filter(|feature| {
-            self.orders.iter().any(|(name, on)| *name == feature.name && feature.active != *on)
-        });
-        Ok(stuck.map(|feature| feature.name).collect())
-    }
 }
 
 #[cfg(test)]

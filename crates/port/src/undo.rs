@@ -74,16 +74,16 @@ fn restore(namespace: &Namespace, changes: &[&Change]) -> Result<(), PortError> 
         source,
     };
     let mut netlink = Netlink::route(namespace).map_err(refused)?;
-    let (name, mac) = match identity(&mut netlink, first.index) {
+    let device = match identity(&mut netlink, first.index) {
         Ok(identity) => identity,
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
         Err(error) => return Err(refused(error)),
     };
     // Numbers of namespaces and devices are used again: another device is not ours.
-    if name != first.device && mac != first.mac {
+    if device.name != first.device && device.mac != first.mac {
         return Ok(());
     }
-    let ethtool = Ethtool::new(netlink.as_fd(), &name);
+    let ethtool = Ethtool::new(netlink.as_fd(), &device.name);
     // The oldest change of a feature knows its first state: look there first.
     let mut orders: Vec<(&str, bool)> = Vec::new();
     for change in changes {

@@ -140,10 +140,10 @@ fn devices_that_cannot_be_ports_are_refused() -> Result {
     let tap = Device::open(&here, "eupt")?;
     assert_eq!(tap.kind, Kind::Tap);
     assert_eq!(prepare(&tap, Wants { vlan: true, generic: false })?.limitations, []);
-    run(&here, "ip link add eupi type ifb")?;
-    let ifb = Device::open(&here, "eupi")?;
-    assert_eq!(ifb.kind, Kind::Other("ifb".to_owned()));
-    let prepared = prepare(&ifb, Wants::default())?;
+    run(&here, "ip link add eupx type vxlan id 1 dstport 4789")?;
+    let vxlan = Device::open(&here, "eupx")?;
+    assert_eq!(vxlan.kind, Kind::Other("vxlan".to_owned()));
+    let prepared = prepare(&vxlan, Wants::default())?;
     assert!(
         matches!(
             prepared.limitations[..],
@@ -211,8 +211,13 @@ fn an_unreachable_peer_is_told() -> Result {
         return Ok(());
     }
     let (here, there) = pair()?;
-    // A process of its own namespace keeps it; nobody here has a name for it
-    // but the process, so make that go into another one.
+    // A socket keeps a namespace that no name, process or descriptor leads to.
+    let (lonely, hidden) = pair()?;
+    let _keep = in_namespace(&hidden, || std::net::UdpSocket::bind("0.0.0.0:0"))??;
+    drop(hidden);
+    let device = Device::open(&lonely, "eup0")?;
+    assert!(matches!(device.peer, Peer::Unreachable { .. }), "{:?}", device.peer);
+
     let table = [
         (Wants { vlan: false, generic: false }, "S"),
         (Wants { vlan: true, generic: false }, "VS"),
@@ -248,12 +253,39 @@ fn too_few_receive_queues_are_told() -> Result {
         return Ok(());
     }
     let here = Namespace::fresh()?;
-    run(&here, "ip link add eup0 numrxqueues 1 type veth peer name eup1 numtxqueues 2")?;
+    run(&here, "ip link add eup1 numtxqueues 2 type veth peer name eup0")?;
+    run(&here, "ethtool -L eup1 tx 2")?;
     let limitations = prepare(&Device::open(&here, "eup0")?, Wants::default())?.limitations;
     assert!(
         matches!(limitations.first(), Some(Limitation::GenericOnly { why, .. }) if why.contains("queues")),
         "{limitations:?}"
     );
+    Ok(())
+}
+
+#[test]
+fn ends_that_are_down_are_prepared_too() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    for downs in [&["eup0"][..], &["eup1"], &["eup0", "eup1"]] {
+        let here = Namespace::fresh()?;
+        run(&here, "ip link add eup0 type veth peer name eup1")?;
+        let others = ["eup0", "eup1"].into_iter().filter(|end| !downs.contains(end));
+        for end in others {
+            run(&here, &format!("ip link set {end} up"))?;
+        }
+        let prepared = prepare(&Device::open(&here, "eup0")?, Wants::default())?;
+        assert_eq!(prepared.limitations, [], "{downs:?} down");
+        for end in downs {
+            let device = Device::open(&here, end)?;
+            assert!(!device.up, "{end} was down and must stay so");
+            run(&here, &format!("ip link set {end} up"))?;
+        }
+        let device = Device::open(&here, "eup0")?;
+        let features = device.xdp_features()?.ok_or("no XDP features")?;
+        assert!(features.redirect_target, "{downs:?} down");
+    }
     Ok(())
 }
 
@@ -372,6 +404,7 @@ fn frames_that_the_peer_refuses_are_counted() -> Result {
     })??;
     assert_eq!(counters.read()?, europa_port::Drops::default());
 
+    let before = other.read()?.receive; // Linux there wants no such frames
     // Frames longer than the peer's MTU are not taken.
     run(&there, "ip link set eup1 mtu 500")?;
     in_namespace(&here, || {
@@ -379,7 +412,16 @@ fn frames_that_the_peer_refuses_are_counted() -> Result {
     })??;
     let drops = counters.read()?;
     assert_eq!((drops.live_frames, drops.transmit, drops.receive), (128, 128, 0));
-    assert_eq!(other.read()?.receive, 128);
+    assert_eq!(other.read()?.receive, before + 128);
+
+    // Whoever holds the socket needs no privilege: not even here, as nobody.
+    let unprivileged = in_namespace(&here, || {
+        // SAFETY: no pointers; the plain call changes this thread alone, which ends here.
+        let dropped = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };
+        assert_eq!(dropped, 0);
+        counters.read()
+    })??;
+    assert_eq!(unprivileged, drops);
 
     // The counters follow a device that changes its name and its queues.
     run(&here, "ip link set eup0 down")?;
@@ -408,6 +450,15 @@ fn next_hops_of_both_families() -> Result {
     }
     run(&there, "ip addr add 192.0.2.2/24 dev eup1")?;
     run(&there, "ip addr add 2001:db8::2/64 dev eup1 nodad")?;
+    // Neighbour discovery speaks from link-local addresses, once these are
+    // known to be unique.
+    let end = Instant::now() + Duration::from_secs(5);
+    while run(&here, "ip -6 addr show tentative")?.contains("fe80")
+        || !run(&here, "ip -6 addr show dev eup0")?.contains("fe80")
+    {
+        assert!(Instant::now() < end, "no link-local address");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let device = Device::open(&here, "eup0")?;
     for (to, hop, source) in [
         ("192.0.2.2", "192.0.2.2", "192.0.2.1"),

@@ -1,0 +1,50 @@
+//! What a port cannot do, told before it matters.
+
+/// Something that a port cannot do, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Limitation {
+    /// Tagged frames may look untagged: VLAN matches cannot be trusted.
+    #[error(
+        "{device}: VLAN tags may be hidden from us ({why}): matches on VLAN cannot be trusted; {remedy}"
+    )]
+    VlanUntrusted {
+        /// The port.
+        device: String,
+        /// What hides them.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// Redirected frames would be dropped: only a socket sends.
+    #[error(
+        "{device}: live frames would be dropped ({why}), frames can leave by a socket only; {remedy}"
+    )]
+    SocketOnly {
+        /// The port.
+        device: String,
+        /// What drops them.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// The receive program can only be attached in generic mode.
+    #[error("{device}: the receive program runs in generic mode only ({why}); {remedy}")]
+    GenericOnly {
+        /// The port.
+        device: String,
+        /// What is missing.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+    /// Frames longer than the MTU may arrive: merged, or not yet segmented.
+    #[error("{device}: frames longer than its MTU may arrive ({why}); {remedy}")]
+    Oversized {
+        /// The port.
+        device: String,
+        /// Who makes them.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+}
