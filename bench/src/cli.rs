@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 
+use crate::generator::Load;
 use crate::measure::Timing;
 
 /// Measure Europa beside the kernel's own ways to forward packets.
@@ -26,6 +27,15 @@ pub(crate) struct Options {
     /// Runs of each system, of which the median counts [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
+
+    /// Bytes of a frame, without its check sequence
+    #[arg(long, value_name = "BYTES", default_value_t = 64,
+          value_parser = clap::value_parser!(u16).range(60..=1514))]
+    frame_bytes: u16,
+
+    /// Addresses to which packets go in random order, a power of two
+    #[arg(long, value_name = "N", default_value = "1", value_parser = power_of_two)]
+    destinations: u32,
 
     /// Folder for Markdown, JSON and SVG
     #[arg(long, value_name = "FOLDER", default_value = "bench/results")]
@@ -75,11 +85,29 @@ impl Options {
         Timing { warm_up: Duration::from_millis(warm_up), run: Duration::from_millis(run) }
     }
 
+    /// What the generator sends, without a rate to keep.
+    pub(crate) fn load(&self) -> Load {
+        Load {
+            frame_bytes: self.frame_bytes,
+            packets_per_second: None,
+            destinations: self.destinations,
+            stamp: false,
+        }
+    }
+
     /// Whether a system is to be measured.
     pub(crate) fn wants(&self, system: &str) -> bool {
         self.systems.is_empty()
             || system == "linux"
             || self.systems.iter().any(|name| name == system)
+    }
+}
+
+fn power_of_two(text: &str) -> Result<u32, String> {
+    let number: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    match number.is_power_of_two() && number <= 1 << 16 {
+        true => Ok(number),
+        false => Err("wanted a power of two up to 65536".to_owned()),
     }
 }
 

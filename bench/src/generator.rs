@@ -39,11 +39,6 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// 64-byte frames to one destination, as fast as possible.
-    pub(crate) fn saturation() -> Self {
-        Self { frame_bytes: 64, packets_per_second: None, destinations: 1, stamp: false }
-    }
-
     /// The same load at a rate.
     pub(crate) fn at(self, packets_per_second: u64) -> Self {
         Self { packets_per_second: Some(packets_per_second), ..self }
@@ -181,9 +176,10 @@ impl Generator {
         bytes.map(u64::from_ne_bytes).ok_or_else(|| Error::Other("no generator counter".into()))
     }
 
-    /// Stops; says why, should the thread have ended early.
-    pub(crate) fn stop(mut self) -> Result<()> {
-        self.end()
+    /// Stops, and says how many packets were sent or why the thread ended early.
+    pub(crate) fn stop(mut self) -> Result<u64> {
+        self.end()?;
+        self.sent()
     }
 
     fn end(&mut self) -> Result<()> {
@@ -212,10 +208,14 @@ pub(crate) fn pin(core: usize) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn load() -> Load {
+        Load { frame_bytes: 64, packets_per_second: None, destinations: 1, stamp: false }
+    }
+
     #[test]
     fn headers_carry_lengths_and_a_right_checksum() {
         for (frame_bytes, destinations) in [(64, 1), (60, 256), (1514, 1)] {
-            let load = Load { frame_bytes, destinations, ..Load::saturation() };
+            let load = Load { frame_bytes, destinations, ..load() };
             let header = load.header(MAC[1]);
             assert_eq!(internet_checksum(&header[14..34]), 0, "{load:?}");
             assert_eq!(u16::from_be_bytes([header[16], header[17]]), frame_bytes - 14);
@@ -226,6 +226,6 @@ mod tests {
 
     #[test]
     fn config_has_the_size_of_the_programs() {
-        assert_eq!(Load::saturation().to_bytes(1, MAC[1]).len(), 64);
+        assert_eq!(load().to_bytes(1, MAC[1]).len(), 64);
     }
 }

@@ -110,14 +110,13 @@ fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<Run> {
 /// On one core both together are the whole busy time; with the sink's NAPI on the
 /// other core their shares can be told apart. The sum is taken from the first, since
 /// two cores also pay for handing packets over; the split from the second.
-pub(crate) fn calibrate(timing: Timing) -> Result<Ends> {
-    let load = Load::saturation();
+pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     let one_core = |apart: bool| {
         let testbed = Testbed::direct()?;
         if apart {
             testbed.thread_napi("s0", OTHER_CORE)?;
         }
-        observe(&testbed, Hook::Xdp, Checks::default(), &load, timing)
+        observe(&testbed, Hook::Xdp, Checks::default(), load, timing)
     };
     let (together, _) = one_core(false)?;
     let (apart, busy) = one_core(true)?;
@@ -130,6 +129,41 @@ pub(crate) fn calibrate(timing: Timing) -> Result<Ends> {
         generator_ns: generator_ns * scale,
         sink_ns: sink_ns * scale,
         generator_pps: apart.offered_pps,
+    })
+}
+
+/// What became of packets that carry number and time.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Stamped {
+    /// Mean time from generator to sink.
+    pub(crate) delay_us: f64,
+    /// Packets sent.
+    pub(crate) sent: u64,
+    /// Packets that never arrived.
+    pub(crate) lost: u64,
+    /// Packets that arrived after a later one, or twice.
+    pub(crate) out_of_order: u64,
+}
+
+/// Sends stamped packets through whatever forwards in a testbed, and looks at each.
+pub(crate) fn follow(
+    testbed: &Testbed,
+    hook: Hook,
+    load: &Load,
+    duration: Duration,
+) -> Result<Stamped> {
+    let sink = Sink::attach(testbed, hook, Checks { routed: false, stamped: true })?;
+    let generator = Generator::start(testbed, &Load { stamp: true, ..load.clone() })?;
+    interrupt::sleep(duration)?;
+    let sent = generator.stop()?;
+    // Whatever is still on its way arrives.
+    interrupt::sleep(Duration::from_millis(100))?;
+    let arrived = sink.counters()?;
+    Ok(Stamped {
+        delay_us: arrived.delay_ns as f64 / 1e3 / arrived.packets.max(1) as f64,
+        sent,
+        lost: sent.saturating_sub(arrived.packets),
+        out_of_order: arrived.out_of_order,
     })
 }
 

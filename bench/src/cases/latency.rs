@@ -13,14 +13,16 @@ use crate::cli::Options;
 use crate::error::{Context, Error, Result};
 use crate::generator::pin;
 use crate::interrupt;
-use crate::measure;
+use crate::measure::{self, Stamped};
 use crate::progress::Progress;
-use crate::report::{Align, Chart, Dot, Dots, Outcome, Table};
+use crate::report::{Align, Chart, Dot, Dots, Outcome, Table, thousands};
 use crate::statistics::{Spread, percentile};
 use crate::systems::System;
 use crate::testbed::{SENDER_CORE, Testbed};
 
 const DESTINATION: &str = "10.0.1.2";
+/// Half of what the slowest system can forward.
+const LOADED_PPS: u64 = 400_000;
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// Round trips of one system, in microseconds.
@@ -31,9 +33,16 @@ struct Measured {
     /// Echo requests one after the other: per run, the percentiles.
     closed_loop_us: Vec<[f64; PERCENTILES.len()]>,
     lost: u64,
+    /// One way, while packets come at a rate that every system can forward.
+    loaded: Vec<Stamped>,
 }
 
 impl Measured {
+    fn delay_us(&self) -> f64 {
+        let delays: Vec<f64> = self.loaded.iter().map(|one| one.delay_us).collect();
+        Spread::of(&delays).unwrap_or_default().median
+    }
+
     /// Median over the runs of a percentile.
     fn closed_loop(&self, index: usize) -> f64 {
         let values: Vec<f64> =
@@ -69,8 +78,13 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         ("p99.9", Align::Right),
         ("p50 of linux", Align::Right),
         ("lost", Align::Right),
+        ("one way, loaded: mean µs", Align::Right),
+        ("lost", Align::Right),
+        ("out of order", Align::Right),
     ];
     let mut table = Table::new("Round trips", &columns);
+    let sum =
+        |one: &Measured, figure: fn(&Stamped) -> u64| one.loaded.iter().map(figure).sum::<u64>();
     let linux = measured.get("linux").map_or(0.0, |linux| linux.closed_loop(0));
     let mut dots = Vec::new();
     for name in &names {
@@ -84,6 +98,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
             format!("{:.1}", one.closed_loop(2)),
             format!("{:.2}", one.closed_loop(0) / linux),
             one.lost.to_string(),
+            format!("{:.1}", one.delay_us()),
+            format!("{} of {}", sum(one, |loaded| loaded.lost), sum(one, |loaded| loaded.sent)),
+            sum(one, |loaded| loaded.out_of_order).to_string(),
         ]);
         dots.push(Dot {
             label: (*name).to_owned(),
@@ -103,6 +120,10 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
          other: the next request leaves when the reply is there; medians of the runs' percentiles. \
          Every system in its plainest arrangement."
             .to_owned(),
+        format!(
+            "One way, loaded: {} packets/s that carry number and time of sending.",
+            thousands(LOADED_PPS as f64 * 1e3)
+        ),
     ];
     notes.extend(missing.iter().map(|missing| missing.note()));
     Ok(Outcome {
@@ -137,6 +158,8 @@ fn run_once(system: &mut dyn System, options: &Options, into: &mut Measured) -> 
         into.lost += lost;
         into.closed_loop_us
             .push(PERCENTILES.map(|percent| percentile(&times, percent).unwrap_or(0.0)));
+        let load = options.load().at(LOADED_PPS);
+        into.loaded.push(measure::follow(&testbed, arrangement.sink, &load, closed_loop)?);
         Ok(())
     })
 }

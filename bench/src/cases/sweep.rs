@@ -2,11 +2,10 @@
 
 use serde::Serialize;
 
-use crate::cases::veth::Measured;
+use crate::cases::veth::{Arranged, Measured};
 use crate::cli::Options;
 use crate::error::Result;
-use crate::generator::Load;
-use crate::measure::{self, Ends};
+use crate::measure::{self, Ends, Run};
 use crate::progress::Progress;
 use crate::report::{Align, Chart, Line, Lines, Table, thousands};
 use crate::statistics::Spread;
@@ -14,6 +13,9 @@ use crate::systems::{Arrangement, System};
 
 const FRACTIONS: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
 const FRACTIONS_QUICK: [f64; 5] = [0.25, 0.75, 1.0, 1.5, 2.0];
+
+/// What counts as twice: peaks of two runs differ a little.
+const TWICE: f64 = 1.9;
 
 /// Delivered over offered load, of one system in one arrangement.
 #[derive(Serialize)]
@@ -23,13 +25,18 @@ pub(super) struct Curve {
     points: Vec<Point>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Point {
     offered_pps: Vec<f64>,
     delivered_pps: Vec<f64>,
 }
 
 impl Point {
+    fn add(&mut self, run: &Run) {
+        self.offered_pps.push(run.offered_pps);
+        self.delivered_pps.push(run.delivered_pps);
+    }
+
     fn offered(&self) -> f64 {
         Spread::of(&self.offered_pps).unwrap_or_default().median
     }
@@ -44,12 +51,15 @@ impl Curve {
         self.points.iter().map(Point::delivered).fold(0.0, f64::max)
     }
 
-    /// The point of the highest load: how many times the peak was offered, and which
-    /// part of the peak still came through.
+    /// At the lowest load that is twice the peak, or the highest one if none is: how many
+    /// times the peak was offered, and which part of the peak still came through.
     fn overload(&self) -> Option<(f64, f64)> {
-        let last = self.points.iter().max_by(|a, b| a.offered().total_cmp(&b.offered()))?;
         let peak = self.peak();
-        (peak > 0.0).then(|| (last.offered() / peak, last.delivered() / peak))
+        let by_load = |a: &&Point, b: &&Point| a.offered().total_cmp(&b.offered());
+        let twice = |point: &&Point| point.offered() >= TWICE * peak;
+        let point = self.points.iter().filter(twice).min_by(by_load);
+        let point = point.or_else(|| self.points.iter().max_by(by_load))?;
+        (peak > 0.0).then(|| (point.offered() / peak, point.delivered() / peak))
     }
 }
 
@@ -64,48 +74,48 @@ pub(super) fn run(
 ) -> Result<Vec<Curve>> {
     let (fractions, repeat) =
         if options.quick { (&FRACTIONS_QUICK[..], 1) } else { (&FRACTIONS[..], 3) };
-    let peaks: Vec<(Arrangement, f64)> =
+    let chosen: Vec<&Arranged> =
         measured.iter().filter_map(|one| overloadable(one, ends)).collect();
     let mut curves: Vec<Curve> = measured
         .iter()
-        .zip(&peaks)
-        .map(|(one, (arrangement, _))| Curve {
+        .zip(&chosen)
+        .map(|(one, chosen)| Curve {
             system: one.system,
-            arrangement: *arrangement,
-            points: fractions
-                .iter()
-                .map(|_| Point { offered_pps: Vec::new(), delivered_pps: Vec::new() })
-                .collect(),
+            arrangement: chosen.arrangement,
+            points: fractions.iter().map(|_| Point::default()).collect(),
         })
         .collect();
     for round in 1..=repeat {
         for (index, fraction) in fractions.iter().enumerate() {
-            for ((system, curve), (arrangement, peak)) in
-                systems.iter_mut().zip(&mut curves).zip(&peaks)
-            {
+            for ((system, curve), chosen) in systems.iter_mut().zip(&mut curves).zip(&chosen) {
                 let name = system.name();
                 progress.show(&format!("veth: {name} at {fraction} of its peak, {round}/{repeat}"));
-                let load = Load::saturation().at((peak * fraction) as u64);
+                let load = options.load().at((chosen.rate().median * fraction) as u64);
                 let timing = options.timing();
                 let timing = measure::Timing { run: timing.run / 2, ..timing };
-                let run = measure::run(system.as_mut(), *arrangement, &load, timing)?;
+                let run = measure::run(system.as_mut(), curve.arrangement, &load, timing)?;
                 if let Some(point) = curve.points.get_mut(index) {
-                    point.offered_pps.push(run.offered_pps);
-                    point.delivered_pps.push(run.delivered_pps);
+                    point.add(&run);
                 }
             }
         }
     }
+    // The last point: what the generator can do without a rate to keep.
+    for (curve, chosen) in curves.iter_mut().zip(&chosen) {
+        let mut point = Point::default();
+        chosen.runs.iter().for_each(|run| point.add(run));
+        curve.points.push(point);
+        curve.points.sort_by(|a, b| a.offered().total_cmp(&b.offered()));
+    }
     Ok(curves)
 }
 
-fn overloadable(one: &Measured, ends: &Ends) -> Option<(Arrangement, f64)> {
+fn overloadable<'a>(one: &'a Measured, ends: &Ends) -> Option<&'a Arranged> {
     one.arrangements
         .iter()
         .filter(|arranged| arranged.arrangement.can_overload())
         .max_by(|a, b| a.rate().median.total_cmp(&b.rate().median))
         .or_else(|| one.best(ends))
-        .map(|arranged| (arranged.arrangement, arranged.rate().median))
 }
 
 /// `0.97 at 2.0 ×`, or a dash.
@@ -122,8 +132,9 @@ pub(super) fn notes(curves: &[Curve]) -> Vec<String> {
     let arrangements: Vec<String> =
         curves.iter().map(|curve| format!("{} ({})", curve.system, curve.arrangement)).collect();
     vec![format!(
-        "Kept in overload: the part of its peak that a system still delivers at the highest load \
-         that could be offered to it, in the arrangement in which its sender can outrun it: {}.",
+        "Kept in overload: the part of its peak that a system still delivers when about twice that is \
+         offered, or as much as the generator can, in the arrangement in which its sender can \
+         outrun it: {}.",
         arrangements.join("; ")
     )]
 }
@@ -165,7 +176,7 @@ pub(super) fn chart(curves: &[Curve]) -> Chart {
         })
         .collect();
     Chart::Lines(Lines {
-        title: "Delivered over offered load, 64-byte packets".into(),
+        title: "Delivered over offered load".into(),
         x: "offered, million packets per second".into(),
         y: "delivered, million packets per second".into(),
         diagonal: Some("no loss".into()),
@@ -180,7 +191,7 @@ mod tests {
     use crate::systems::Placement;
 
     #[test]
-    fn overload_is_judged_at_the_highest_load() {
+    fn overload_is_judged_at_twice_the_peak_or_as_near_as_possible() {
         let point = |offered: f64, delivered: f64| Point {
             offered_pps: vec![offered],
             delivered_pps: vec![delivered],
@@ -188,9 +199,11 @@ mod tests {
         let curve = Curve {
             system: "linux",
             arrangement: Arrangement { placement: Placement::Own, sink: Hook::Xdp },
-            points: vec![point(1.0, 1.0), point(4.0, 1.0), point(3.0, 2.0)],
+            points: vec![point(1.0, 1.0), point(9.0, 1.5), point(4.0, 1.0), point(3.0, 2.0)],
         };
         assert_eq!(curve.overload(), Some((2.0, 0.5)));
-        assert_eq!(kept(&[curve], "linux"), "0.50 at 2.0 ×");
+        assert_eq!(kept(std::slice::from_ref(&curve), "linux"), "0.50 at 2.0 ×");
+        let short = Curve { points: vec![point(3.0, 1.8), point(2.0, 2.0)], ..curve };
+        assert_eq!(short.overload(), Some((1.5, 0.9)));
     }
 }

@@ -1,4 +1,4 @@
-//! `veth`: the rate of 64-byte packets, and what a packet costs.
+//! `veth`: the rate of small packets, and what a packet costs.
 
 use serde::Serialize;
 use serde_json::json;
@@ -7,7 +7,6 @@ use crate::cases::sweep::{self, Curve};
 use crate::cases::{Missing, present};
 use crate::cli::Options;
 use crate::error::Result;
-use crate::generator::Load;
 use crate::measure::{self, Ends, Run};
 use crate::progress::Progress;
 use crate::report::{Align, Bar, Bars, Chart, Outcome, Table, thousands};
@@ -21,7 +20,7 @@ const AS_FAST: f64 = 0.95;
 #[derive(Serialize)]
 pub(super) struct Arranged {
     pub(super) arrangement: Arrangement,
-    runs: Vec<Run>,
+    pub(super) runs: Vec<Run>,
 }
 
 impl Arranged {
@@ -76,7 +75,7 @@ impl Measured {
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     let (mut systems, missing) = present(options);
     progress.show("veth: generator and sink alone");
-    let ends = measure::calibrate(options.timing())?;
+    let ends = measure::calibrate(&options.load(), options.timing())?;
 
     let mut measured: Vec<Measured> =
         systems.iter().map(|system| Measured::of(system.as_ref())).collect();
@@ -86,13 +85,16 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
             for one in &mut results.arrangements {
                 let name = system.name();
                 progress.show(&format!("veth: {name}, {}, {round}/{repeat}", one.arrangement));
-                let (load, timing) = (Load::saturation(), options.timing());
+                let (load, timing) = (options.load(), options.timing());
                 one.runs.push(measure::run(system.as_mut(), one.arrangement, &load, timing)?);
             }
         }
     }
     let curves = sweep::run(&mut systems, &measured, &ends, options, progress)?;
-    Ok(report(&measured, &missing, &curves, &ends))
+    let mut outcome = report(&measured, &missing, &curves, &ends);
+    let (bytes, destinations) = (options.load().frame_bytes, options.load().destinations);
+    outcome.notes.insert(0, format!("{bytes}-byte UDP frames to {destinations} destination(s)."));
+    Ok(outcome)
 }
 
 /// Writes down what was found.
@@ -158,7 +160,7 @@ fn report(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &E
         (
             "veth-rate".to_owned(),
             Chart::Bars(Bars {
-                title: "Forwarding 64-byte packets between veth pairs".into(),
+                title: "Forwarding between veth pairs".into(),
                 unit: "million packets per second".into(),
                 series: vec![],
                 bars: rate_bars,
@@ -214,8 +216,7 @@ fn arrangements(measured: &[Measured], ends: &Ends) -> Table {
 
 fn notes(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &Ends) -> Vec<String> {
     let mut notes = vec![
-        "64-byte UDP frames to one destination, as fast as the generator can, counted at the sink. \
-         Runs of all systems and arrangements take turns; median, smallest and largest of them are \
+        "As fast as the generator can, counted at the sink. Runs of all systems and arrangements take turns; median, smallest and largest of them are \
          given. The fastest arrangement counts, and of those within 5 % of it the cheapest."
             .to_owned(),
         format!(
