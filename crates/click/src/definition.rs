@@ -1,7 +1,7 @@
 //! What the resolver makes of a file or of one body of a compound element:
 //! its elements and connections, all names looked up, nothing expanded yet.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::diagnostic::Diagnostics;
@@ -65,6 +65,8 @@ pub(crate) struct Definition {
     pub(crate) formals: Vec<(String, String)>,
     /// What `define` says.
     pub(crate) variables: Vec<(String, String)>,
+    /// Names of both.
+    pub(crate) variable_names: HashSet<String>,
     pub(crate) elements: Vec<Proto>,
     pub(crate) map: HashMap<String, usize>,
     pub(crate) links: Vec<Link>,
@@ -84,6 +86,7 @@ impl Definition {
             depth,
             formals: Vec::new(),
             variables: Vec::new(),
+            variable_names: HashSet::new(),
             elements: Vec::new(),
             map: HashMap::new(),
             links: Vec::new(),
@@ -134,6 +137,9 @@ impl Definition {
 
     /// Makes generated names certain, counting up where the user took one.
     pub(crate) fn settle_names(&mut self) {
+        // The last run of taken numbers by class, so that a user who took
+        // thousands of them does not make each search as long.
+        let mut taken: HashMap<String, (u64, u64)> = HashMap::new();
         for index in 0..self.elements.len() {
             let Some(element) = self.elements.get_mut(index) else {
                 continue;
@@ -141,15 +147,25 @@ impl Definition {
             let Some(generated) = element.name.strip_prefix(';') else {
                 continue;
             };
-            let mut name = generated.to_owned();
+            // `Class@3`, or `@3/input` of a group.
+            let (stem, rest) = generated.rsplit_once('@').unwrap_or((generated, ""));
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let (number, suffix) = rest.split_at(digits);
+            let key = format!("{stem}@{suffix}");
+            let first: u64 = number.parse().unwrap_or(0);
+            let mut number = first;
+            if let Some(&(from, to)) = taken.get(&key)
+                && (from..=to).contains(&number)
+            {
+                number = to;
+            }
+            let mut name = format!("{stem}@{number}{suffix}");
             while self.map.contains_key(&name) {
-                let (stem, number) = name.rsplit_once('@').unwrap_or((&name, ""));
-                let (digits, suffix) = match number.split_once('/') {
-                    Some((digits, suffix)) => (digits, format!("/{suffix}")),
-                    None => (number, String::new()),
-                };
-                let number: u64 = digits.parse().unwrap_or(0);
-                name = format!("{stem}@{}{suffix}", number.saturating_add(1));
+                number = number.saturating_add(1);
+                name = format!("{stem}@{number}{suffix}");
+            }
+            if number > first {
+                taken.insert(key, (first, number));
             }
             self.map.insert(name.clone(), index);
             element.name = name;

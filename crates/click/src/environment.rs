@@ -1,5 +1,7 @@
 //! `$variables`: lexically nested definitions and their substitution.
 
+use std::collections::HashMap;
+
 use crate::text::{comment_starts, quote, skip_comment, split_words};
 
 /// A value may hold variables whose values hold variables, this deep.
@@ -17,7 +19,7 @@ pub(crate) struct TooLong;
 struct Frame {
     parent: Option<usize>,
     depth: usize,
-    variables: Vec<(String, String)>,
+    variables: HashMap<String, String>,
 }
 
 /// All scopes of an expansion; a scope is known by its number.
@@ -27,7 +29,7 @@ pub(crate) struct Environments(Vec<Frame>);
 impl Environments {
     /// Only the file's own scope, number 0.
     pub(crate) fn new() -> Environments {
-        Environments(vec![Frame { parent: None, depth: 0, variables: Vec::new() }])
+        Environments(vec![Frame { parent: None, depth: 0, variables: HashMap::new() }])
     }
 
     /// A new scope for an element class defined `depth` levels deep and used in `user`:
@@ -40,23 +42,21 @@ impl Environments {
             }
             parent = frame.parent;
         }
-        self.0.push(Frame { parent, depth, variables: Vec::new() });
+        self.0.push(Frame { parent, depth, variables: HashMap::new() });
         self.0.len() - 1
     }
 
     /// Defines a variable; an earlier definition in the same scope wins.
     pub(crate) fn define(&mut self, scope: usize, name: &str, value: String) {
-        if let Some(frame) = self.0.get_mut(scope)
-            && !frame.variables.iter().any(|(n, _)| n == name)
-        {
-            frame.variables.push((name.to_owned(), value));
+        if let Some(frame) = self.0.get_mut(scope) {
+            frame.variables.entry(name.to_owned()).or_insert(value);
         }
     }
 
     fn value(&self, scope: usize, name: &str) -> Option<&str> {
         let mut current = Some(scope);
         while let Some(frame) = current.and_then(|c| self.0.get(c)) {
-            if let Some((_, value)) = frame.variables.iter().find(|(n, _)| n == name) {
+            if let Some(value) = frame.variables.get(name) {
                 return Some(value);
             }
             current = frame.parent;

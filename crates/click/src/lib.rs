@@ -25,6 +25,7 @@
 //! The way of a text: `lexer` → `parser` → [`Ast`] → `resolve` (names) →
 //! `expand` (compounds, variables) → `check` (ports, push and pull) → [`Graph`].
 
+mod archive;
 pub mod args;
 pub mod ast;
 mod check;
@@ -43,6 +44,7 @@ mod source;
 mod text;
 mod unparse;
 
+pub use archive::configuration_text;
 pub use args::{ArgError, ArgErrors, Args, FromArg};
 pub use ast::Ast;
 pub use classes::{ClassTable, ElementClasses, Shape};

@@ -201,3 +201,29 @@ fn errors_are_drawn_with_the_text_underlined() {
         assert!(drawn.contains(want), "{want} is not in\n{drawn}");
     }
 }
+
+/// Texts that a quadratic algorithm would take minutes for.
+#[test]
+fn long_texts_take_linear_time() {
+    let many = |from: usize, write: fn(usize) -> String| -> String {
+        (from..from + 20_000).map(write).collect()
+    };
+    let begin = std::time::Instant::now();
+    for source in [
+        many(0, |i| format!("name{i}; ")),
+        many(0, |i| format!("define($v{i} {i})\n")),
+        many(20_001, |i| format!("Message@{i}::Message;")) + &"Message;".repeat(20_000),
+        many(0, |i| format!("elementclass C{i} {{ Message }} ")),
+        format!("elementclass C {{ {} Message }}", many(0, |i| format!("K{i} $v{i}, "))),
+        "(->)".repeat(20_000),
+        "Idle->".repeat(20_000) + "Idle",
+        format!("Message({}", "(".repeat(100_000)),
+        "/*".repeat(100_000),
+    ] {
+        let start = std::time::Instant::now();
+        let _ = errors(&source);
+        let head: String = source.chars().take(20).collect();
+        println!("{head} {:?}", start.elapsed());
+    }
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
+}

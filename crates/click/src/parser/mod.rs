@@ -8,7 +8,7 @@ mod port;
 use crate::ast::{Arrow, Ast, Class, Node, Ports, Stage, Statement, Target};
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::lexer::{Config, Kind, Lexer, Token};
-use crate::source::{Landmark, Source};
+use crate::source::{Landmark, Source, Span};
 
 /// Nesting of compounds and groups, as deep as Click allows it.
 const MAX_DEPTH: usize = 50;
@@ -23,6 +23,8 @@ enum Block {
 struct Parser {
     lexer: Lexer,
     peeked: Option<Token>,
+    /// Where the last token that was taken ends.
+    taken: usize,
     errors: Diagnostics,
     warnings: Diagnostics,
     depth: usize,
@@ -34,6 +36,7 @@ pub(crate) fn parse_source(source: &Arc<Source>) -> (Ast, Diagnostics) {
     let mut parser = Parser {
         lexer: Lexer::new(source),
         peeked: None,
+        taken: 0,
         errors: Diagnostics::default(),
         warnings: Diagnostics::default(),
         depth: 0,
@@ -46,16 +49,20 @@ pub(crate) fn parse_source(source: &Arc<Source>) -> (Ast, Diagnostics) {
 
 impl Parser {
     fn next(&mut self) -> Token {
-        match self.peeked.take() {
+        let token = match self.peeked.take() {
             Some(token) => token,
             None => self.lexer.next(&mut self.errors),
-        }
+        };
+        self.taken = token.at.span.end;
+        token
     }
 
     fn peek(&mut self) -> Kind {
+        let taken = self.taken;
         let token = self.next();
         let kind = token.kind;
-        self.peeked = Some(token);
+        self.unread(token);
+        self.taken = taken;
         kind
     }
 
@@ -85,7 +92,7 @@ impl Parser {
     fn accept(&mut self, kind: Kind) -> bool {
         let found = self.peek() == kind;
         if found {
-            self.peeked = None;
+            self.next();
         }
         found
     }
@@ -225,7 +232,7 @@ impl Parser {
         let mut at = self.here();
         let mut nodes: Vec<Node> = Vec::new();
         while let Some(node) = self.node(block, first, nodes.len(), clear_start) {
-            at.span = at.span.join(node.at.span);
+            at.span = at.span.join(Span::new(node.at.span.start, self.taken));
             nodes.push(node);
             if !self.accept(Kind::Char(',')) {
                 break;

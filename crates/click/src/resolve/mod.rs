@@ -21,6 +21,8 @@ use crate::text::split_arguments;
 
 /// Connections one configuration may have, written or expanded.
 pub(crate) const MAX_LINKS: usize = 1 << 20;
+/// Errors that get a hint: each compares a name with every other.
+const MAX_HINTS: usize = 20;
 /// Finds a library: its name becomes the name of a file and its text.
 pub type LibraryLoader<'a> = dyn Fn(&str) -> Option<(String, String)> + 'a;
 
@@ -135,6 +137,9 @@ impl Resolver<'_> {
     }
 
     fn class_hint(&self, name: &str) -> Option<String> {
+        if self.errors.errors() > MAX_HINTS {
+            return None;
+        }
         if self.open.iter().any(|definition| definition.name == name) {
             return Some(format!(
                 "inside its own definition '{name}' means an earlier class of that name"
@@ -306,19 +311,17 @@ impl Resolver<'_> {
         self.errors.push(error);
     }
 
+    fn element_hint(&self, name: &str) -> Option<String> {
+        if self.errors.errors() > MAX_HINTS {
+            return None;
+        }
+        let own = self.open.last().unwrap_or(&self.program.file).map.keys();
+        let own = own.map(String::as_str).filter(|name| !name.starts_with(';'));
+        closest(name, own).map(|meant| format!("did you mean the element '{meant}'?"))
+    }
+
     fn undeclared(&mut self, name: &str, at: &Landmark) {
-        let own: Vec<&str> = self
-            .open
-            .last()
-            .unwrap_or(&self.program.file)
-            .map
-            .keys()
-            .map(String::as_str)
-            .filter(|name| !name.starts_with(';'))
-            .collect();
-        let help = closest(name, own)
-            .map(|meant| format!("did you mean the element '{meant}'?"))
-            .or_else(|| self.class_hint(name));
+        let help = self.element_hint(name).or_else(|| self.class_hint(name));
         let error = Diagnostic::error(at, format!("undeclared element '{name}'"));
         self.errors.push(error.help(help));
         self.bind(name, ClassRef::Unknown);

@@ -6,12 +6,19 @@ use crate::definition::Definition;
 use crate::diagnostic::Diagnostic;
 use crate::text::leading_keyword;
 
+/// Parameters of one compound element.
+const MAX_PARAMETERS: usize = 256;
+
 impl Resolver<'_> {
     pub(super) fn formals(&mut self, body: &Body, definition: &mut Definition) {
         let mut in_order = true;
         for formal in &body.formals {
+            if definition.formals.len() >= MAX_PARAMETERS {
+                self.errors.error(&formal.at, "too many parameters");
+                return;
+            }
             let formals = &definition.formals;
-            if formals.iter().any(|(_, variable)| *variable == formal.variable) {
+            if !definition.variable_names.insert(formal.variable.clone()) {
                 let message = format!("parameter '${}' multiply defined", formal.variable);
                 self.errors.error(&formal.at, message);
                 continue;

@@ -26,14 +26,7 @@ impl Resolver<'_> {
             }
             let value = argument.text.get(word.span.end..).unwrap_or_default();
             let definition = self.open.last_mut().unwrap_or(&mut self.program.file);
-            let known = definition.variables.iter().chain(&definition.formals);
-            // A parameter's variable comes second, a definition's first.
-            let formals = definition.formals.len();
-            let total = definition.variables.len() + formals;
-            let taken = known.enumerate().any(|(i, (first, second))| {
-                if i < total - formals { first == name } else { second == name }
-            });
-            if taken {
+            if !definition.variable_names.insert(name.to_owned()) {
                 let message = format!("parameter '${name}' multiply defined");
                 self.errors.error(&config.at, message);
             } else {
