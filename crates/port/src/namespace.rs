@@ -69,14 +69,8 @@ impl Namespace {
         })
     }
 
-    /// The namespace of an inode, if anything that we can see is in it or
-    /// keeps it: a name of `ip netns` or Docker, a process, a descriptor of
-    /// this process.
-    pub fn find(inode: u64) -> Option<Self> {
-        Self::visible().remove(&inode)
-    }
-
-    /// Every namespace that can be seen from here, by inode.
+    /// Every namespace that can be seen from here, by inode: through a name
+    /// of `ip netns` or Docker, a process, a descriptor of this process.
     pub(crate) fn visible() -> HashMap<u64, Self> {
         let names = ["/run/netns", "/run/docker/netns"]
             .into_iter()
