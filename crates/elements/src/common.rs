@@ -1,6 +1,6 @@
 //! What several elements do the same way.
 
-use europa_engine::{Arguments, ConfigError, HandlerError, Names, Value};
+use europa_engine::{Arena, Arguments, Batch, ConfigError, HandlerError, Names, Value};
 
 /// Reads what was written to a handler.
 pub(crate) fn parse<T: Value>(handler: &str, text: &str) -> Result<T, HandlerError> {
@@ -19,5 +19,64 @@ pub(crate) fn annotation(arguments: &mut Arguments<'_>) -> Result<usize, ConfigE
             found: byte.to_string(),
             wanted: "annotation byte, 0 to 47".to_owned(),
         }),
+    }
+}
+
+/// What sources put into their packets.
+pub(crate) struct Data {
+    /// As it was given; repeated or cut to fill a packet.
+    pattern: Vec<u8>,
+    packet: Vec<u8>,
+}
+
+impl Default for Data {
+    fn default() -> Data {
+        let text = b"Sixty-four bytes, as many as the shortest Ethernet frame can hold";
+        Data::new(Some(text.get(..64).unwrap_or_default().to_vec()), None)
+    }
+}
+
+impl Data {
+    /// From the DATA and LENGTH arguments.
+    pub(crate) fn new(pattern: Option<Vec<u8>>, length: Option<usize>) -> Data {
+        let Some(pattern) = pattern else {
+            let mut data = Data::default();
+            data.set_length(length.unwrap_or(data.length()));
+            return data;
+        };
+        let length = length.unwrap_or(pattern.len());
+        let mut data = Data { pattern, packet: Vec::new() };
+        data.set_length(length);
+        data
+    }
+
+    /// Length of a packet, in bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.packet.len()
+    }
+
+    /// Sets the length of a packet, in bytes.
+    pub(crate) fn set_length(&mut self, length: usize) {
+        // Longer ones would fit into no buffer.
+        let length = length.min(65535);
+        self.packet = self.pattern.iter().copied().cycle().take(length).collect();
+        self.packet.resize(length, 0);
+    }
+
+    /// The data as text.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.pattern).into_owned()
+    }
+
+    /// Adds up to `count` packets to `batch`; returns how many.
+    pub(crate) fn fill(&self, batch: &mut Batch, count: usize, arena: &Arena) -> usize {
+        let count = count.min(batch.room());
+        for made in 0..count {
+            match arena.packet(&self.packet).map(|packet| batch.push(packet)) {
+                Some(Ok(())) => {}
+                _ => return made,
+            }
+        }
+        count
     }
 }

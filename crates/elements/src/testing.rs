@@ -3,9 +3,12 @@
 #![allow(dead_code, reason = "not every element needs every part of the bench")]
 
 use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use europa_engine::{
-    Arena, Batch, Class, ClassInfo, Context, Element, Graph, NoDevices, Packet, Registry, Router,
+    Arena, Batch, Class, ClassInfo, Context, Element, Graph, MemoryDevices, NoDevices, Packet,
+    Registry, Router,
 };
 
 use crate::registry;
@@ -77,6 +80,48 @@ impl Element for TestPuller {
         context.give_batch(batch);
         count > 0
     }
+}
+
+/// An IPv4 packet of protocol UDP with this payload and a right checksum.
+pub(crate) fn ip_packet(source: u32, destination: u32, ttl: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 20 + payload.len() as u8, 0, 0, 0, 0, ttl, 17, 0, 0];
+    packet.extend(source.to_be_bytes());
+    packet.extend(destination.to_be_bytes());
+    let check = europa_packet::checksum::checksum(&packet);
+    packet[10..12].copy_from_slice(&check.to_be_bytes());
+    packet.extend(payload);
+    packet
+}
+
+/// Runs a graph until there is nothing to do, at most a hundred rounds.
+pub(crate) fn run(graph: Graph) -> Router {
+    let registry = Bench::registry();
+    let graph = graph.resolved(&registry);
+    let arena = Arena::heap(2048, 2048);
+    let mut router = Router::build(&graph, &registry, &arena, &NoDevices, 0).unwrap();
+    for now_ns in 0..100 {
+        if !router.run_once(now_ns, &mut NoDevices) {
+            break;
+        }
+    }
+    router
+}
+
+/// A chain of elements (name, class, arguments) and two interfaces, `eth0` and `eth1`.
+pub(crate) fn device_router(chain: &[(&str, &str, &[&str])]) -> (Router, MemoryDevices) {
+    let mut graph = Graph::default();
+    for (index, (name, class, arguments)) in chain.iter().enumerate() {
+        graph.add(name, class, arguments);
+        if index > 0 {
+            graph.connect(index - 1, 0, index, 0);
+        }
+    }
+    let registry = Bench::registry();
+    let arena = Arena::heap(1024, 2048);
+    let devices = MemoryDevices::new(&["eth0", "eth1"], &arena);
+    let graph = graph.resolved(&registry);
+    let router = Router::build(&graph, &registry, &arena, &devices, 0).unwrap();
+    (router, devices)
 }
 
 /// One element between sources, sinks and, on its pull outputs, a puller.
@@ -201,6 +246,14 @@ impl Bench {
         self.run();
         let packets = std::mem::take(&mut self.part::<TestPuller>("puller").1);
         packets.iter().map(|packet| packet.data().to_vec()).collect()
+    }
+
+    /// Collects what the router logs from now on.
+    pub(crate) fn log(&mut self) -> Rc<RefCell<Vec<String>>> {
+        let lines = Rc::new(RefCell::new(Vec::new()));
+        let sink = lines.clone();
+        self.router.set_log(Box::new(move |line| sink.borrow_mut().push(line.to_owned())));
+        lines
     }
 
     /// Paint of what came out last.

@@ -303,6 +303,13 @@ impl InitContext<'_> {
         count(&self.core.wiring.output_base, self.me)
     }
 
+    /// Whether output `port` is a connected push output.
+    pub fn is_push_output(&self, port: usize) -> bool {
+        at(&self.core.wiring.output_base, self.me, port)
+            .and_then(|output| self.core.wiring.targets.get(output))
+            .is_some_and(|input| *input != UNCONNECTED)
+    }
+
     /// Whether input `port` is a pull input: packets come only when asked for.
     pub fn is_pull(&self, port: usize) -> bool {
         at(&self.core.wiring.input_base, self.me, port)

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use europa_pool::{Arena, Batch};
+use europa_pool::{Arena, Batch, PacketType};
 
 /// What is known of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,7 +105,12 @@ impl Devices for MemoryDevices {
         };
         let count = max.min(frames.len()).min(batch.room()).min(arena.free());
         for frame in frames.drain(..count) {
-            if let Some(packet) = arena.packet(&frame) {
+            if let Some(mut packet) = arena.packet(&frame) {
+                packet.set_interface(interface as u16);
+                let own = self.interfaces.get(interface).map(|i| i.mac).unwrap_or_default();
+                if let Some(destination) = frame.first_chunk() {
+                    packet.set_packet_type(PacketType::of(*destination, own));
+                }
                 let _ = batch.push(packet);
             }
         }

@@ -1,0 +1,308 @@
+//! # CheckIPHeader
+//!
+//! ## Synopsis
+//! `CheckIPHeader([INTERFACES, BADSRC, GOODDST, OFFSET, CHECKSUM, VERBOSE, DETAILS])`
+//!
+//! ## Ports
+//! One input, one or two outputs; output 0 push or pull, output 1 push.
+//!
+//! ## Description
+//! Checks that an IPv4 header starts at OFFSET: version, header length, total length, checksum,
+//! and a source address that is not a broadcast address (RFC 1812 section 5.3.7). Then sets the
+//! IP header and destination address annotations and cuts off what lies behind the IP packet.
+//! Packets that fail leave by output 1, or are dropped.
+//!
+//! ## Arguments
+//! - INTERFACES (keyword): the router's addresses with prefixes, `10.0.0.1/24 10.1.0.1/24`: their
+//!   broadcast addresses, 0.0.0.0 and 255.255.255.255 are bad sources, they are good destinations.
+//! - BADSRC (keyword): addresses that are bad sources.
+//! - GOODDST (keyword): addresses that packets from bad sources may go to.
+//! - OFFSET: where the header starts, default 0.
+//! - CHECKSUM (keyword): whether to check the header's checksum; default true.
+//! - VERBOSE (keyword): log every bad packet, not only the first; default false.
+//! - DETAILS (keyword): accepted for Click's sake; `drop_details` is always there.
+//!
+//! ## Handlers
+//! - `drops` (read): packets that failed.
+//! - `drop_details` (read): the same by reason.
+//!
+//! ## See also
+//! `MarkIPHeader`, `DecIPTTL`
+
+use std::net::Ipv4Addr;
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Ipv4Prefix, Packet,
+};
+
+/// Checks IPv4 headers.
+pub(crate) struct CheckIPHeader {
+    offset: usize,
+    checksum: bool,
+    verbose: bool,
+    bad_sources: Vec<u32>,
+    good_destinations: Vec<u32>,
+    drops: [u64; REASONS.len()],
+}
+
+impl Default for CheckIPHeader {
+    fn default() -> CheckIPHeader {
+        CheckIPHeader {
+            offset: 0,
+            checksum: true,
+            verbose: false,
+            bad_sources: Vec::new(),
+            good_destinations: Vec::new(),
+            drops: [0; REASONS.len()],
+        }
+    }
+}
+
+impl Class for CheckIPHeader {
+    const INFO: ClassInfo = ClassInfo::new("CheckIPHeader", "1/1-2").processing("a/ah");
+}
+
+/// Why a header is bad; an index of [`REASONS`].
+#[derive(Clone, Copy)]
+enum Reason {
+    Short,
+    Version,
+    HeaderLength,
+    Length,
+    Checksum,
+    Source,
+}
+
+const REASONS: [&str; 6] = [
+    "tiny packet",
+    "bad IP version",
+    "bad IP header length",
+    "bad IP length",
+    "bad IP checksum",
+    "bad source address",
+];
+
+/// One's complement sum of a header, which is 0xffff if its checksum is right.
+#[inline(always)]
+fn sum(header: &[u8; 20], options: &[u8]) -> u64 {
+    let (words, _) = header.as_chunks::<4>();
+    let (more, _) = options.as_chunks::<4>();
+    // At most 15 words of 32 bits: no overflow.
+    let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
+    for word in more {
+        sum += u64::from(u32::from_ne_bytes(*word));
+    }
+    sum = (sum >> 32) + (sum & 0xffff_ffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    sum = (sum >> 16) + (sum & 0xffff);
+    (sum >> 16) + (sum & 0xffff)
+}
+
+impl CheckIPHeader {
+    #[inline(always)]
+    fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
+        let data = packet.data().get(self.offset..).ok_or(Reason::Short)?;
+        let (header, rest) = data.split_first_chunk::<20>().ok_or(Reason::Short)?;
+        let available = data.len();
+        let [first, _, high, low, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
+        if first >> 4 != 4 {
+            return Err(Reason::Version);
+        }
+        let header_length = usize::from(first & 15) * 4;
+        let options = match header_length {
+            20 => &[][..],
+            0..20 => return Err(Reason::HeaderLength),
+            longer => rest.get(..longer - 20).ok_or(Reason::Length)?,
+        };
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        if length > available || length < header_length {
+            return Err(Reason::Length);
+        }
+        if self.checksum && sum(header, options) != 0xffff {
+            return Err(Reason::Checksum);
+        }
+        let destination = u32::from_be_bytes([d0, d1, d2, d3]);
+        if !self.bad_sources.is_empty() {
+            let source = u32::from_be_bytes([s0, s1, s2, s3]);
+            if self.bad_sources.contains(&source) && !self.good_destinations.contains(&destination)
+            {
+                return Err(Reason::Source);
+            }
+        }
+        packet.set_network_header(self.offset, header_length);
+        if length < available {
+            // There are that many bytes: the difference is part of the packet.
+            let _ = packet.take(available - length);
+        }
+        packet.set_dst_ip(destination);
+        Ok(())
+    }
+
+    /// A list of addresses separated by spaces.
+    fn addresses(
+        arguments: &Arguments<'_>,
+        name: &str,
+        text: &str,
+    ) -> Result<Vec<u32>, ConfigError> {
+        let read = |word| arguments.value::<Ipv4Addr>(name, 0, word).map(u32::from);
+        text.split_whitespace().map(read).collect()
+    }
+}
+
+impl Element for CheckIPHeader {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        if let Some(interfaces) = arguments.keyword::<String>("INTERFACES")? {
+            for word in interfaces.split_whitespace() {
+                let prefix: Ipv4Prefix = arguments.value("INTERFACES", 0, word)?;
+                self.bad_sources.push(prefix.network() | !prefix.mask());
+                self.good_destinations.push(u32::from(prefix.address));
+            }
+            self.bad_sources.extend([0, u32::MAX]);
+        }
+        if let Some(text) = arguments.keyword::<String>("GOODDST")? {
+            self.good_destinations = Self::addresses(arguments, "GOODDST", &text)?;
+        }
+        self.offset = arguments.keyword("OFFSET")?.unwrap_or(0);
+        self.checksum = arguments.keyword("CHECKSUM")?.unwrap_or(true);
+        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
+        arguments.keyword::<bool>("DETAILS")?;
+        // By position: OFFSET alone, or bad sources and OFFSET.
+        if let Some(text) = arguments.positional::<String>("BADSRC")? {
+            match arguments.value::<usize>("OFFSET", 0, &text) {
+                Ok(offset) => self.offset = offset,
+                Err(_) => self.bad_sources = Self::addresses(arguments, "BADSRC", &text)?,
+            }
+        }
+        if let Some(offset) = arguments.positional("OFFSET")? {
+            self.offset = offset;
+        }
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut reasons = [0u64; REASONS.len()];
+        let mut first = None;
+        batch.filter(
+            |packet| match self.check(packet) {
+                Ok(()) => true,
+                Err(reason) => {
+                    if let Some(count) = reasons.get_mut(reason as usize) {
+                        *count += 1;
+                    }
+                    first.get_or_insert(reason);
+                    false
+                }
+            },
+            |packet| context.push(1, packet),
+        );
+        if let Some(reason) = first {
+            if self.verbose || self.drops == [0; REASONS.len()] {
+                let text = REASONS.get(reason as usize).copied().unwrap_or_default();
+                let line = format!("{}: IP header check failed: {text}", context.name());
+                context.log(&line);
+            }
+            for (total, count) in self.drops.iter_mut().zip(reasons) {
+                *total += count;
+            }
+        }
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const { &[Handler::read("drops"), Handler::read("drop_details")] }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "drops" => Ok(self.drops.iter().sum::<u64>().to_string()),
+            _ => Ok(self
+                .drops
+                .iter()
+                .zip(REASONS)
+                .map(|(n, text)| format!("{n}\t{text}\n"))
+                .collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, ip_packet};
+
+    #[test]
+    fn only_right_headers_pass() {
+        let good = || ip_packet(0x0a00_0001, 0x0a00_0002, 64, b"data");
+        let changed = |at: usize, value: u8| {
+            let mut bytes = good();
+            bytes[at] = value;
+            bytes[10..12].fill(0);
+            let check = europa_packet::checksum::checksum(&bytes[..20]);
+            bytes[10..12].copy_from_slice(&check.to_be_bytes());
+            bytes
+        };
+        let mut bad_sum = good();
+        bad_sum[10] ^= 1;
+        let mut options = ip_packet(1, 2, 64, b"abcddata");
+        options[0] = 0x46;
+        options[10..12].fill(0);
+        let check = europa_packet::checksum::checksum(&options[..24]);
+        options[10..12].copy_from_slice(&check.to_be_bytes());
+        for (bytes, passes) in [
+            (good(), true),
+            (good()[..19].to_vec(), false),
+            (changed(0, 0x65), false),
+            (changed(0, 0x44), false),
+            (changed(0, 0x4f), false),
+            (changed(3, 25), false),
+            (changed(3, 19), false),
+            (bad_sum, false),
+            (options.clone(), true),
+            (options[..20].to_vec(), false),
+        ] {
+            let mut bench = Bench::new("CheckIPHeader", &[]);
+            bench.router.set_log(Box::new(|_| {}));
+            let out = bench.push(0, &[&bytes]);
+            assert_eq!(out, [(usize::from(!passes), bytes.clone())]);
+            let drops = if passes { "0" } else { "1" };
+            assert_eq!(bench.router.read("e.drops", ""), Ok(drops.into()), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn annotations_are_set_and_padding_cut() {
+        let mut bench = Bench::new("CheckIPHeader", &["14"]);
+        let mut frame = vec![0; 14];
+        frame.extend(ip_packet(1, 0x0102_0304, 9, b"abc"));
+        let length = frame.len();
+        frame.resize(60, 0);
+        let out = bench.push(0, &[&frame]);
+        assert_eq!(out[0].1.len(), length);
+        let packet = &bench.out[0].1;
+        assert_eq!((packet.network_offset(), packet.transport_offset()), (Some(14), Some(34)));
+        assert_eq!(packet.dst_ip(), 0x0102_0304);
+    }
+
+    #[test]
+    fn broadcast_sources_are_bad() {
+        let mut bench = Bench::new("CheckIPHeader", &["INTERFACES 10.0.0.1/24 10.1.0.1/16"]);
+        bench.router.set_log(Box::new(|_| {}));
+        for (source, destination, output) in [
+            (0x0a00_00ff, 1, 1),
+            (0x0a01_ffff, 1, 1),
+            (0x0a00_00ff, 0x0a00_0001, 0),
+            (0, 1, 1),
+            (u32::MAX, 1, 1),
+            (0x0a00_0001, 1, 0),
+        ] {
+            let out = bench.push(0, &[&ip_packet(source, destination, 9, b"")]);
+            assert_eq!(out[0].0, output, "{source:x}");
+        }
+        let details = bench.router.read("e.drop_details", "").unwrap();
+        assert!(details.contains("4\tbad source address\n"), "{details}");
+    }
+}

@@ -1,0 +1,133 @@
+//! # Counter
+//!
+//! ## Synopsis
+//! `Counter`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Counts packets and bytes, and measures their rates over the last second or so.
+//!
+//! ## Arguments
+//! None.
+//!
+//! ## Handlers
+//! - `count`, `byte_count` (read): packets and bytes since the start or the last reset.
+//! - `rate`, `byte_rate`, `bit_rate` (read): the same a second.
+//! - `reset`, `reset_counts` (write): sets all to zero.
+//!
+//! ## See also
+//! `Discard`
+
+use std::any::Any;
+
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, Flags, Handler, HandlerError};
+
+/// Counts packets.
+#[derive(Default)]
+pub(crate) struct Counter {
+    count: u64,
+    byte_count: u64,
+    /// Start of the second being measured, and what had been counted then.
+    since_ns: u64,
+    since_count: u64,
+    since_bytes: u64,
+    /// A second, averaged over the last few.
+    rate: f64,
+    byte_rate: f64,
+}
+
+impl Class for Counter {
+    const INFO: ClassInfo = ClassInfo::new("Counter", "1/1");
+}
+
+/// Shortest time over which a rate is taken.
+const WINDOW_NS: u64 = 1_000_000_000;
+
+impl Counter {
+    /// Closes the window if it is over. Older windows weigh half as much each.
+    fn measure(&mut self, now_ns: u64) {
+        let passed = now_ns.saturating_sub(self.since_ns);
+        if passed < WINDOW_NS {
+            return;
+        }
+        let seconds = passed as f64 / 1e9;
+        let weight = 0.5_f64.powf(seconds);
+        let rate = (self.count - self.since_count) as f64 / seconds;
+        let byte_rate = (self.byte_count - self.since_bytes) as f64 / seconds;
+        self.rate = self.rate * weight + rate * (1.0 - weight);
+        self.byte_rate = self.byte_rate * weight + byte_rate * (1.0 - weight);
+        (self.since_ns, self.since_count, self.since_bytes) = (now_ns, self.count, self.byte_count);
+    }
+}
+
+impl Element for Counter {
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        self.measure(context.now_ns());
+        self.count += batch.len() as u64;
+        self.byte_count += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("count"),
+                Handler::read("byte_count"),
+                Handler::read("rate"),
+                Handler::read("byte_rate"),
+                Handler::read("bit_rate"),
+                Handler::button("reset"),
+                Handler::button("reset_counts").with(Flags::UNCOMMON),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.measure(context.now_ns());
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            "byte_count" => Ok(self.byte_count.to_string()),
+            "rate" => Ok(self.rate.to_string()),
+            "byte_rate" => Ok(self.byte_rate.to_string()),
+            _ => Ok((self.byte_rate * 8.0).to_string()),
+        }
+    }
+
+    fn write(&mut self, _: &str, _: &str, context: &mut Context<'_>) -> Result<(), HandlerError> {
+        *self = Counter { since_ns: context.now_ns(), ..Counter::default() };
+        Ok(())
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Counter>() {
+            *self = std::mem::take(old);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn counts_packets_bytes_and_rates() {
+        let mut bench = Bench::new("Counter", &[]);
+        for second in 0..20 {
+            bench.now_ns = second * 1_000_000_000;
+            bench.push(0, &[b"abc", b"d"]);
+        }
+        for (handler, value) in [("count", "40"), ("byte_count", "80")] {
+            assert_eq!(bench.router.read(&format!("e.{handler}"), ""), Ok(value.into()));
+        }
+        let rate: f64 = bench.router.read("e.bit_rate", "").unwrap().parse().unwrap();
+        assert!((rate - 32.0).abs() < 0.1, "{rate}");
+        bench.router.write("e.reset", "").unwrap();
+        assert_eq!(bench.router.read("e.count", ""), Ok("0".into()));
+    }
+}

@@ -1,0 +1,127 @@
+//! # Discard
+//!
+//! ## Synopsis
+//! `Discard([ACTIVE, BURST])`
+//!
+//! ## Ports
+//! One input, push or pull.
+//!
+//! ## Description
+//! Drops packets. On a pull input it asks for them without end.
+//!
+//! ## Arguments
+//! - ACTIVE (keyword): whether to pull; default true.
+//! - BURST (keyword): most packets pulled in a turn; default 256.
+//!
+//! ## Handlers
+//! - `count` (read): packets dropped.
+//! - `reset_counts` (write): sets `count` to zero.
+//! - `active` (read, write): whether to pull.
+//!
+//! ## See also
+//! `Idle`
+
+use europa_engine::{
+    Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
+    HandlerError, InitContext,
+};
+
+use crate::common::parse;
+
+/// Drops packets.
+pub(crate) struct Discard {
+    count: u64,
+    active: bool,
+    burst: usize,
+}
+
+impl Default for Discard {
+    fn default() -> Discard {
+        Discard { count: 0, active: true, burst: BATCH }
+    }
+}
+
+impl Class for Discard {
+    const INFO: ClassInfo = ClassInfo::new("Discard", "1/0");
+}
+
+impl Element for Discard {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
+        self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if context.is_pull(0) {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {
+        self.count += batch.len() as u64;
+        batch.clear();
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.active {
+            return false;
+        }
+        let mut batch = context.take_batch();
+        let count = context.pull(0, self.burst, &mut batch);
+        self.count += count as u64;
+        context.give_batch(batch);
+        count > 0
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("count"),
+                Handler::button("reset_counts"),
+                Handler::both("active").with(Flags::CHECKBOX),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            _ => Ok(self.active.to_string()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        match handler {
+            "reset_counts" => self.count = 0,
+            _ => self.active = parse(handler, value)?,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn counts_and_drops() {
+        let mut bench = Bench::new("Discard", &[]);
+        assert_eq!(bench.push(0, &[b"a", b"b"]), []);
+        assert_eq!(bench.router.read("e.count", ""), Ok("2".into()));
+        assert_eq!(bench.arena.free(), bench.arena.capacity());
+        bench.router.write("e.reset_counts", "").unwrap();
+        assert_eq!(bench.router.read("e.count", ""), Ok("0".into()));
+    }
+}

@@ -1,0 +1,133 @@
+//! # EtherEncap
+//!
+//! ## Synopsis
+//! `EtherEncap(ETHERTYPE, SRC, DST)`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Puts an Ethernet header in front of each packet and notes where it is. A packet without 14
+//! bytes of headroom is dropped.
+//!
+//! ## Arguments
+//! - ETHERTYPE: unsigned integer up to 65535, such as 0x0800.
+//! - SRC, DST: Ethernet addresses.
+//!
+//! ## Handlers
+//! - `src`, `dst`, `ethertype` (read, write): the header's fields.
+//! - `drops` (read): packets dropped for want of headroom.
+//!
+//! ## See also
+//! `Strip`, `ARPQuerier`
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+};
+
+use crate::common::parse;
+
+/// Puts an Ethernet header in front.
+#[derive(Default)]
+pub(crate) struct EtherEncap {
+    header: [u8; 14],
+    drops: u64,
+}
+
+impl Class for EtherEncap {
+    const INFO: ClassInfo = ClassInfo::new("EtherEncap", "1/1");
+}
+
+impl EtherEncap {
+    fn set(&mut self, at: usize, bytes: &[u8]) {
+        if let Some(field) = self.header.get_mut(at..at + bytes.len()) {
+            field.copy_from_slice(bytes);
+        }
+    }
+}
+
+impl Element for EtherEncap {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let ethertype: u16 = arguments.mandatory("ETHERTYPE")?;
+        let source: [u8; 6] = arguments.mandatory("SRC")?;
+        let destination: [u8; 6] = arguments.mandatory("DST")?;
+        self.set(0, &destination);
+        self.set(6, &source);
+        self.set(12, &ethertype.to_be_bytes());
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        let before = batch.len();
+        batch.retain(|packet| {
+            let Some(place) = packet.push(14).and_then(|new| new.first_chunk_mut::<14>()) else {
+                return false;
+            };
+            *place = self.header;
+            packet.set_mac_header(0);
+            true
+        });
+        self.drops += (before - batch.len()) as u64;
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::both("src"),
+                Handler::both("dst"),
+                Handler::both("ethertype"),
+                Handler::read("drops"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = self.header;
+        match handler {
+            "src" => Ok(europa_packet::MacAddr([s0, s1, s2, s3, s4, s5]).to_string()),
+            "dst" => Ok(europa_packet::MacAddr([d0, d1, d2, d3, d4, d5]).to_string()),
+            "drops" => Ok(self.drops.to_string()),
+            _ => Ok(format!("{:04x}", u16::from_be_bytes([t0, t1]))),
+        }
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        match handler {
+            "src" => self.set(6, &parse::<[u8; 6]>(handler, value)?),
+            "dst" => self.set(0, &parse::<[u8; 6]>(handler, value)?),
+            _ => self.set(12, &parse::<u16>(handler, value)?.to_be_bytes()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn the_header_stands_in_front() {
+        let mut bench = Bench::new("EtherEncap", &["0x0800", "1:1:1:1:1:1", "2:2:2:2:2:2"]);
+        let out = bench.push(0, &[b"x"]);
+        let header = b"\x02\x02\x02\x02\x02\x02\x01\x01\x01\x01\x01\x01\x08\x00x";
+        assert_eq!(out, [(0, header.to_vec())]);
+        assert_eq!(bench.out.first().unwrap().1.mac_offset(), Some(0));
+        bench.router.write("e.dst", "3:3:3:3:3:3").unwrap();
+        let mut packet = bench.arena.packet(b"x").unwrap();
+        packet.push(179).unwrap();
+        assert_eq!(bench.push_packets(0, vec![packet]), []);
+        assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
+        assert_eq!(bench.router.read("e.ethertype", ""), Ok("0800".into()));
+        assert_eq!(bench.push(0, &[b"x"]).first().unwrap().1.get(..6), Some(&[3; 6][..]));
+    }
+}

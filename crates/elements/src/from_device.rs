@@ -1,0 +1,160 @@
+//! # FromDevice
+//!
+//! ## Synopsis
+//! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, BURST, TIMESTAMP, ...])`
+//!
+//! ## Ports
+//! One push output.
+//!
+//! ## Description
+//! Receives packets from one of the router's interfaces. Packets carry their type (host,
+//! broadcast, multicast, other host), the interface's number and the place of the Ethernet
+//! header.
+//!
+//! ## Arguments
+//! - DEVNAME: name of the interface.
+//! - PROMISC: if false, the default, frames for other hosts are dropped.
+//! - SNAPLEN, SNIFFER, FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, OUTBOUND, HEADROOM, ENCAP:
+//!   accepted for Click's sake; they say how to reach a Linux device, and have no effect.
+//! - BURST (keyword): most packets in a turn, default 256.
+//! - TIMESTAMP (keyword): give packets the time of their round; default false (Click: true).
+//!
+//! ## Handlers
+//! - `count` (read): packets received.
+//! - `drops` (read): frames for other hosts.
+//! - `reset_counts` (write): sets both to zero.
+//!
+//! ## See also
+//! `ToDevice`, `ToHost`
+
+use europa_engine::{
+    Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    InitContext, PacketType,
+};
+
+/// Receives from an interface.
+pub(crate) struct FromDevice {
+    name: String,
+    interface: usize,
+    promiscuous: bool,
+    burst: usize,
+    timestamp: bool,
+    count: u64,
+    drops: u64,
+}
+
+impl Default for FromDevice {
+    fn default() -> FromDevice {
+        FromDevice {
+            name: String::new(),
+            interface: 0,
+            promiscuous: false,
+            burst: BATCH,
+            timestamp: false,
+            count: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for FromDevice {
+    const INFO: ClassInfo = ClassInfo::new("FromDevice", "0/1").processing("h/h");
+}
+
+impl Element for FromDevice {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.name = arguments.mandatory("DEVNAME")?;
+        self.promiscuous = arguments.positional("PROMISC")?.unwrap_or(false);
+        arguments.positional::<u32>("SNAPLEN")?;
+        for ignored in ["SNIFFER", "FORCE_IP", "OUTBOUND"] {
+            arguments.keyword::<bool>(ignored)?;
+        }
+        for ignored in ["METHOD", "CAPTURE", "BPF_FILTER", "PROTOCOL", "HEADROOM", "ENCAP"] {
+            arguments.keyword::<String>(ignored)?;
+        }
+        self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
+        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let Some((index, _)) = context.interface(&self.name) else {
+            let message = format!("DEVNAME: this router has no interface '{}'", self.name);
+            return Err(ConfigError::other(message));
+        };
+        self.interface = index;
+        context.add_task(1024);
+        Ok(())
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        context.devices().rx(self.interface, &mut batch, self.burst);
+        let count = batch.len();
+        if count > 0 {
+            self.count += count as u64;
+            for packet in &mut batch {
+                packet.set_mac_header(0);
+            }
+            if self.timestamp {
+                let now_ns = context.wall_ns();
+                for packet in &mut batch {
+                    packet.set_timestamp_ns(now_ns);
+                }
+            }
+            if !self.promiscuous {
+                batch.retain(|packet| packet.packet_type() != PacketType::OtherHost);
+                self.drops += (count - batch.len()) as u64;
+            }
+            context.push_batch(0, &mut batch);
+        }
+        context.give_batch(batch);
+        count > 0
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const { &[Handler::read("count"), Handler::read("drops"), Handler::button("reset_counts")] }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            _ => Ok(self.drops.to_string()),
+        }
+    }
+
+    fn write(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<(), HandlerError> {
+        (self.count, self.drops) = (0, 0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, device_router};
+
+    #[test]
+    fn receives_and_sends() {
+        let (mut router, mut devices) = device_router(&[
+            ("from", "FromDevice", &["eth1"]),
+            ("queue", "Queue", &[]),
+            ("to", "ToDevice", &["eth0"]),
+        ]);
+        devices.received[1] = vec![b"one".to_vec(), b"two".to_vec()];
+        assert!(router.run_once(0, &mut devices));
+        assert!(!router.run_once(0, &mut devices));
+        assert_eq!(devices.sent[0], [b"one".to_vec(), b"two".to_vec()]);
+        assert_eq!(router.read("from.count", ""), Ok("2".into()));
+    }
+
+    #[test]
+    fn an_unknown_interface_is_named() {
+        let error = Bench::error("FromDevice", &["eth9", "PROMISC true", "METHOD LINUX"]);
+        assert_eq!(error, "DEVNAME: this router has no interface 'eth9'");
+    }
+}

@@ -1,0 +1,192 @@
+//! # InfiniteSource
+//!
+//! ## Synopsis
+//! `InfiniteSource([DATA, LIMIT, BURST, ACTIVE, LENGTH, STOP, TIMESTAMP])`
+//!
+//! ## Ports
+//! One output, push or pull.
+//!
+//! ## Description
+//! Makes packets as fast as they are taken: a batch in each turn, or as many as are pulled.
+//!
+//! ## Arguments
+//! - DATA: contents of each packet; default 64 bytes of text.
+//! - LIMIT: stop after this many; negative, the default, means never.
+//! - BURST: packets in a turn, default 32 (Click's is 1; here a turn is a batch), at most 256.
+//! - ACTIVE: whether to send; default true.
+//! - LENGTH (keyword): send packets of this length; DATA is repeated to fill it.
+//! - STOP (keyword): stop the router once LIMIT is reached; default false.
+//! - TIMESTAMP (keyword): give packets the time of their round; default false (Click: true).
+//!
+//! ## Handlers
+//! - `count` (read): packets sent.
+//! - `data`, `limit`, `burst`, `active`, `length` (read, write): see the arguments.
+//! - `reset` (write): sets `count` to zero.
+//!
+//! ## See also
+//! `RatedSource`
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
+    HandlerError, InitContext,
+};
+
+use crate::common::{Data, parse};
+
+/// Makes packets as fast as it can.
+pub(crate) struct InfiniteSource {
+    data: Data,
+    limit: i64,
+    burst: usize,
+    active: bool,
+    stop: bool,
+    timestamp: bool,
+    count: u64,
+}
+
+impl Default for InfiniteSource {
+    fn default() -> InfiniteSource {
+        InfiniteSource {
+            data: Data::default(),
+            limit: -1,
+            burst: 32,
+            active: true,
+            stop: false,
+            timestamp: false,
+            count: 0,
+        }
+    }
+}
+
+impl Class for InfiniteSource {
+    const INFO: ClassInfo = ClassInfo::new("InfiniteSource", "0/1");
+}
+
+impl InfiniteSource {
+    /// Adds up to `most` packets to `batch`; returns how many.
+    fn make(&mut self, most: usize, batch: &mut Batch, context: &mut Context<'_>) -> usize {
+        let mut most = most.min(batch.room());
+        if let Ok(limit) = u64::try_from(self.limit) {
+            let left = limit.saturating_sub(self.count);
+            if left == 0 && self.stop {
+                context.stop();
+            }
+            most = most.min(usize::try_from(left).unwrap_or(most));
+        }
+        if !self.active {
+            return 0;
+        }
+        let time_ns = if self.timestamp { context.wall_ns() } else { 0 };
+        let count = self.data.fill(batch, most, context.arena());
+        if time_ns != 0 {
+            let start = batch.len() - count;
+            for packet in batch.iter_mut().skip(start) {
+                packet.set_timestamp_ns(time_ns);
+            }
+        }
+        self.count += count as u64;
+        count
+    }
+}
+
+impl Element for InfiniteSource {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let length = arguments.keyword("LENGTH")?.or(arguments.keyword("DATASIZE")?);
+        self.data = Data::new(arguments.positional("DATA")?, length);
+        self.limit = arguments.positional("LIMIT")?.unwrap_or(-1);
+        self.burst = arguments.positional("BURST")?.unwrap_or(32);
+        self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
+        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        // On a pull path the task finds no push connection, and would only waste packets.
+        if context.is_push_output(0) {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.make(max, batch, context);
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        let count = self.make(self.burst, &mut batch, context);
+        context.push_batch(0, &mut batch);
+        context.give_batch(batch);
+        count > 0
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("count"),
+                Handler::both("data").with(Flags::RAW),
+                Handler::both("limit").with(Flags::CALM),
+                Handler::both("burst").with(Flags::CALM),
+                Handler::both("active").with(Flags::CHECKBOX),
+                Handler::both("length").with(Flags::CALM),
+                Handler::button("reset"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            "data" => Ok(self.data.text()),
+            "limit" => Ok(self.limit.to_string()),
+            "burst" => Ok(self.burst.to_string()),
+            "active" => Ok(self.active.to_string()),
+            _ => Ok(self.data.length().to_string()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        match handler {
+            "data" => self.data = Data::new(Some(value.as_bytes().to_vec()), None),
+            "limit" => self.limit = parse(handler, value)?,
+            "burst" => self.burst = parse(handler, value)?,
+            "active" => self.active = parse(handler, value)?,
+            "length" => self.data.set_length(parse(handler, value)?),
+            _ => self.count = 0,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn sends_its_limit() {
+        let mut bench = Bench::new("InfiniteSource", &["\"a b\"", "40"]);
+        assert_eq!(bench.run(), vec![(0, b"a b".to_vec()); 40]);
+        bench.router.write("e.reset", "").unwrap();
+        bench.router.write("e.limit", "1").unwrap();
+        bench.router.write("e.length", "5").unwrap();
+        assert_eq!(bench.run(), [(0, b"a ba ".to_vec())]);
+    }
+
+    #[test]
+    fn stops_the_router() {
+        let mut bench = Bench::new("InfiniteSource", &["LIMIT 1", "STOP true"]);
+        assert_eq!(bench.run().len(), 1);
+        assert!(bench.router.is_stopped());
+    }
+}

@@ -1,0 +1,153 @@
+//! # ToDevice
+//!
+//! ## Synopsis
+//! `ToDevice(DEVNAME [, BURST, METHOD, DEBUG])`
+//!
+//! ## Ports
+//! One input, push or pull.
+//!
+//! ## Description
+//! Sends packets by one of the router's interfaces. On a pull input it asks for as many as the
+//! interface takes, and keeps what it did not take for the next turn. On a push input, what the
+//! interface does not take at once is dropped; a `Queue` in front keeps it.
+//!
+//! ## Arguments
+//! - DEVNAME: name of the interface.
+//! - BURST (keyword): most packets in a turn, default 256.
+//! - METHOD, DEBUG (keywords): accepted for Click's sake; no effect.
+//!
+//! ## Handlers
+//! - `count` (read): packets sent.
+//! - `drops` (read): packets the interface did not take.
+//! - `reset_counts` (write): sets both to zero.
+//!
+//! ## See also
+//! `FromDevice`, `Queue`
+
+use std::any::Any;
+
+use europa_engine::{
+    Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler,
+    HandlerError, InitContext,
+};
+
+/// Sends by an interface.
+pub(crate) struct ToDevice {
+    name: String,
+    interface: usize,
+    burst: usize,
+    /// What was pulled and not yet taken by the interface.
+    waiting: Batch,
+    count: u64,
+    drops: u64,
+}
+
+impl Default for ToDevice {
+    fn default() -> ToDevice {
+        ToDevice {
+            name: String::new(),
+            interface: 0,
+            burst: BATCH,
+            waiting: Batch::new(),
+            count: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for ToDevice {
+    const INFO: ClassInfo = ClassInfo::new("ToDevice", "1/0");
+}
+
+impl Element for ToDevice {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.name = arguments.mandatory("DEVNAME")?;
+        self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
+        arguments.keyword::<String>("METHOD")?;
+        arguments.keyword::<bool>("DEBUG")?;
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let Some((index, _)) = context.interface(&self.name) else {
+            let message = format!("DEVNAME: this router has no interface '{}'", self.name);
+            return Err(ConfigError::other(message));
+        };
+        self.interface = index;
+        if context.is_pull(0) {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let before = batch.len();
+        context.devices().tx(self.interface, batch);
+        self.count += (before - batch.len()) as u64;
+        self.drops += batch.len() as u64;
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let room = self.burst.saturating_sub(self.waiting.len());
+        context.pull(0, room, &mut self.waiting);
+        let before = self.waiting.len();
+        if before == 0 {
+            return false;
+        }
+        context.devices().tx(self.interface, &mut self.waiting);
+        let sent = before - self.waiting.len();
+        self.count += sent as u64;
+        sent > 0
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const { &[Handler::read("count"), Handler::read("drops"), Handler::button("reset_counts")] }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            _ => Ok(self.drops.to_string()),
+        }
+    }
+
+    fn write(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<(), HandlerError> {
+        (self.count, self.drops) = (0, 0);
+        Ok(())
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ToDevice>() {
+            std::mem::swap(&mut self.waiting, &mut old.waiting);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::device_router;
+
+    #[test]
+    fn a_full_interface_delays_pulled_packets_and_drops_pushed_ones() {
+        for (class, arguments, sent, drops) in
+            [("Queue", &[][..], &["a", "b", "c"][..], "0"), ("Null", &[], &["a"], "2")]
+        {
+            let (mut router, mut devices) = device_router(&[
+                ("from", "FromDevice", &["eth0"]),
+                ("between", class, arguments),
+                ("to", "ToDevice", &["eth1"]),
+            ]);
+            devices.tx_limit = 1;
+            devices.received[0] = [b"a", b"b", b"c"].map(|data| data.to_vec()).into();
+            while router.run_once(0, &mut devices) {}
+            let expected: Vec<Vec<u8>> = sent.iter().map(|s| s.as_bytes().to_vec()).collect();
+            assert_eq!(devices.sent[1], expected);
+            assert_eq!(router.read("to.drops", ""), Ok(drops.into()));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! # Unqueue
+//!
+//! ## Synopsis
+//! `Unqueue([BURST, ACTIVE, LIMIT])`
+//!
+//! ## Ports
+//! One pull input, one push output.
+//!
+//! ## Description
+//! Pulls packets and pushes them on.
+//!
+//! ## Arguments
+//! - BURST: most packets in a turn, default 256 (Click's is 1; here a turn is a batch).
+//! - ACTIVE (keyword): whether to pull; default true.
+//! - LIMIT (keyword): stop after this many packets; negative, the default, means never.
+//!
+//! ## Handlers
+//! - `count` (read): packets moved.
+//! - `active`, `burst`, `limit` (read, write): see the arguments.
+//! - `reset`, `reset_counts` (write): sets `count` to zero.
+//!
+//! ## See also
+//! `Queue`
+
+use europa_engine::{
+    Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
+    HandlerError, InitContext,
+};
+
+use crate::common::parse;
+
+/// Turns pull into push.
+pub(crate) struct Unqueue {
+    burst: usize,
+    active: bool,
+    limit: i64,
+    count: u64,
+}
+
+impl Default for Unqueue {
+    fn default() -> Unqueue {
+        Unqueue { burst: BATCH, active: true, limit: -1, count: 0 }
+    }
+}
+
+impl Class for Unqueue {
+    const INFO: ClassInfo = ClassInfo::new("Unqueue", "1/1").processing("l/h");
+}
+
+impl Element for Unqueue {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.burst = arguments.positional("BURST")?.unwrap_or(BATCH);
+        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
+        self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        context.add_task(1024);
+        Ok(())
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut most = self.burst;
+        if let Ok(limit) = u64::try_from(self.limit) {
+            most = most.min(limit.saturating_sub(self.count) as usize);
+        }
+        if !self.active || most == 0 {
+            return false;
+        }
+        let mut batch = context.take_batch();
+        let count = context.pull(0, most, &mut batch);
+        self.count += count as u64;
+        context.push_batch(0, &mut batch);
+        context.give_batch(batch);
+        count > 0
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("count"),
+                Handler::both("active").with(Flags::CHECKBOX),
+                Handler::both("burst"),
+                Handler::both("limit"),
+                Handler::button("reset"),
+                Handler::button("reset_counts").with(Flags::UNCOMMON),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "count" => Ok(self.count.to_string()),
+            "active" => Ok(self.active.to_string()),
+            "burst" => Ok(self.burst.to_string()),
+            _ => Ok(self.limit.to_string()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        match handler {
+            "active" => self.active = parse(handler, value)?,
+            "burst" => self.burst = parse(handler, value)?,
+            "limit" => self.limit = parse(handler, value)?,
+            _ => self.count = 0,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::run;
+
+    #[test]
+    fn moves_up_to_its_limit() {
+        let mut graph = europa_engine::Graph::default();
+        let source = graph.add("s", "InfiniteSource", &["x", "LIMIT 1000"]);
+        let queue = graph.add("q", "Queue", &["500"]);
+        let unqueue = graph.add("u", "Unqueue", &["LIMIT 300"]);
+        let discard = graph.add("d", "Discard", &[]);
+        graph.connect(source, 0, queue, 0);
+        graph.connect(queue, 0, unqueue, 0);
+        graph.connect(unqueue, 0, discard, 0);
+        let mut router = run(graph);
+        assert_eq!(router.read("d.count", ""), Ok("300".into()));
+        assert_eq!(router.read("q.length", ""), Ok("500".into()));
+        router.write("u.active", "false").unwrap();
+        router.write("u.limit", "-1").unwrap();
+        router.run_once(0, &mut europa_engine::NoDevices);
+        assert_eq!(router.read("u.count", ""), Ok("300".into()));
+    }
+}
