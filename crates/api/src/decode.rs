@@ -343,20 +343,25 @@ pub(crate) fn nearest<'w>(
         .map(|(_, word)| word)
 }
 
-/// Letters to insert, delete or replace to get from one word to the other.
+/// Letters to insert, delete, replace or swap with the next one to get from one word to
+/// the other.
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=from.len()).collect();
-    for (i, b) in to.chars().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
+    let to: Vec<char> = to.chars().collect();
+    let mut rows = vec![(0..=from.len()).collect::<Vec<usize>>()];
+    for (i, b) in to.iter().enumerate() {
+        let mut row = vec![i + 1];
         for (j, a) in from.iter().enumerate() {
-            let replaced = diagonal + usize::from(*a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+            let replaced = rows[i][j] + usize::from(a != b);
+            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *a == to[i - 1] && from[j - 1] == *b {
+                least = least.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[from.len()]
+    rows[to.len()][from.len()]
 }
 
 #[cfg(test)]
@@ -369,7 +374,7 @@ mod tests {
         for (typed, wanted) in [
             ("devise", Some("device")),
             ("rat", Some("rate")),
-            ("mut", None),
+            ("mut", Some("mtu")),
             ("Rate", Some("rate")),
             ("namspace", Some("namespace")),
             ("colour", None),
