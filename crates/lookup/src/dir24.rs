@@ -212,16 +212,26 @@ impl RouteTable for Dir24 {
         let tables = &self.tables;
         let default = tables.default.load(Ordering::Relaxed);
         // All loads of the first table before any use of one, so that their misses
-        // overlap.
+        // overlap whatever the branches below guess.
+        let mut all = 0;
         for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
-            *next_hop = tables.first(address).load(Ordering::Acquire);
+            let entry = tables.first(address).load(Ordering::Acquire);
+            *next_hop = entry;
+            all |= entry;
         }
-        for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
-            let mut entry = *next_hop;
-            if entry & GROUP != 0 {
-                entry = tables.second(entry, address).load(Ordering::Relaxed);
+        let pairs = next_hops.iter_mut().zip(addresses);
+        if all & GROUP != 0 {
+            for (next_hop, &address) in pairs {
+                let mut entry = *next_hop;
+                if entry & GROUP != 0 {
+                    entry = tables.second(entry, address).load(Ordering::Relaxed);
+                }
+                *next_hop = if entry == 0 { default } else { entry };
             }
-            *next_hop = if entry == 0 { default } else { entry };
+        } else if default != 0 {
+            for (next_hop, _) in pairs {
+                *next_hop = if *next_hop == 0 { default } else { *next_hop };
+            }
         }
     }
 

@@ -226,7 +226,7 @@ impl Multibit6 {
                         return Err(TableFull {
                             prefix_bits: len,
                             what: "entries of nodes",
-                            capacity: self.places.end,
+                            capacity: self.trie.nodes.len(),
                         });
                     };
                     let range = child.place as usize..child.place as usize + (1 << child.bits());
@@ -392,5 +392,43 @@ impl RouteTable for Multibit6 {
 
     fn memory_bytes(&self) -> usize {
         (ROOT + self.places.fresh) * size_of::<AtomicU32>() + self.routes.memory_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hop(number: u16) -> NextHop {
+        NextHop::new(number).unwrap()
+    }
+
+    fn prefix(text: &str) -> Ipv6Prefix {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_full_table_says_so_and_keeps_its_answers() {
+        // Room for three nodes above bit 64: one /48, and no way to a /56.
+        let mut table = Multibit6::with_capacity(3);
+        let address = prefix("2001:db8::/128").addr().into();
+        table.insert(prefix("2001:db8::/32"), hop(1)).unwrap();
+        table.insert(prefix("2001:db8::/48"), hop(2)).unwrap();
+        for full in ["2001:db8::/49", "2001:db9::/48", "3000::/128"] {
+            let error = table.insert(prefix(full), hop(3)).unwrap_err();
+            assert_eq!(error.prefix_bits, prefix(full).prefix_len());
+            assert_eq!((table.len(), table.get(prefix(full))), (2, None));
+            assert_eq!(table.lookup(address), Some(hop(2)));
+            assert_eq!(table.lookup(0x3000 << 112), None);
+        }
+        // What a route leaves, another can have.
+        table.remove(prefix("2001:db8::/48")).unwrap();
+        assert_eq!(table.lookup(address), Some(hop(1)));
+        table.insert(prefix("3000:0:100::/40"), hop(3)).unwrap();
+        assert_eq!(table.lookup(0x3000_0000_0100 << 80), Some(hop(3)));
+        assert_eq!(table.lookup(0x3000_0000_0200 << 80), None);
+        table.remove(prefix("2001:db8::/32")).unwrap();
+        table.remove(prefix("3000:0:100::/40")).unwrap();
+        assert_eq!(table.places.free_upper.len(), 3);
     }
 }
