@@ -142,6 +142,12 @@ impl Ipv4Header {
         self.flags_fragment.get() & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
     }
 
+    /// Whether the checksum is right, for a header without options.
+    #[inline]
+    pub fn checksum_is_valid(&self) -> bool {
+        checksum::verify_20(zerocopy::transmute_ref!(self))
+    }
+
     /// Takes one hop off the TTL and adjusts the checksum (RFC 1624 equation 3).
     /// Returns false, and changes nothing, if the packet may not go on: TTL 0 or 1.
     #[inline]
@@ -224,7 +230,7 @@ impl<'a> Ipv4Packet<'a> {
     #[inline]
     pub fn checksum_is_valid(&self) -> bool {
         if self.options.is_empty() {
-            return checksum::verify_20(self.header.as_bytes());
+            return self.header.checksum_is_valid();
         }
         (checksum::sum(self.header.as_bytes()) + checksum::sum(self.options)).is_valid()
     }
@@ -330,6 +336,9 @@ mod tests {
             h.checksum.set(checksum::checksum(h.as_bytes()));
             assert!(h.decrement_ttl());
             assert!(checksum::verify(h.as_bytes()), "id {id}");
+            assert!(h.checksum_is_valid(), "id {id}");
+            let wrong = Ipv4Header { tos: 1, ..h };
+            assert!(!wrong.checksum_is_valid(), "id {id}");
             let before = h;
             assert!(!h.decrement_ttl());
             assert_eq!(h, before);
