@@ -5,6 +5,9 @@ use std::time::Duration;
 use crate::command::Error;
 use crate::namespace::Namespace;
 
+/// Debian's, which has Debian's scapy; another one may come first in the path.
+const PYTHON: &str = "/usr/bin/python3";
+
 /// What every script finds: scapy without talk, and `reply`, which sends a frame and
 /// returns the first one that `wanted` accepts, or nothing after a second.
 const PRELUDE: &str = r"
@@ -29,7 +32,7 @@ impl Namespace {
     /// The script raised an exception, or scapy is missing.
     pub fn scapy(&self, script: &str) -> Result<String, Error> {
         let text = format!("{PRELUDE}{script}");
-        let output = self.run_for(Duration::from_secs(60), &["python3", "-c", &text])?;
+        let output = self.run_for(Duration::from_secs(60), &[PYTHON, "-c", &text])?;
         Ok(output.stdout)
     }
 }
