@@ -45,6 +45,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) systems: Vec<String>,
 
+    /// Routes for `graph`, a prefix a line, perhaps with gzip [default: synthetic ones]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) routes: Option<PathBuf>,
+
     /// The `europa` program [default: the one beside europa-bench]
     #[arg(long, value_name = "FILE", env = "EUROPA")]
     pub(crate) europa: Option<PathBuf>,
@@ -55,7 +59,7 @@ pub(crate) struct Options {
 pub(crate) enum Case {
     /// Every case
     All,
-    /// Rate of 64-byte packets, CPU time per packet, and a sweep of the offered load
+    /// Rate of small packets, CPU time per packet, and a sweep of the offered load
     Veth,
     /// Round trips: one ping a second, and one after the other
     Latency,

@@ -1,25 +1,219 @@
 //! `graph`: the element graph of the IPv4 router, without devices, on one core.
+//!
+//! The graph is an example of `europa-elements`, run as a program of its own.
 
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
 use serde_json::json;
+use tempfile::NamedTempFile;
 
 use crate::cli::Options;
-use crate::error::Result;
+use crate::error::{Context, Result};
+use crate::interrupt;
 use crate::progress::Progress;
-use crate::report::{Align, Outcome, Table};
+use crate::report::{Align, Bar, Bars, Chart, Outcome, Table};
+use crate::shell;
+use crate::statistics::Spread;
+
+const ROUTES: usize = 170_000;
+
+/// A line of the example's output.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+struct Figure {
+    batch: u32,
+    routes: u32,
+    /// Everything.
+    ns_per_packet: f64,
+    /// Of which source and sink alone.
+    ends_ns: f64,
+}
 
 /// Runs the case.
-pub(super) fn run(_: &Options, _: &Progress) -> Result<Outcome> {
-    let columns = [("routes", Align::Right), ("ns/packet", Align::Right)];
-    let mut table = Table::new("The 13 elements of an IPv4 router", &columns);
-    for routes in ["2", "170 000"] {
-        table.push([routes.to_owned(), "–".to_owned()]);
+pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
+    let mut notes = vec![
+        "64-byte packets through the 13 elements of Click's standard IPv4 router, from a source \
+         that copies them to a sink that drops them, in one thread; medians. Source and sink are \
+         part of the figures and are also given alone."
+            .to_owned(),
+    ];
+    let example = match example() {
+        Ok(path) => Some(path),
+        Err(reason) => {
+            notes.push(format!("Not available: {reason}"));
+            None
+        }
+    };
+    let mut runs: Vec<Vec<Figure>> = Vec::new();
+    if let Some(example) = example {
+        let routes = match &options.routes {
+            Some(path) => copied(path)?,
+            None => {
+                notes.push(format!("{ROUTES} synthetic routes, half of them /24."));
+                synthetic_routes()?
+            }
+        };
+        let repeat = if options.quick { 1 } else { options.repeat().min(3) };
+        for round in 1..=repeat {
+            progress.show(&format!("graph: {round}/{repeat}"));
+            interrupt::check()?;
+            let (example, routes) = (example.to_string_lossy(), routes.path().to_string_lossy());
+            let output =
+                shell::run_words(&["taskset", "-c", "1", &example, &routes, &ROUTES.to_string()])?;
+            runs.push(output.lines().filter_map(parse).collect());
+        }
     }
+
+    let columns = [
+        ("routes", Align::Right),
+        ("packets a batch", Align::Right),
+        ("ns/packet", Align::Right),
+        ("source and sink alone", Align::Right),
+    ];
+    let mut table = Table::new("The 13 elements of an IPv4 router", &columns);
+    let mut bars = Vec::new();
+    let mut figures: Vec<Figure> = runs.first().cloned().unwrap_or_default();
+    figures.sort_by_key(|figure| (figure.routes, figure.batch));
+    for figure in &figures {
+        let same = |other: &&Figure| (other.routes, other.batch) == (figure.routes, figure.batch);
+        let of = |what: fn(&Figure) -> f64| {
+            let values: Vec<f64> = runs.iter().flatten().filter(same).map(what).collect();
+            Spread::of(&values).unwrap_or_default()
+        };
+        let (all, ends) = (of(|figure| figure.ns_per_packet), of(|figure| figure.ends_ns));
+        table.push([
+            figure.routes.to_string(),
+            figure.batch.to_string(),
+            format!("{:.1}", all.median),
+            format!("{:.1}", ends.median),
+        ]);
+        bars.push(Bar {
+            label: format!("{} routes", figure.routes),
+            detail: format!("batches of {}", figure.batch),
+            value: all.median,
+            range: Some((all.min, all.max)),
+            note: format!("{:.1} ns", all.median),
+            series: 0,
+        });
+    }
+    if figures.is_empty() {
+        table.push(vec!["–".to_owned(); columns.len()]);
+    }
+    let chart = Chart::Bars(Bars {
+        title: "IPv4 router as an element graph, one core, no devices".into(),
+        unit: "nanoseconds per packet, source and sink included".into(),
+        series: vec![],
+        bars,
+    });
     Ok(Outcome {
         name: "graph",
         title: "Element graph without devices".into(),
         tables: vec![table],
-        charts: vec![],
-        notes: vec!["Not available: this benchmark does not know how to run the graph yet.".into()],
-        data: json!({}),
+        charts: if figures.is_empty() { vec![] } else { vec![("graph".into(), chart)] },
+        notes,
+        data: json!({ "runs": runs }),
     })
+}
+
+/// The example's program, built if need be.
+fn example() -> std::result::Result<PathBuf, String> {
+    let beside = std::env::current_exe().map_err(|error| error.to_string())?;
+    let path = beside.with_file_name("examples").join("graph");
+    if shell::exists("cargo") {
+        shell::run("cargo build --quiet --release -p europa-elements --example graph")
+            .map_err(|error| error.to_string())?;
+    }
+    match path.is_file() {
+        true => Ok(path),
+        false => Err("the example `graph` of europa-elements is not beside this program.".into()),
+    }
+}
+
+/// `batches of  32,      2 routes:  25.1 ns a packet, of which  4.1 source and sink`
+fn parse(line: &str) -> Option<Figure> {
+    let numbers: Vec<f64> = line
+        .split(|c: char| !c.is_ascii_digit() && c != '.')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    match numbers.as_slice() {
+        [batch, routes, ns_per_packet, ends_ns] if line.starts_with("batches of") => Some(Figure {
+            batch: *batch as u32,
+            routes: *routes as u32,
+            ns_per_packet: *ns_per_packet,
+            ends_ns: *ends_ns,
+        }),
+        _ => None,
+    }
+}
+
+/// A copy of a file; `zcat -f` also takes what is not packed.
+fn copied(path: &Path) -> Result<NamedTempFile> {
+    let text = shell::run_words(&["zcat", "-f", &path.to_string_lossy()])?;
+    let mut file = NamedTempFile::new().context("making a file for routes")?;
+    file.write_all(text.as_bytes()).context("writing routes")?;
+    Ok(file)
+}
+
+/// Distinct prefixes whose lengths are spread somewhat as in the Internet.
+fn synthetic_routes() -> Result<NamedTempFile> {
+    let mut file = NamedTempFile::new().context("making a file for routes")?;
+    let mut text = String::new();
+    for (network, length) in prefixes(ROUTES) {
+        let [a, b, c, d] = network.to_be_bytes();
+        text.push_str(&format!("{a}.{b}.{c}.{d}/{length}\n"));
+    }
+    file.write_all(text.as_bytes()).context("writing routes")?;
+    Ok(file)
+}
+
+fn prefixes(count: usize) -> Vec<(u32, u32)> {
+    let mut seen = std::collections::HashSet::new();
+    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut prefixes = Vec::with_capacity(count);
+    while prefixes.len() < count {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let length = match random % 100 {
+            0..=49 => 24,
+            50..=61 => 22,
+            62..=72 => 23,
+            73..=84 => [20, 21, 19][(random >> 8) as usize % 3],
+            85..=98 => [16, 17, 18][(random >> 8) as usize % 3],
+            _ => 12,
+        };
+        // 1.0.0.0 to 223.255.255.255: what may be routed.
+        let address = 0x0100_0000 + (random >> 32) as u32 % (223 << 24);
+        let prefix = (address & (u32::MAX << (32 - length)), length);
+        if seen.insert(prefix) {
+            prefixes.push(prefix);
+        }
+    }
+    prefixes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_example_are_read() {
+        let line =
+            "batches of  32, 170000 routes:  25.1 ns a packet, of which  4.5 source and sink";
+        let figure = Figure { batch: 32, routes: 170_000, ns_per_packet: 25.1, ends_ns: 4.5 };
+        assert_eq!(parse(line), Some(figure));
+        assert_eq!(parse("RadixIPLookup  30.1 +5.1"), None);
+    }
+
+    #[test]
+    fn synthetic_prefixes_are_distinct_and_aligned() {
+        let prefixes = prefixes(10_000);
+        let distinct: std::collections::HashSet<_> = prefixes.iter().collect();
+        assert_eq!(distinct.len(), 10_000);
+        for (network, length) in prefixes {
+            assert_eq!(network << length, 0, "{network:#x}/{length}");
+            assert!((1..=223).contains(&(network >> 24)) || length < 8, "{network:#x}");
+        }
+    }
 }

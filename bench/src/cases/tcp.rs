@@ -77,8 +77,11 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
                 label: if series == 0 { one.system.to_owned() } else { String::new() },
                 detail: String::new(),
                 value: rate.median,
-                range: Some((rate.min, rate.max)),
-                note: format!("{:.1}", rate.median),
+                range: (rate.max > 0.0).then_some((rate.min, rate.max)),
+                note: match rate.max < 0.001 {
+                    true => "nothing gets through".to_owned(),
+                    false => format!("{:.1}", rate.median),
+                },
                 series,
             });
         }

@@ -32,7 +32,8 @@ pub(crate) struct Bars {
     pub(crate) bars: Vec<Bar>,
 }
 
-const LABELS: f64 = 200.0;
+const LABELS: f64 = 110.0;
+const LABELS_WITH_DETAIL: f64 = 200.0;
 const NOTES: f64 = 130.0;
 const THICKNESS: f64 = 22.0;
 
@@ -55,7 +56,8 @@ impl Bars {
             .iter()
             .map(|bar| bar.range.map_or(bar.value, |(_, high)| high.max(bar.value)))
             .fold(0.0, f64::max);
-        let left = MARGIN + LABELS;
+        let plain = self.bars.iter().all(|bar| bar.detail.is_empty());
+        let left = MARGIN + if plain { LABELS } else { LABELS_WITH_DETAIL };
         let axis = Axis::linear(largest, left, WIDTH - MARGIN - NOTES);
 
         for tick in axis.ticks() {

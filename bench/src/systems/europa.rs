@@ -1,15 +1,22 @@
 //! Europa: an isolated router with `builtin: ipv4`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use tempfile::NamedTempFile;
+
+use crate::error::{Context, Error, Result};
+use crate::shell;
 use crate::sink::Hook;
 use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::Testbed;
 
-/// `europa up FILE` in the router's namespace.
+/// Its desired state, in the words of Europa's users.
+const DOCUMENTS: &str = include_str!("europa.yaml");
+
+/// `europa up FILE`, and `europa down`.
 pub(crate) struct Europa {
     program: Option<PathBuf>,
+    up: bool,
 }
 
 impl Europa {
@@ -19,7 +26,7 @@ impl Europa {
             let path = std::env::current_exe().ok()?.with_file_name("europa");
             path.is_file().then_some(path)
         };
-        Self { program: given.or_else(beside) }
+        Self { program: given.or_else(beside), up: false }
     }
 }
 
@@ -29,9 +36,13 @@ impl System for Europa {
     }
 
     fn available(&self) -> Result<(), String> {
-        match &self.program {
-            None => Err("no `europa` beside this program; build it or say --europa".into()),
-            Some(_) => Err("this benchmark does not know how to start it yet".into()),
+        let Some(program) = &self.program else {
+            return Err("no `europa` beside this program; build it or say --europa".into());
+        };
+        let help = shell::run_words(&[&program.to_string_lossy(), "help", "up"]);
+        match help {
+            Ok(text) if text.contains("FILE") => Ok(()),
+            _ => Err(format!("{} knows no `up FILE`", program.display())),
         }
     }
 
@@ -48,10 +59,53 @@ impl System for Europa {
     }
 
     fn setup(&mut self, _: &Testbed) -> Result<()> {
-        Err(Error::System { system: "europa", message: "cannot be started yet".into() })
+        let file = NamedTempFile::with_suffix(".yaml").context("making a file for europa")?;
+        std::fs::write(file.path(), DOCUMENTS).context("writing a file for europa")?;
+        // From now on there may be something to take down, should `up` fail half way.
+        self.up = true;
+        self.call(&["up", &file.path().to_string_lossy()])
     }
 
     fn teardown(&mut self, _: &Testbed) -> Result<()> {
-        Ok(())
+        match std::mem::take(&mut self.up) {
+            true => self.call(&["down"]),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Europa {
+    fn call(&self, arguments: &[&str]) -> Result<()> {
+        let program = self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy();
+        let words = [&[&*program], arguments].concat();
+        shell::run_words(&words)
+            .map(drop)
+            .map_err(|error| Error::System { system: "europa", message: error.to_string() })
+    }
+}
+
+/// After a panic or an interruption nothing else takes it down.
+impl Drop for Europa {
+    fn drop(&mut self) {
+        if self.up {
+            let _ = self.call(&["down"]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::{MAC, format_mac};
+
+    #[test]
+    fn documents_are_valid_and_name_the_testbeds_addresses() {
+        let file = NamedTempFile::with_suffix(".yaml").expect("a temporary file");
+        std::fs::write(file.path(), DOCUMENTS).expect("written");
+        let documents = europa_api::load(&[file.path()]).expect("valid documents");
+        assert_eq!((documents.ports.len(), documents.routers.len()), (2, 1));
+        for mac in MAC {
+            assert!(DOCUMENTS.contains(&format_mac(&mac)), "{mac:?}");
+        }
     }
 }
