@@ -90,6 +90,11 @@ static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port
 	__u32 *first = bpf_map_lookup_elem(&groups, &group);
 	__u32 next = first ? *first : EUROPA_NONE;
 	port->to_linux++;
+	/* Whoever has the whole port sees tagged frames too. */
+	if (frame->vlan && port->all != EUROPA_NONE) {
+		struct delivery whole = { .interface = port->all, .flags = EUROPA_WORD_COPY };
+		deliver(ctx, &whole, port->flags & EUROPA_PORT_LOCAL_SENDER);
+	}
 	if (next == EUROPA_NONE)
 		return XDP_PASS;
 
@@ -132,6 +137,26 @@ static __always_inline __u32 match_number(struct europa_port *port, __u16 vlan, 
 	__builtin_memcpy(key.value + 2, &big, 4);
 	__u32 *match = bpf_map_lookup_elem(&exact, &key);
 	return match ? *match : EUROPA_NONE;
+}
+
+/* Whether a tunnel's outer addresses are its own the other way round: who is not the
+ * other end must not inject into it. `ip` has a whole header, which the caller checked. */
+static __always_inline int from_remote(__u32 id, const __u8 *ip, __u16 type)
+{
+	struct europa_encap *outer = bpf_map_lookup_elem(&encap, &id);
+	if (!outer)
+		return 0;
+	const __u8 *own = outer->header + 14;
+	if (type == ETH_IPV4)
+		return outer->bytes == 50 && *(__u32 *)(ip + 12) == *(__u32 *)(own + 16) &&
+		       *(__u32 *)(ip + 16) == *(__u32 *)(own + 12);
+	if (outer->bytes != 70)
+		return 0;
+	for (int i = 0; i < 16; i += 2)
+		if (load16(ip + 8 + i) != load16(own + 24 + i) ||
+		    load16(ip + 24 + i) != load16(own + 8 + i))
+			return 0;
+	return 1;
 }
 
 /* A frame that is addressed to the port itself. */
@@ -177,6 +202,10 @@ static __noinline int match_own(struct xdp_md *ctx, struct europa_port *port, st
 			delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_VXLAN,
 							   bpf_ntohl(*(__u32 *)(vxlan + 4)) >> 8);
 			if (delivery->interface != EUROPA_NONE) {
+				if (!from_remote(delivery->interface, ip, frame->type)) {
+					delivery->interface = EUROPA_NONE;
+					return 0;
+				}
 				delivery->skip = network + (header & 63) + 16;
 				return 0;
 			}

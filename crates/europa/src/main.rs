@@ -1,1 +1,27 @@
-fn main() {}
+//! The `europa` binary: the command line, and the roles it starts itself in.
+//!
+//! | file       | concern                                              |
+//! |------------|------------------------------------------------------|
+//! | `cli`      | what can be typed                                    |
+//! | `up`       | `up` and `down`                                      |
+//! | `show`     | `stats`, `doctor`, `read`: what is printed           |
+//! | `roles`    | `node`, `switch` and `router` processes              |
+
+mod cli;
+mod roles;
+mod show;
+mod up;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match cli::Cli::parse().run() {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("europa: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What can be typed.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use europa_node::Instance;
+
+use crate::{roles, show, up};
+
+/// Many isolated, freely programmable virtual routers on one Linux server.
+#[derive(Parser)]
+#[command(name = "europa", version, max_term_width = 100)]
+#[command(after_help = "Start with `europa doctor`, then `europa up examples/two-slices.yaml`.\n\
+    The user guide is in docs/.")]
+pub(crate) struct Cli {
+    /// Which node of this host, if it has several.
+    #[arg(long, global = true, default_value = "default", env = "EUROPA_INSTANCE")]
+    instance: String,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Bring up what the files describe: ports, slices, routers.
+    ///
+    /// All files are read and checked first: if one has a mistake, nothing is changed.
+    /// The node then runs in the background until `europa down`.
+    Up {
+        /// YAML files; see docs/yaml.md.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Take everything down and leave nothing behind.
+    ///
+    /// Also cleans up after a node that was killed.
+    Down,
+    /// Show packets, bytes and losses of every router and port.
+    Stats {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell what this machine can and cannot do, and what follows.
+    ///
+    /// Exits with 1 if Europa cannot run here.
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read a handler of a router's element.
+    Read {
+        /// `slice/router`.
+        router: String,
+        /// `element.handler`.
+        handler: String,
+    },
+    /// Write a handler of a router's element.
+    Write {
+        /// `slice/router`.
+        router: String,
+        /// `element.handler`.
+        handler: String,
+        /// What to write.
+        #[arg(default_value = "")]
+        value: String,
+    },
+    /// Print a completion script for a shell.
+    ///
+    /// For bash: `europa completion bash > /etc/bash_completion.d/europa`.
+    Completion {
+        /// Which shell.
+        shell: Shell,
+    },
+    /// The node's process; started by `up`.
+    #[command(hide = true)]
+    Node,
+    /// The switch's process; started by the node.
+    #[command(hide = true)]
+    Switch,
+    /// A router's process; started by the node.
+    #[command(hide = true)]
+    Router {
+        /// Number on the node.
+        #[arg(long)]
+        number: u32,
+        /// `slice/router`.
+        #[arg(long)]
+        name: String,
+    },
+}
+
+impl Cli {
+    pub(crate) fn run(self) -> Result<ExitCode, String> {
+        let instance = Instance::new(&self.instance).map_err(|error| error.to_string())?;
+        match self.command {
+            Command::Up { files } => up::up(&instance, &files, colour()),
+            Command::Down => up::down(&instance),
+            Command::Stats { json } => show::stats(&instance, json),
+            Command::Doctor { json } => show::doctor(json),
+            Command::Read { router, handler } => show::read(&instance, router, handler),
+            Command::Write { router, handler, value } => {
+                show::write(&instance, router, handler, value)
+            }
+            Command::Completion { shell } => {
+                clap_complete::generate(
+                    shell,
+                    &mut Self::command(),
+                    "europa",
+                    &mut std::io::stdout(),
+                );
+                Ok(ExitCode::SUCCESS)
+            }
+            Command::Node => roles::node(instance),
+            Command::Switch => roles::switch(),
+            Command::Router { number, name } => roles::router(number, &name),
+        }
+    }
+}
+
+/// Whether messages may have colours.
+fn colour() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}

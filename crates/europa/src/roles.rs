@@ -1,0 +1,48 @@
+//! The processes that this binary starts itself as.
+
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::process::ExitCode;
+
+use europa_node::Instance;
+use europa_sandbox::{Profile, enter};
+
+/// Where the control socket is in a process that the node has started.
+const CONTROL: i32 = 3;
+
+/// The node, in the background.
+pub(crate) fn node(instance: Instance) -> Result<ExitCode, String> {
+    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
+    // A session of its own: a terminal that closes does not take it along.
+    let _ = nix::unistd::setsid();
+    finish(europa_node::run(instance))
+}
+
+/// The switch.
+pub(crate) fn switch() -> Result<ExitCode, String> {
+    let mut profile = Profile::switch();
+    profile.descriptors = vec![CONTROL];
+    let control = locked_in(&profile)?;
+    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
+    finish(europa_switch::run(control))
+}
+
+/// An isolated router.
+pub(crate) fn router(number: u32, name: &str) -> Result<ExitCode, String> {
+    let mut profile = Profile::router(name, number);
+    profile.descriptors = vec![CONTROL];
+    let control = locked_in(&profile)?;
+    finish(europa_router::run(control))
+}
+
+/// Enters the sandbox; the control socket is what is left.
+fn locked_in(profile: &Profile) -> Result<OwnedFd, String> {
+    enter(profile).map_err(|error| error.to_string())?;
+    // SAFETY: the node hands the control socket over as this number, `enter` has closed
+    // every other, and nothing else in this process knows of it.
+    #[allow(unsafe_code)]
+    Ok(unsafe { OwnedFd::from_raw_fd(CONTROL) })
+}
+
+fn finish<E: std::fmt::Display>(result: Result<(), E>) -> Result<ExitCode, String> {
+    result.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+}

@@ -1,0 +1,112 @@
+//! What is printed about a node and a machine.
+
+use std::process::ExitCode;
+
+use europa_node::{Instance, NodeStats, Request, Response, ask, doctor as physician};
+
+use crate::up::answered;
+
+pub(crate) fn stats(instance: &Instance, json: bool) -> Result<ExitCode, String> {
+    let stats = match ask(instance, &Request::Stats) {
+        Ok(Response::Stats(stats)) => stats,
+        other => return answered(other),
+    };
+    if json {
+        println!("{}", serde_json::to_string_pretty(&stats).map_err(|error| error.to_string())?);
+    } else {
+        print!("{}", table(&stats));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A table for people.
+fn table(stats: &NodeStats) -> String {
+    let mut text = format!(
+        "{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
+        "router interface", "rx packets", "rx bytes", "tx packets", "tx bytes", "dropped"
+    );
+    for router in &stats.routers {
+        let pid = router.pid.map_or(String::new(), |pid| format!(", process {pid}"));
+        text += &format!(
+            "{} ({}{pid}, restarted {} times)\n",
+            router.name, router.state, router.restarts
+        );
+        for interface in &router.interfaces {
+            let dropped: u64 = interface.drops.iter().map(|(_, count)| count).sum();
+            text += &format!(
+                "  {:<22} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
+                interface.name,
+                interface.rx_packets,
+                interface.rx_bytes,
+                interface.tx_packets,
+                interface.tx_bytes,
+                dropped
+            );
+            for (cause, count) in &interface.drops {
+                text += &format!("    {count} dropped: {cause}\n");
+            }
+        }
+    }
+    text += &format!(
+        "\n{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
+        "port", "to Linux", "waiting", "waited at most", "copies refused", "device drops"
+    );
+    for port in &stats.ports {
+        text += &format!(
+            "{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
+            format!("{} ({})", port.name, port.device),
+            port.to_linux,
+            port.queued,
+            port.queued_peak,
+            port.copies_refused,
+            port.device_drops
+        );
+    }
+    match &stats.switch {
+        Some(switch) => {
+            text += &format!(
+                "\nswitch: {} live frames in {} kicks, {} frames in {} socket calls, \
+                 {} frames over links, slept {} times, restarted {} times\n",
+                switch.live_frames,
+                switch.kicks,
+                switch.socket_frames,
+                switch.socket_calls,
+                switch.link_frames,
+                switch.sleeps,
+                stats.switch_restarts
+            );
+        }
+        None => text += "\nswitch: does not run\n",
+    }
+    text
+}
+
+pub(crate) fn doctor(json: bool) -> Result<ExitCode, String> {
+    let findings = physician::examine();
+    if json {
+        println!("{}", serde_json::to_string_pretty(&findings).map_err(|error| error.to_string())?);
+    } else {
+        for finding in &findings {
+            println!("{finding}");
+        }
+    }
+    let fit = findings.iter().all(|finding| !finding.is_fatal());
+    Ok(if fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub(crate) fn read(
+    instance: &Instance,
+    router: String,
+    handler: String,
+) -> Result<ExitCode, String> {
+    answered(ask(instance, &Request::Read { router, path: handler }))
+}
+
+pub(crate) fn write(
+    instance: &Instance,
+    router: String,
+    handler: String,
+    value: String,
+) -> Result<ExitCode, String> {
+    answered(ask(instance, &Request::Write { router, path: handler, value }))
+}

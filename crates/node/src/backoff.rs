@@ -1,0 +1,45 @@
+//! When to start something again that keeps failing.
+
+use std::time::{Duration, Instant};
+
+const FIRST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_secs(5);
+/// Who ran for so long has recovered.
+const RECOVERED: Duration = Duration::from_secs(10);
+
+/// At once after the first failure, then later and later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Backoff {
+    failures: u32,
+}
+
+impl Backoff {
+    /// Notes an end after `ran`; when to start again.
+    pub(crate) fn failed(&mut self, ran: Duration, now: Instant) -> Instant {
+        if ran >= RECOVERED {
+            self.failures = 0;
+        }
+        let wait = match self.failures {
+            0 => Duration::ZERO,
+            n => FIRST.saturating_mul(1 << (n - 1).min(10)).min(LONGEST),
+        };
+        self.failures += 1;
+        now + wait
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_and_are_forgotten() {
+        let now = Instant::now();
+        let mut backoff = Backoff::default();
+        let waits: Vec<u128> = (0..9)
+            .map(|_| backoff.failed(Duration::ZERO, now).duration_since(now).as_millis())
+            .collect();
+        assert_eq!(waits, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(backoff.failed(RECOVERED, now), now);
+    }
+}

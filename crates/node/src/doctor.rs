@@ -1,0 +1,164 @@
+//! What this machine can and cannot do, and what follows.
+
+use std::fmt;
+use std::time::Instant;
+
+use europa_pool::Geometry;
+use europa_port::Namespace;
+use europa_sandbox::{State, report};
+use europa_substrate::{Kicker, PortMode, Substrate};
+use serde::Serialize;
+
+/// How a finding is to be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It is there and works: it was tried.
+    Works,
+    /// It is missing; Europa runs with less.
+    Limited,
+    /// Without it Europa does not run.
+    Fatal,
+}
+
+/// Something that was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// What was tried.
+    pub what: String,
+    /// How it went.
+    pub verdict: Verdict,
+    /// What was seen, and what follows or would help.
+    pub detail: String,
+}
+
+impl Finding {
+    /// Whether Europa cannot run because of it.
+    pub fn is_fatal(&self) -> bool {
+        self.verdict == Verdict::Fatal
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = match self.verdict {
+            Verdict::Works => "ok     ",
+            Verdict::Limited => "limited",
+            Verdict::Fatal => "FATAL  ",
+        };
+        write!(f, "{mark}  {}: {}", self.what, self.detail)
+    }
+}
+
+/// Measures of the sandbox without which a router is still locked in.
+const SECOND_FENCES: [&str; 3] = ["landlock", "control group", "user namespace"];
+
+/// Tries everything that Europa needs, on throw-away namespaces.
+pub fn examine() -> Vec<Finding> {
+    let mut findings = vec![kernel()];
+    if !nix::unistd::geteuid().is_root() {
+        findings.push(Finding {
+            what: "privilege".into(),
+            verdict: Verdict::Fatal,
+            detail: "this needs root; run `sudo europa doctor`".into(),
+        });
+        return findings;
+    }
+    findings.extend(substrate());
+    findings.extend(report().into_iter().map(|finding| Finding {
+        what: finding.measure.to_owned(),
+        verdict: match finding.state {
+            State::Full => Verdict::Works,
+            // Landlock is a second fence, and limits can be done without.
+            State::Partial => Verdict::Limited,
+            State::Missing if SECOND_FENCES.iter().any(|f| finding.measure.contains(f)) => {
+                Verdict::Limited
+            }
+            State::Missing => Verdict::Fatal,
+        },
+        detail: finding.detail,
+    }));
+    findings
+}
+
+fn kernel() -> Finding {
+    let name = nix::sys::utsname::uname();
+    let release =
+        name.map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
+    let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let new_enough = version >= (6, 4);
+    Finding {
+        what: "kernel".into(),
+        verdict: if new_enough { Verdict::Works } else { Verdict::Fatal },
+        detail: if new_enough {
+            format!("Linux {release}")
+        } else {
+            format!("Linux {release}: the programs need 6.4 or newer (bounded loops)")
+        },
+    }
+}
+
+/// Loads the programs, makes a pool, attaches, and kicks.
+fn substrate() -> Vec<Finding> {
+    let directory = std::env::temp_dir().join(format!("europa-doctor-{}", std::process::id()));
+    let mut findings = Vec::new();
+    let mut note = |what: &str, result: Result<String, String>| {
+        let fine = result.is_ok();
+        findings.push(Finding {
+            what: what.to_owned(),
+            verdict: if fine { Verdict::Works } else { Verdict::Fatal },
+            detail: result.unwrap_or_else(|error| error),
+        });
+        fine
+    };
+    let started = Instant::now();
+    match Substrate::open(&directory) {
+        Err(error) => {
+            note("transmit program", Err(error.to_string()));
+        }
+        Ok(mut substrate) => {
+            note("transmit program", Ok(format!("loaded in {:?}", started.elapsed())));
+            let namespace = Namespace::fresh().map_err(|error| error.to_string());
+            let receive = namespace.clone().and_then(|namespace| {
+                let started = Instant::now();
+                substrate
+                    .attach_port(1, &namespace, 1, [0; 6], PortMode::Generic, true)
+                    .and_then(|port| substrate.detach_port(port))
+                    .map_err(|error| error.to_string())?;
+                Ok(format!("loaded, attached and detached in {:?}", started.elapsed()))
+            });
+            note("receive program", receive);
+            let started = Instant::now();
+            let geometry = Geometry { slots: 256, slot_bytes: 2048, interfaces: 2 };
+            let pool = substrate
+                .create_pool(geometry)
+                .and_then(|pool| {
+                    substrate.retire_pool(&pool)?;
+                    substrate.delete_pool(pool)
+                })
+                .map(|()| format!("made and deleted in {:?}", started.elapsed()))
+                .map_err(|error| error.to_string());
+            note("packet pool", pool);
+            note("live frames", kick(&substrate, namespace));
+        }
+    }
+    if let Err(error) = Substrate::remove(&directory) {
+        note("cleaning up", Err(error.to_string()));
+    }
+    findings
+}
+
+/// Runs the transmit program over an empty list.
+fn kick(substrate: &Substrate, namespace: Result<Namespace, String>) -> Result<String, String> {
+    let program = substrate.transmit_program(0).map_err(|error| error.to_string())?;
+    let parked = substrate.park(&program, &namespace?).map_err(|error| error.to_string())?;
+    let mut kicker = Kicker::new(program);
+    let started = Instant::now();
+    let kicks = 100;
+    for _ in 0..kicks {
+        kicker.kick(1, 64).map_err(|error| error.to_string())?;
+    }
+    drop(parked);
+    Ok(format!("a kick takes {:.1} µs", started.elapsed().as_secs_f64() * 1e6 / f64::from(kicks)))
+}

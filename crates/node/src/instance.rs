@@ -1,0 +1,81 @@
+//! Names and places of one node: several may run on a host, for tests.
+
+use std::path::{Path, PathBuf};
+
+use crate::NodeError;
+
+/// One node of a host, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    name: String,
+}
+
+impl Instance {
+    /// The node of this name: lower-case letters, digits and dashes, at most 32.
+    ///
+    /// # Errors
+    /// Says what a name looks like.
+    pub fn new(name: &str) -> Result<Self, NodeError> {
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if name.is_empty() || name.len() > 32 || !name.chars().all(fits) {
+            return Err(NodeError::Refused(format!(
+                "`{name}` is no name for a node: use up to 32 lower-case letters, digits and dashes"
+            )));
+        }
+        Ok(Self { name: name.to_owned() })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where everything of this run lies.
+    pub fn directory(&self) -> PathBuf {
+        Path::new("/run/europa").join(&self.name)
+    }
+
+    /// Where it takes requests.
+    pub fn socket(&self) -> PathBuf {
+        self.directory().join("node.sock")
+    }
+
+    /// Held by the process that is this node.
+    pub fn lock(&self) -> PathBuf {
+        self.directory().join("lock")
+    }
+
+    /// Where maps, programs and attachments are pinned.
+    pub fn pins(&self) -> PathBuf {
+        self.directory().join("bpf")
+    }
+
+    /// Where the processes write.
+    pub fn logs(&self) -> PathBuf {
+        self.directory().join("log")
+    }
+
+    /// The log of one process: `switch`, `node`, or `slice/router`.
+    pub fn log(&self, of: &str) -> PathBuf {
+        self.logs().join(format!("{}.log", of.replace('/', ".")))
+    }
+
+    /// What was changed on devices, so that it can be undone by a later process.
+    pub fn undo(&self) -> PathBuf {
+        self.directory().join("undo.json")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for (name, good) in
+            [("default", true), ("t-1", true), ("", false), ("../x", false), ("A", false)]
+        {
+            assert_eq!(Instance::new(name).is_ok(), good, "{name}");
+        }
+    }
+}

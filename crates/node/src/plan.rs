@@ -1,0 +1,346 @@
+//! From documents to what the substrate is told. Nothing is touched here.
+
+use std::collections::HashMap;
+
+use europa_api::{Attachment, Choice, Documents, Poll, Selector, SlotBytes};
+use europa_pool::layout::{InterfaceRow, LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
+use europa_pool::{Geometry, Layout};
+use europa_router::orders;
+use europa_substrate::layout::{ANY_SOURCE, SHARES_MAC, TAGS};
+use europa_substrate::{InterfaceSpec, Match, MatchKind};
+
+use crate::NodeError;
+
+/// An Ethernet header and a VLAN tag.
+const HEADER_BYTES: u32 = 14;
+const TAG_BYTES: u32 = 4;
+/// MTU of a link that says nothing: a frame of it fits into a small slot.
+const LINK_MTU: u32 = 1500;
+
+/// What the plan must know of a port's device.
+#[derive(Clone, Debug)]
+pub(crate) struct PortFacts {
+    pub(crate) mac: [u8; 6],
+    pub(crate) mtu: u32,
+    /// VLAN matches can be trusted, or why not.
+    pub(crate) vlan: Result<(), String>,
+}
+
+/// Where an interface goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    /// A port, by name.
+    Port(String),
+    /// The other end: router and interface, by index.
+    Link { router: usize, interface: usize },
+}
+
+/// An interface, planned.
+#[derive(Clone, Debug)]
+pub(crate) struct InterfacePlan {
+    pub(crate) name: String,
+    pub(crate) mtu: u32,
+    pub(crate) to: To,
+    pub(crate) spec: InterfaceSpec,
+    /// The remote end of its tunnel.
+    pub(crate) tunnel: Option<Tunnel>,
+}
+
+/// A VXLAN tunnel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tunnel {
+    pub(crate) vni: u32,
+    pub(crate) local: std::net::IpAddr,
+    pub(crate) remote: std::net::IpAddr,
+}
+
+/// A router, planned.
+#[derive(Clone, Debug)]
+pub(crate) struct RouterPlan {
+    pub(crate) name: String,
+    pub(crate) geometry: Geometry,
+    pub(crate) interfaces: Vec<InterfacePlan>,
+    pub(crate) busy: bool,
+    /// Text of the Click configuration, and where it stands.
+    pub(crate) configuration: String,
+    pub(crate) file: String,
+    pub(crate) addresses: Vec<Option<std::net::Ipv4Addr>>,
+}
+
+impl RouterPlan {
+    /// Rows of the pool's interface table.
+    pub(crate) fn rows(&self) -> Vec<InterfaceRow> {
+        self.interfaces
+            .iter()
+            .map(|interface| {
+                let mut name = [0; 16];
+                for (to, from) in name.iter_mut().take(15).zip(interface.name.bytes()) {
+                    *to = from;
+                }
+                InterfaceRow {
+                    rx: Default::default(),
+                    tx: Default::default(),
+                    mtu: interface.mtu,
+                    mac: interface.spec.mac,
+                    reserved: [0; 6],
+                    name,
+                    reserved_to_end: [0; 16],
+                }
+            })
+            .collect()
+    }
+
+    /// What the router's process is told.
+    pub(crate) fn start(&self, worker: u32) -> orders::Start {
+        orders::Start {
+            slots: self.geometry.slots,
+            slot_bytes: self.geometry.slot_bytes,
+            interfaces: self
+                .interfaces
+                .iter()
+                .zip(&self.addresses)
+                .map(|(interface, address)| orders::Interface {
+                    name: interface.name.clone(),
+                    mac: interface.spec.mac,
+                    mtu: interface.mtu,
+                    address: *address,
+                })
+                .collect(),
+            worker,
+            busy: self.busy,
+            configuration: self.configuration.clone(),
+            file: self.file.clone(),
+        }
+    }
+}
+
+/// Plans all routers.
+///
+/// # Errors
+/// What cannot be carried out, and why.
+pub(crate) fn plan(
+    documents: &Documents,
+    ports: &HashMap<String, PortFacts>,
+) -> Result<Vec<RouterPlan>, NodeError> {
+    let mut links: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
+    for (router, document) in documents.routers.iter().enumerate() {
+        for (index, (_, interface)) in document.interfaces.0.iter().enumerate() {
+            if let Some(Attachment::Link(name)) = interface.value.attachment() {
+                links.entry(name.value.to_string()).or_default().push((router, index));
+            }
+        }
+    }
+    documents
+        .routers
+        .iter()
+        .enumerate()
+        .map(|(number, document)| one(document, number, ports, &links))
+        .collect()
+}
+
+fn one(
+    router: &europa_api::Router,
+    number: usize,
+    ports: &HashMap<String, PortFacts>,
+    links: &HashMap<String, Vec<(usize, usize)>>,
+) -> Result<RouterPlan, NodeError> {
+    let name = router.full_name();
+    let refused = |what: String| NodeError::Refused(format!("router {name}: {what}"));
+    let mut interfaces = Vec::new();
+    let mut addresses = Vec::new();
+    for (index, (key, interface)) in router.interfaces.0.iter().enumerate() {
+        let interface = &interface.value;
+        let to = match interface.attachment() {
+            Some(Attachment::Port(port)) => To::Port(port.value.to_string()),
+            Some(Attachment::Link(link)) => {
+                let ends = links.get(&*link.value.to_string()).map_or(&[][..], Vec::as_slice);
+                let other = ends.iter().find(|end| **end != (number, index));
+                let &(router, interface) =
+                    other.ok_or_else(|| refused(format!("link {} has one end", link.value)))?;
+                To::Link { router, interface }
+            }
+            None => return Err(refused(format!("interface {} is attached to nothing", key.value))),
+        };
+        let facts = match &to {
+            To::Port(port) => {
+                Some(ports.get(port).ok_or_else(|| refused(format!("there is no port {port}")))?)
+            }
+            To::Link { .. } => None,
+        };
+        let planned = plan_interface(router, &key.value, index, interface, to.clone(), facts)
+            .map_err(|what| refused(format!("interface {}: {what}", key.value)))?;
+        interfaces.push(planned);
+        addresses.push(interface.addresses.iter().find_map(|net| match net.value.addr() {
+            std::net::IpAddr::V4(address) => Some(address),
+            std::net::IpAddr::V6(_) => None,
+        }));
+    }
+    let geometry = geometry(router, &interfaces);
+    let (configuration, file) = configuration(router, &interfaces).map_err(refused)?;
+    Ok(RouterPlan {
+        geometry,
+        busy: matches!(router.poll, Poll::Busy),
+        interfaces,
+        configuration,
+        file,
+        addresses,
+        name,
+    })
+}
+
+fn plan_interface(
+    router: &europa_api::Router,
+    name: &str,
+    index: usize,
+    interface: &europa_api::Interface,
+    to: To,
+    facts: Option<&PortFacts>,
+) -> Result<InterfacePlan, String> {
+    let vlan = interface.vlan().unwrap_or(0);
+    if let (Some(Err(why)), 1..) = (facts.map(|facts| &facts.vlan), vlan) {
+        return Err(why.clone());
+    }
+    let own = router.mac(name, interface).0;
+    let port_mac = facts.map_or(own, |facts| facts.mac);
+    let one = |kind| vec![Match { vlan, kind }];
+    let mut mac = own;
+    let mut flags = 0;
+    let mut tunnel = None;
+    let mut matches = Vec::new();
+    let mut mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
+    match interface.selector() {
+        _ if facts.is_none() => {}
+        Selector::Mac => matches = one(MatchKind::Mac(own)),
+        Selector::Prefix(prefixes) => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = prefixes.iter().flat_map(|p| one(MatchKind::Prefix(p.value))).collect();
+        }
+        Selector::Udp(numbers) => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect();
+        }
+        Selector::Mpls(labels) => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect();
+        }
+        Selector::Vxlan(vxlan) => {
+            matches = one(MatchKind::Vxlan(vxlan.vni.value));
+            let outer = if vxlan.remote.value.is_ipv4() { 50 } else { 70 };
+            mtu = mtu.saturating_sub(outer);
+            tunnel = Some(Tunnel {
+                vni: vxlan.vni.value,
+                local: vxlan.local.value,
+                remote: vxlan.remote.value,
+            });
+        }
+        Selector::All => {
+            flags = ANY_SOURCE | if vlan == 0 { TAGS } else { 0 };
+            matches = one(MatchKind::All);
+        }
+    }
+    if let Some(asked) = &interface.mtu {
+        if facts.is_some() && asked.value > mtu {
+            return Err(format!("an MTU of {} does not fit its port's {mtu}", asked.value));
+        }
+        mtu = asked.value;
+    }
+    let tag = if flags & TAGS != 0 { TAG_BYTES } else { 0 };
+    Ok(InterfacePlan {
+        name: name.to_owned(),
+        mtu,
+        to,
+        spec: InterfaceSpec {
+            local: index as u32,
+            vlan,
+            mac,
+            max_frame: mtu + HEADER_BYTES + tag,
+            flags,
+            matches,
+            bound: interface.bind.iter().map(|net| net.value).collect(),
+            encap: Vec::new(),
+        },
+        tunnel,
+    })
+}
+
+fn geometry(router: &europa_api::Router, interfaces: &[InterfacePlan]) -> Geometry {
+    let longest = interfaces.iter().map(|i| i.spec.max_frame + TAG_BYTES).max().unwrap_or(0);
+    let geometry = |slot_bytes| Geometry {
+        slots: router.pool.slots.value,
+        slot_bytes,
+        interfaces: interfaces.len() as u32,
+    };
+    let small = geometry(SMALL_SLOT_BYTES);
+    let fits = Layout::new(small).is_ok_and(|layout| longest <= layout.max_frame_bytes());
+    match router.pool.slot_bytes.value {
+        SlotBytes::Small => small,
+        SlotBytes::Large => geometry(LARGE_SLOT_BYTES),
+        SlotBytes::Auto if fits => small,
+        SlotBytes::Auto => geometry(LARGE_SLOT_BYTES),
+    }
+}
+
+fn configuration(
+    router: &europa_api::Router,
+    interfaces: &[InterfacePlan],
+) -> Result<(String, String), String> {
+    match router.fast_path.value.choice() {
+        Some(Choice::Click(configuration)) => {
+            // Errors are shown with the lines of the file the text stands in.
+            let lead = "\n".repeat(configuration.first_line.saturating_sub(1));
+            Ok((lead + &configuration.text, configuration.file.clone()))
+        }
+        Some(Choice::Ipv4 { routes, neighbours }) => Ok((
+            crate::builtin::ipv4(router, interfaces, routes, neighbours)?,
+            "builtin: ipv4".into(),
+        )),
+        Some(Choice::Bridge) => {
+            Ok((crate::builtin::bridge(router, interfaces)?, "builtin: bridge".into()))
+        }
+        Some(Choice::Program(_)) => {
+            Err("`program:` comes with a later release; use `click:` or `builtin:`".into())
+        }
+        None => Err("it has no fast path".into()),
+    }
+}
+
+/// Outer headers of a VXLAN tunnel (RFC 7348 section 5); lengths, the IPv4 checksum and
+/// the UDP source port are filled in for each frame.
+pub(crate) fn vxlan_header(
+    tunnel: Tunnel,
+    from: [u8; 6],
+    to: [u8; 6],
+) -> Result<Vec<u8>, NodeError> {
+    use std::net::IpAddr;
+    let mut header = Vec::with_capacity(70);
+    header.extend(to);
+    header.extend(from);
+    match (tunnel.local, tunnel.remote) {
+        (IpAddr::V4(local), IpAddr::V4(remote)) => {
+            header.extend([0x08, 0x00]);
+            // Version and header length; no fragments; TTL 64; UDP.
+            header.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0]);
+            header.extend(local.octets());
+            header.extend(remote.octets());
+        }
+        (IpAddr::V6(local), IpAddr::V6(remote)) => {
+            header.extend([0x86, 0xdd]);
+            header.extend([0x60, 0, 0, 0, 0, 0, 17, 64]);
+            header.extend(local.octets());
+            header.extend(remote.octets());
+        }
+        (local, remote) => {
+            return Err(NodeError::Refused(format!(
+                "a tunnel from {local} to {remote} mixes IPv4 and IPv6"
+            )));
+        }
+    }
+    // UDP to port 4789, without checksum (allowed by RFC 6935 for IPv6).
+    header.extend([0, 0]);
+    header.extend(4789u16.to_be_bytes());
+    header.extend([0, 0, 0, 0]);
+    // VXLAN: the network identifier is valid.
+    header.extend([0x08, 0, 0, 0]);
+    header.extend((tunnel.vni << 8).to_be_bytes());
+    Ok(header)
+}

@@ -1,0 +1,103 @@
+//! What is told about everything: the JSON of `europa stats --json`.
+
+use serde::{Deserialize, Serialize};
+
+/// How a node goes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct NodeStats {
+    /// Its routers.
+    pub routers: Vec<RouterStats>,
+    /// Its ports.
+    pub ports: Vec<PortStats>,
+    /// Its switch, if it runs.
+    pub switch: Option<europa_switch::orders::SwitchStats>,
+    /// Times that the switch was started again.
+    pub switch_restarts: u64,
+}
+
+/// How a router goes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RouterStats {
+    /// `slice/router`.
+    pub name: String,
+    /// `running`, or when it will be started again.
+    pub state: String,
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Times that it was started again.
+    pub restarts: u64,
+    /// Bytes of its packet pool.
+    pub pool_bytes: u64,
+    /// Times that a packet woke it.
+    pub wakes: u64,
+    /// Its interfaces.
+    pub interfaces: Vec<InterfaceStats>,
+}
+
+/// Counters of an interface, since it was made.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct InterfaceStats {
+    /// Its name.
+    pub name: String,
+    /// Packets put into its ring.
+    pub rx_packets: u64,
+    /// Their bytes.
+    pub rx_bytes: u64,
+    /// Packets that left.
+    pub tx_packets: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets lost, by cause; causes that never happened are left out.
+    pub drops: Vec<(String, u64)>,
+}
+
+/// How a port goes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct PortStats {
+    /// Its name.
+    pub name: String,
+    /// Its device.
+    pub device: String,
+    /// Frames passed on to Linux.
+    pub to_linux: u64,
+    /// Copies of broadcasts that were not made, because of their rate.
+    pub copies_refused: u64,
+    /// Frames too short to have a header.
+    pub malformed: u64,
+    /// Packets that wait to be sent.
+    pub queued: usize,
+    /// Most packets that have waited.
+    pub queued_peak: usize,
+    /// Packets that the device lost below Europa.
+    pub device_drops: u64,
+}
+
+impl InterfaceStats {
+    pub(crate) fn of(name: &str, c: &europa_substrate::layout::Counters) -> Self {
+        let drops = [
+            ("receive ring full", c.rx_drop_ring),
+            ("no free slot", c.rx_drop_slots),
+            ("too long for a slot", c.rx_drop_long),
+            ("foreign source MAC address", c.tx_drop_source),
+            ("source address not bound", c.tx_drop_address),
+            ("VLAN tag not allowed", c.tx_drop_vlan),
+            ("bad length", c.tx_drop_length),
+            ("pool gone", c.tx_drop_pool),
+            ("port queue full", c.tx_drop_queue),
+            ("refused by the device", c.tx_drop_device),
+            ("link full", c.tx_drop_link),
+        ];
+        Self {
+            name: name.to_owned(),
+            rx_packets: c.rx_packets,
+            rx_bytes: c.rx_bytes,
+            tx_packets: c.tx_packets,
+            tx_bytes: c.tx_bytes,
+            drops: drops
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(cause, count)| (cause.to_owned(), count))
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What the node tells a router, and what a router answers.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+/// An order. Each is answered by one [`Answer`], in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The first: what to be. Descriptors: those of [`START_DESCRIPTORS`].
+    Start(Box<Start>),
+    /// Reads a handler, by `element.handler`.
+    Read {
+        /// Its path.
+        path: String,
+        /// Its parameter, often empty.
+        parameter: String,
+    },
+    /// Writes a handler, by `element.handler`.
+    Write {
+        /// Its path.
+        path: String,
+        /// What to write.
+        value: String,
+    },
+}
+
+/// What a router is to be.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// Number of slots of its pool.
+    pub slots: u32,
+    /// Bytes of a slot.
+    pub slot_bytes: u32,
+    /// Its interfaces, in the pool's order.
+    pub interfaces: Vec<Interface>,
+    /// Worker whose sleep flag it looks at.
+    pub worker: u32,
+    /// Never sleep.
+    pub busy: bool,
+    /// Its Click configuration.
+    pub configuration: String,
+    /// Where the configuration stands, for messages.
+    pub file: String,
+}
+
+/// One interface.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Interface {
+    /// Name, as in the configuration.
+    pub name: String,
+    /// Its own Ethernet address.
+    pub mac: [u8; 6],
+    /// Largest payload of a frame, in bytes.
+    pub mtu: u32,
+    /// Its first IPv4 address.
+    pub address: Option<Ipv4Addr>,
+}
+
+/// Descriptors that come with [`Order::Start`], in this order.
+pub const START_DESCRIPTORS: [&str; 5] =
+    ["packet pool", "waker", "wake eventfd", "doorbell", "status page"];
+
+/// What a router answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// It is done; for a read, what was read.
+    Done(String),
+    /// It is not, and nothing has changed.
+    Refused(String),
+}

@@ -1,0 +1,213 @@
+//! The router process: orders from the node, rounds of the engine, and sleep.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use europa_channel::{Channel, ChannelError};
+use europa_engine::Router;
+use europa_pool::{Endpoint, Geometry, Mapping, PoolView, Waker};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::sched_yield;
+use nix::unistd::{read, write};
+
+use crate::devices::PoolDevices;
+use crate::graph;
+use crate::orders::{Answer, Order, START_DESCRIPTORS, Start};
+
+/// With nothing to do, a router looks on for so long before it sleeps.
+const SPIN: Duration = Duration::from_micros(50);
+/// A busy router looks for orders this often.
+const ORDERS_EVERY: Duration = Duration::from_millis(1);
+/// Bytes of the status page.
+const STATUS_BYTES: usize = 4096;
+
+/// Why a router process ends.
+#[derive(Debug, thiserror::Error)]
+pub enum RouterError {
+    /// The node's end of the channel.
+    #[error("orders: {0}")]
+    Channel(#[from] ChannelError),
+    /// A first message other than [`Order::Start`], or without all descriptors.
+    #[error("the first order must be to start, with {} descriptors", START_DESCRIPTORS.len())]
+    Start,
+    /// The pool.
+    #[error(transparent)]
+    Pool(#[from] europa_pool::ViewError),
+    /// The configuration; the node has been told.
+    #[error("{0}")]
+    Configuration(String),
+    /// The kernel.
+    #[error("{what}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What the kernel said.
+        error: nix::Error,
+    },
+}
+
+/// Runs a router that takes its orders from `control` until the node closes it.
+///
+/// # Errors
+/// What ended it, unless the node did.
+pub fn run(control: OwnedFd) -> Result<(), RouterError> {
+    let mut orders: Channel<Answer, Order> = Channel::new(control);
+    let (Order::Start(start), descriptors) = orders.receive()? else {
+        return Err(RouterError::Start);
+    };
+    let mut process = match Process::start(*start, descriptors) {
+        Ok(process) => process,
+        Err(error) => {
+            orders.send(&Answer::Refused(error.to_string()), &[])?;
+            return Err(error);
+        }
+    };
+    orders.send(&Answer::Done(String::new()), &[])?;
+    match process.serve(&mut orders) {
+        Err(RouterError::Channel(ChannelError::Closed)) => Ok(()),
+        other => other,
+    }
+}
+
+struct Process {
+    router: Router,
+    devices: PoolDevices,
+    waker: Waker,
+    wake: OwnedFd,
+    doorbell: OwnedFd,
+    status: Mapping,
+    worker: u32,
+    busy: bool,
+    started: Instant,
+}
+
+impl Process {
+    fn start(start: Start, descriptors: Vec<OwnedFd>) -> Result<Self, RouterError> {
+        let Ok([pool, waker, wake, doorbell, status]) =
+            <[OwnedFd; START_DESCRIPTORS.len()]>::try_from(descriptors)
+        else {
+            return Err(RouterError::Start);
+        };
+        let geometry = Geometry {
+            slots: start.slots,
+            slot_bytes: start.slot_bytes,
+            interfaces: start.interfaces.len() as u32,
+        };
+        let view = PoolView::open(pool, geometry)?;
+        view.check()?;
+        let macs = start.interfaces.iter().map(|interface| interface.mac).collect();
+        let endpoint = Endpoint::new(view, macs);
+        let arena = endpoint.arena().clone();
+        let interfaces = start.interfaces.iter().map(graph::interface).collect();
+        let devices = PoolDevices::new(endpoint, interfaces);
+        let started = Instant::now();
+        let mut router = graph::build(&start.configuration, &start.file, &arena, &devices)
+            .map_err(RouterError::Configuration)?;
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        router.set_wall_offset_ns(since_1970.as_nanos() as u64);
+        let mapping = |error| RouterError::System { what: "mapping", error };
+        Ok(Self {
+            router,
+            devices,
+            waker: Waker::new(waker).map_err(mapping)?,
+            wake,
+            doorbell,
+            status: Mapping::read_only(status, 0, STATUS_BYTES).map_err(mapping)?,
+            worker: start.worker,
+            busy: start.busy,
+            started,
+        })
+    }
+
+    fn serve(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {
+        let mut looked = Instant::now();
+        let mut idle_since: Option<Instant> = None;
+        while !self.router.is_stopped() {
+            let now = Instant::now();
+            if now.duration_since(looked) >= ORDERS_EVERY {
+                looked = now;
+                self.obey(orders)?;
+            }
+            let now_ns = now.duration_since(self.started).as_nanos() as u64;
+            let worked = self.router.run_once(now_ns, &mut self.devices);
+            self.tell_switch();
+            self.devices.endpoint.balance();
+            if worked || self.router.is_busy() {
+                idle_since = None;
+                continue;
+            }
+            let since = *idle_since.get_or_insert(now);
+            if self.busy || now.duration_since(since) < SPIN {
+                // Whoever shares this core has its turn: often the switch.
+                let _ = sched_yield();
+            } else {
+                self.sleep(orders, now_ns)?;
+                self.obey(orders)?;
+                looked = Instant::now();
+                idle_since = None;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rings the doorbell if something was sent and the switch sleeps.
+    fn tell_switch(&mut self) {
+        if !std::mem::take(&mut self.devices.sent) {
+            return;
+        }
+        // The words are published; the flag is read after them.
+        fence(Ordering::SeqCst);
+        let flag = self.status.words(self.worker as usize * 64, 1).and_then(|words| words.first());
+        if flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0) {
+            // A doorbell that rings already rings.
+            let _ = write(&self.doorbell, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Sleeps until a packet comes, a timer is due, or the node has an order.
+    fn sleep(&mut self, orders: &Channel<Answer, Order>, now_ns: u64) -> Result<(), RouterError> {
+        let until_timer = self.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
+        let timeout = match until_timer {
+            None => PollTimeout::NONE,
+            // Rounded up: a timer that is not due yet must not keep the loop turning.
+            Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
+        };
+        if !self.devices.endpoint.fall_asleep() {
+            let mut wait = [
+                PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
+                PollFd::new(orders.as_fd(), PollFlags::POLLIN),
+            ];
+            match poll(&mut wait, timeout) {
+                Ok(_) | Err(nix::Error::EINTR) => {}
+                Err(error) => return Err(RouterError::System { what: "sleeping", error }),
+            }
+            if wait[1].any() == Some(true) {
+                // Not blocking: it is an eventfd opened so.
+                let _ = read(&self.wake, &mut [0; 8]);
+            }
+            self.waker.clear();
+        }
+        self.devices.endpoint.wake_up();
+        Ok(())
+    }
+
+    fn obey(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {
+        while let Some((order, _)) = orders.try_receive()? {
+            let answer = match order {
+                Order::Start(_) => Answer::Refused("already started".into()),
+                Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
+                    Ok(text) => Answer::Done(text),
+                    Err(error) => Answer::Refused(error.to_string()),
+                },
+                Order::Write { path, value } => match self.router.write(&path, &value) {
+                    Ok(()) => Answer::Done(String::new()),
+                    Err(error) => Answer::Refused(error.to_string()),
+                },
+            };
+            orders.send(&answer, &[])?;
+        }
+        Ok(())
+    }
+}
