@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cases::veth::{Arranged, Measured};
 use crate::cli::Options;
 use crate::error::Result;
-use crate::measure::{self, Ends, Run};
+use crate::measure::{self, Run};
 use crate::progress::Progress;
 use crate::report::{Align, Chart, Line, Lines, Table, thousands};
 use crate::statistics::Spread;
@@ -15,7 +15,7 @@ const FRACTIONS: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.
 const FRACTIONS_QUICK: [f64; 5] = [0.25, 0.75, 1.0, 1.5, 2.0];
 
 /// What counts as twice: peaks of two runs differ a little.
-const TWICE: f64 = 1.9;
+const TWICE: f64 = 1.8;
 
 /// Delivered over offered load, of one system in one arrangement.
 #[derive(Serialize)]
@@ -68,14 +68,12 @@ impl Curve {
 pub(super) fn run(
     systems: &mut [Box<dyn System>],
     measured: &[Measured],
-    ends: &Ends,
     options: &Options,
     progress: &Progress,
 ) -> Result<Vec<Curve>> {
     let (fractions, repeat) =
         if options.quick { (&FRACTIONS_QUICK[..], 1) } else { (&FRACTIONS[..], 3) };
-    let chosen: Vec<&Arranged> =
-        measured.iter().filter_map(|one| overloadable(one, ends)).collect();
+    let chosen: Vec<&Arranged> = measured.iter().filter_map(overloadable).collect();
     let mut curves: Vec<Curve> = measured
         .iter()
         .zip(&chosen)
@@ -110,12 +108,12 @@ pub(super) fn run(
     Ok(curves)
 }
 
-fn overloadable<'a>(one: &'a Measured, ends: &Ends) -> Option<&'a Arranged> {
+fn overloadable(one: &Measured) -> Option<&Arranged> {
     one.arrangements
         .iter()
         .filter(|arranged| arranged.arrangement.can_overload())
         .max_by(|a, b| a.rate().median.total_cmp(&b.rate().median))
-        .or_else(|| one.best(ends))
+        .or_else(|| one.best())
 }
 
 /// `0.97 at 2.0 ×`, or a dash.
