@@ -23,8 +23,8 @@ const LOWER_BITS: u32 = 4;
 /// Says that the other 31 bits of an entry are the place of a node.
 const NODE: u32 = 1 << 31;
 
-/// Addresses that a batch carries down the trie together.
-const LANES: usize = 16;
+/// Addresses whose root entries a batch loads before it goes on with any.
+const LANES: usize = 32;
 
 /// Longest prefix match for IPv6.
 ///
@@ -161,22 +161,25 @@ impl Trie {
         self.root[(address >> (128 - ROOT_BITS)) as usize].load(Ordering::Acquire)
     }
 
-    /// Takes the entries of all lanes that are nodes one step down.
+    /// The answer for `address` below its root entry: 0 for none.
     #[inline]
-    fn step_lanes(&self, entries: &mut [u32; LANES], slot: impl Fn(usize) -> usize) {
-        for (lane, entry) in entries.iter_mut().enumerate() {
-            // Lanes that have their answer load entry 0 and ignore it: cheaper
-            // than a branch that nobody can predict.
-            let is_node = *entry & NODE != 0;
-            let next =
-                self.step(if is_node { *entry } else { 0 }, if is_node { slot(lane) } else { 0 });
-            *entry = if is_node { next } else { *entry };
+    fn answer(&self, mut entry: u32, address: u128) -> u16 {
+        // At most five nodes above bit 64 and sixteen below.
+        let mut depth = ROOT_BITS;
+        let mut upper = ((address >> 64) as u64) << ROOT_BITS;
+        while entry & NODE != 0 && depth < 64 {
+            entry = self.step(entry, (upper >> (64 - UPPER_BITS)) as usize);
+            upper <<= UPPER_BITS;
+            depth += UPPER_BITS;
         }
+        let mut lower = address as u64;
+        while entry & NODE != 0 && depth < 128 {
+            entry = self.step(entry, (lower >> (64 - LOWER_BITS)) as usize);
+            lower <<= LOWER_BITS;
+            depth += LOWER_BITS;
+        }
+        entry as u16
     }
-}
-
-fn any_node(entries: &[u32; LANES]) -> bool {
-    entries.iter().fold(0, |all, entry| all | entry) & NODE != 0
 }
 
 impl Multibit6 {
@@ -323,59 +326,27 @@ impl RouteTable for Multibit6 {
     #[inline]
     fn lookup(&self, address: u128) -> Option<NextHop> {
         let trie = &self.trie;
-        let mut entry = trie.root_entry(address);
-        let mut upper = ((address >> 64) as u64) << ROOT_BITS;
-        // At most five nodes above bit 64 and sixteen below.
-        let mut depth = ROOT_BITS;
-        while entry & NODE != 0 && depth < 64 {
-            entry = trie.step(entry, (upper >> (64 - UPPER_BITS)) as usize);
-            upper <<= UPPER_BITS;
-            depth += UPPER_BITS;
-        }
-        let mut lower = address as u64;
-        while entry & NODE != 0 && depth < 128 {
-            entry = trie.step(entry, (lower >> (64 - LOWER_BITS)) as usize);
-            lower <<= LOWER_BITS;
-            depth += LOWER_BITS;
-        }
+        let entry = trie.answer(trie.root_entry(address), address);
         let default = trie.default.load(Ordering::Relaxed);
-        NextHop::from_entry(if entry == 0 { default } else { entry as u16 })
+        NextHop::from_entry(if entry == 0 { default } else { entry })
     }
 
     #[inline]
     fn lookup_batch(&self, addresses: &[u128], next_hops: &mut [u16]) {
         let trie = &self.trie;
         let default = trie.default.load(Ordering::Relaxed);
-        let count = addresses.len().min(next_hops.len());
-        let (Some(addresses), Some(next_hops)) =
-            (addresses.get(..count), next_hops.get_mut(..count))
-        else {
-            return;
-        };
-        for (addresses, next_hops) in addresses.chunks(LANES).zip(next_hops.chunks_mut(LANES)) {
-            // Level by level, so that the loads of all lanes overlap.
+        let batches = addresses.chunks(LANES).zip(next_hops.chunks_mut(LANES));
+        for (addresses, next_hops) in batches {
+            // All loads of the root before any use of one, so that their misses
+            // overlap whatever the branches below guess.
             let mut entries = [0; LANES];
-            let mut halves = [[0u64; 2]; LANES];
-            for ((entry, halves), &address) in entries.iter_mut().zip(&mut halves).zip(addresses) {
+            for (entry, &address) in entries.iter_mut().zip(addresses) {
                 *entry = trie.root_entry(address);
-                *halves = [(address >> 64) as u64, address as u64];
             }
-            let mut shift = 64 - ROOT_BITS;
-            while shift > 0 && any_node(&entries) {
-                shift -= UPPER_BITS;
-                trie.step_lanes(&mut entries, |lane| {
-                    halves.get(lane).map_or(0, |half| (half[0] >> shift) as usize & 0xff)
-                });
-            }
-            let mut shift = 64;
-            while shift > 0 && any_node(&entries) {
-                shift -= LOWER_BITS;
-                trie.step_lanes(&mut entries, |lane| {
-                    halves.get(lane).map_or(0, |half| (half[1] >> shift) as usize & 0xf)
-                });
-            }
-            for (next_hop, &entry) in next_hops.iter_mut().zip(&entries) {
-                *next_hop = if entry == 0 { default } else { entry as u16 };
+            for ((next_hop, &address), &entry) in next_hops.iter_mut().zip(addresses).zip(&entries)
+            {
+                let entry = trie.answer(entry, address);
+                *next_hop = if entry == 0 { default } else { entry };
             }
         }
     }
