@@ -152,6 +152,7 @@ impl Bench {
         let (inputs, most) = info.ports.split_once('/').unwrap_or((info.ports, info.ports));
         let number = |text: &str| match text.rsplit_once('-') {
             Some((_, "")) => OUTPUTS,
+            None if text == "=" => OUTPUTS,
             Some((_, most)) => most.parse().unwrap(),
             None => text.parse().unwrap(),
         };

@@ -1,0 +1,645 @@
+//! # ARPQuerier
+//!
+//! ## Synopsis
+//! `ARPQuerier(IP, ETH, keywords)`, `ARPQuerier(NAME, keywords)`
+//!
+//! ## Ports
+//! Two push inputs: IP packets, and ARP packets with their Ethernet headers. One to three
+//! push outputs: packets with Ethernet headers; ARP requests, if connected, else they leave
+//! by output 0; IP packets whose destination did not answer, if connected.
+//!
+//! ## Description
+//! Puts an Ethernet header before each IP packet, with the address of the neighbour that the
+//! destination annotation names. If that is not known, the packet waits, and the neighbour is
+//! asked: three times, a second apart. What waits longer is dropped, or leaves by output 2
+//! for an `ICMPError`.
+//!
+//! Answers, and requests and announcements of others, are believed for neighbours that the
+//! router wants to send to, and for no others. An entry older than POLL_TIMEOUT is checked
+//! when it is used: the neighbour itself is asked, three times, and packets go on meanwhile.
+//! An entry that is older than TIMEOUT or does not answer is forgotten.
+//!
+//! Packets for 255.255.255.255 or a broadcast address go to ff:ff:ff:ff:ff:ff, packets for
+//! multicast groups to the groups' Ethernet addresses, packets for 0.0.0.0 nowhere.
+//!
+//! All tables are bounded. When half of the entries wait for answers, packets to further
+//! neighbours are dropped: so a scan of the subnet causes few requests.
+//!
+//! ## Arguments
+//! - IP: the interface's IP address, with its prefix length if it has one. Several, with
+//!   blanks between them, for several subnets: a request has the source of its subnet.
+//! - ETH: the interface's Ethernet address.
+//! - CAPACITY: most packets that wait, default 2048.
+//! - ENTRY_CAPACITY: most neighbours, default 1024; 0 for 262144.
+//! - ENTRY_PACKET_CAPACITY: most packets that wait for one neighbour, default 64; a newer one
+//!   takes the place of the oldest.
+//! - TIMEOUT: default 5 minutes; 0 for never.
+//! - POLL_TIMEOUT: default 1 minute; 0 not to check.
+//! - BROADCAST: broadcast address, default that of the prefix.
+//! - BROADCAST_POLL: whether to check by asking everybody, default false.
+//! - STATIC: `IP ETH IP ETH ...`: neighbours that are not asked for.
+//!
+//! Click's TABLE and CAPACITY_SLIM_FACTOR are not supported.
+//!
+//! ## Handlers
+//! - `ipaddr` (read, write): the address that requests come from.
+//! - `broadcast` (read): the broadcast address.
+//! - `table` (read): a neighbour a line: address, 1 if known, Ethernet address, age.
+//! - `stats` (read): drops and queries in words.
+//! - `queries`, `responses`, `drops` (read): counts.
+//! - `count`, `length` (read): number of entries, number of packets that wait.
+//! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries.
+//! - `query` (write): `IP`: asks for it, if it is not in the table.
+//!
+//! ## See also
+//! `ARPResponder`, `ICMPError`, `IP6NDSolicitor`
+
+use std::any::Any;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    InitContext, Ipv4Prefix, Names, Packet, Value,
+};
+use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
+use zerocopy::IntoBytes;
+
+use crate::common::parse;
+use crate::made::{encapsulate, make, write};
+use crate::neighbour::{Alarm, Limits, Neighbours, Offer, State, Told, nanoseconds, seconds};
+
+/// Finds neighbours' Ethernet addresses by ARP.
+pub(crate) struct ARPQuerier {
+    neighbours: Neighbours<u32>,
+    alarm: Alarm,
+    mac: MacAddr,
+    /// The first is the default.
+    addresses: Vec<Ipv4Prefix>,
+    broadcasts: Vec<u32>,
+    broadcast_poll: bool,
+    fixed: Vec<(Ipv4Addr, [u8; 6])>,
+    /// Room for what a timer has to ask.
+    questions: Vec<(u32, Option<[u8; 6]>)>,
+    queries: u64,
+    responses: u64,
+    drops: u64,
+}
+
+impl Default for ARPQuerier {
+    fn default() -> ARPQuerier {
+        ARPQuerier {
+            neighbours: Neighbours::new(Limits::NONE, [0; 6], [0; 2]),
+            alarm: Alarm::default(),
+            mac: MacAddr::ZERO,
+            addresses: Vec::new(),
+            broadcasts: Vec::new(),
+            broadcast_poll: false,
+            fixed: Vec::new(),
+            questions: Vec::new(),
+            queries: 0,
+            responses: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for ARPQuerier {
+    const INFO: ClassInfo = ClassInfo::new("ARPQuerier", "2/1-3").processing("h/h").flow("xy/x");
+}
+
+const SECOND_NS: u64 = 1_000_000_000;
+const DEFAULTS: Limits = Limits {
+    entries: 1024,
+    packets: 2048,
+    packets_each: 64,
+    fresh_ns: 60 * SECOND_NS,
+    expire_ns: 300 * SECOND_NS,
+    delay_ns: 0,
+    retransmit_ns: SECOND_NS,
+    tries: 3,
+};
+
+/// `IP ETH`, a word each.
+pub(crate) fn pair<A: Value>(text: &str) -> Option<(A, [u8; 6])> {
+    let mut words = text.split_whitespace();
+    let names = Names::default();
+    let pair = (A::parse(words.next()?, &names)?, <[u8; 6]>::parse(words.next()?, &names)?);
+    words.next().is_none().then_some(pair)
+}
+
+/// The pairs of STATIC.
+pub(crate) fn fixed<A: Value>(
+    arguments: &mut Arguments<'_>,
+) -> Result<Vec<(A, [u8; 6])>, ConfigError> {
+    let text = arguments.keyword::<String>("STATIC")?.unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let pairs = words.chunks(2).map(|words| {
+        pair(&words.join(" ")).ok_or_else(|| {
+            ConfigError::other(format!(
+                "STATIC: expected address and Ethernet address, found '{}'",
+                words.join(" ")
+            ))
+        })
+    });
+    pairs.collect()
+}
+
+/// The broadcast address of a prefix, if it has one (RFC 3021: 31 bits have not).
+fn broadcast(prefix: Ipv4Prefix) -> Option<u32> {
+    (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
+}
+
+/// The Ethernet address of a group (RFC 1112 section 6.4), or of everybody.
+fn group(address: u32, broadcasts: &[u32]) -> Option<[u8; 6]> {
+    if address == u32::MAX || broadcasts.contains(&address) {
+        return Some([0xff; 6]);
+    }
+    let [a, b, c, d] = address.to_be_bytes();
+    (a & 0xf0 == 0xe0).then_some([1, 0, 0x5e, b & 0x7f, c, d])
+}
+
+impl ARPQuerier {
+    fn source(&self, target: u32) -> Ipv4Addr {
+        let own = self.addresses.iter().find(|own| target & own.mask() == own.network());
+        own.or(self.addresses.first()).map_or(Ipv4Addr::UNSPECIFIED, |own| own.address)
+    }
+
+    /// Asks for an address: everybody, or the neighbour itself.
+    fn ask(&mut self, target: u32, mac: Option<[u8; 6]>, context: &mut Context<'_>) {
+        self.queries += 1;
+        let destination = match mac {
+            Some(mac) if !self.broadcast_poll => MacAddr(mac),
+            _ => MacAddr::BROADCAST,
+        };
+        let header = EthernetHeader { destination, source: self.mac, ether_type: EtherType::ARP };
+        let request = ArpPacket::request(self.mac, self.source(target), target.into());
+        let Some(mut packet) = make(context, EthernetHeader::LEN + ArpPacket::LEN) else { return };
+        let rest = write(packet.data_mut(), header.as_bytes());
+        write(rest, request.as_bytes());
+        packet.set_mac_header(0);
+        let output = usize::from(context.outputs() > 1);
+        context.push(output, packet);
+    }
+
+    fn send(&mut self, mut packet: Packet, header: &[u8; 14], context: &mut Context<'_>) {
+        if encapsulate(&mut packet, header) {
+            context.push(0, packet);
+        } else {
+            self.drops += 1;
+        }
+    }
+
+    /// A packet whose neighbour is not known for sure.
+    fn find(&mut self, packet: Packet, context: &mut Context<'_>) {
+        let (target, now_ns) = (packet.dst_ip(), context.now_ns());
+        if let Some(mac) = group(target, &self.broadcasts) {
+            let mut header = [0; 14];
+            let rest = write(&mut header, &mac);
+            let rest = write(rest, &self.mac.0);
+            write(rest, &EtherType::IPV4.0);
+            self.send(packet, &header, context);
+        } else if target == 0 {
+            self.drops += 1;
+        } else {
+            match self.neighbours.offer(target, packet, now_ns) {
+                Offer::Send(packet, header) => self.send(packet, &header, context),
+                Offer::SendAndProbe(packet, header) => {
+                    self.send(packet, &header, context);
+                    self.ask(target, header.first_chunk().copied(), context);
+                }
+                Offer::WaitsAndAsk => self.ask(target, None, context),
+                Offer::Waits | Offer::Refused => {}
+            }
+        }
+    }
+
+    /// An ARP packet of somebody else.
+    fn hear(&mut self, packet: &Packet, context: &mut Context<'_>) -> Option<()> {
+        let (ethernet, rest) = EthernetHeader::parse(packet.data())?;
+        let (said, _) = ArpPacket::parse(rest)?;
+        let reply = said.operation.get() == arp::REPLY;
+        if ethernet.ether_type != EtherType::ARP
+            || !said.is_ethernet_ipv4()
+            || !(reply || said.operation.get() == arp::REQUEST)
+            || !said.sender_mac.is_unicast()
+            || said.sender_mac == self.mac
+        {
+            return None;
+        }
+        self.responses += u64::from(reply);
+        let told = Told {
+            address: said.sender_ip.get(),
+            mac: Some(said.sender_mac.0),
+            solicited: reply && !ethernet.destination.is_multicast(),
+            overrides: true,
+        };
+        let now_ns = context.now_ns();
+        let drops = &mut self.drops;
+        self.neighbours.learn(told, now_ns, |mut packet, header| {
+            match encapsulate(&mut packet, header) {
+                true => context.push(0, packet),
+                false => *drops += 1,
+            }
+        });
+        Some(())
+    }
+}
+
+impl Element for ARPQuerier {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let mut limits = DEFAULTS.configure(arguments)?;
+        match arguments.keyword::<Duration>("POLL_TIMEOUT")? {
+            Some(Duration::ZERO) => limits.fresh_ns = limits.expire_ns,
+            Some(time) => limits.fresh_ns = nanoseconds(time).min(limits.expire_ns),
+            None => limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns),
+        }
+        let own_broadcast = arguments.keyword::<Ipv4Addr>("BROADCAST")?;
+        self.broadcast_poll = arguments.keyword("BROADCAST_POLL")?.unwrap_or(false);
+        self.fixed = fixed(arguments)?;
+        let text: String = arguments.mandatory("IP")?;
+        let words = text.split_whitespace();
+        self.addresses =
+            words.map(|word| arguments.value("IP", 0, word)).collect::<Result<_, _>>()?;
+        // A name may stand for both.
+        self.mac = MacAddr(match arguments.positional("ETH")? {
+            Some(mac) => mac,
+            None => arguments.value("ETH", 0, &text)?,
+        });
+        self.broadcasts = match own_broadcast {
+            Some(address) => vec![address.into()],
+            None => self.addresses.iter().filter_map(|prefix| broadcast(*prefix)).collect(),
+        };
+        limits.entries = limits.entries.max(self.fixed.len() * 2);
+        self.questions.reserve(limits.entries);
+        self.neighbours = Neighbours::new(limits, self.mac.0, EtherType::IPV4.0);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        for (address, mac) in &self.fixed {
+            self.neighbours.insert((*address).into(), *mac, true, context.now_ns(), |_, _| {});
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        if port == 1 {
+            for packet in batch.drain() {
+                self.hear(&packet, context);
+            }
+        } else {
+            let now_ns = context.now_ns();
+            let mut unknown = context.take_batch();
+            let neighbours = &self.neighbours;
+            batch.filter(
+                |packet| match neighbours.header(packet.dst_ip(), now_ns) {
+                    Some(header) => encapsulate(packet, header),
+                    None => false,
+                },
+                // As many as come from one batch fit into another.
+                |packet| drop(unknown.push(packet)),
+            );
+            context.push_batch(0, batch);
+            for packet in unknown.drain() {
+                self.find(packet, context);
+            }
+            context.give_batch(unknown);
+        }
+        self.alarm.set(&self.neighbours, context);
+    }
+
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        self.alarm.ran();
+        let mut questions = std::mem::take(&mut self.questions);
+        self.neighbours.tick(
+            context.now_ns(),
+            |address, mac| questions.push((address, mac)),
+            |packet| context.push(2, packet),
+        );
+        for (address, mac) in questions.drain(..) {
+            self.ask(address, mac, context);
+        }
+        self.questions = questions;
+        self.alarm.set(&self.neighbours, context);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::both("ipaddr"),
+                Handler::read("broadcast"),
+                Handler::read("table"),
+                Handler::read("stats"),
+                Handler::read("queries"),
+                Handler::read("responses"),
+                Handler::read("drops"),
+                Handler::read("count"),
+                Handler::read("length"),
+                Handler::write("insert"),
+                Handler::write("delete"),
+                Handler::button("clear"),
+                Handler::write("query"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        let drops = self.drops + self.neighbours.drops;
+        Ok(match handler {
+            "ipaddr" => self.source(0).to_string(),
+            "broadcast" => {
+                let first = self.broadcasts.first().copied().unwrap_or(u32::MAX);
+                Ipv4Addr::from(first).to_string()
+            }
+            "table" => {
+                let lines = self.neighbours.lines(context.now_ns()).map(|line| {
+                    let known = u8::from(line.state != State::Incomplete);
+                    let address = Ipv4Addr::from(line.address);
+                    format!("{address} {known} {} {}\n", MacAddr(line.mac), seconds(line.age_ns))
+                });
+                lines.collect()
+            }
+            "stats" => format!("{drops} packets killed\n{} ARP queries sent\n", self.queries),
+            "queries" => self.queries.to_string(),
+            "responses" => self.responses.to_string(),
+            "drops" => drops.to_string(),
+            "count" => self.neighbours.count().to_string(),
+            "length" => self.neighbours.length().to_string(),
+            other => return Err(HandlerError::NotFound(other.to_owned())),
+        })
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        let now_ns = context.now_ns();
+        match handler {
+            "ipaddr" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                if let Some(first) = self.addresses.first_mut() {
+                    first.address = address;
+                }
+            }
+            "insert" => {
+                let (address, mac) = pair::<Ipv4Addr>(value)
+                    .ok_or_else(|| HandlerError::value(handler, value, "IP ETH"))?;
+                let mut ready = context.take_batch();
+                let room = self.neighbours.insert(
+                    address.into(),
+                    mac,
+                    false,
+                    now_ns,
+                    |mut packet, header| {
+                        if encapsulate(&mut packet, header) {
+                            drop(ready.push(packet));
+                        }
+                    },
+                );
+                context.push_batch(0, &mut ready);
+                context.give_batch(ready);
+                if !room {
+                    return Err(HandlerError::Other("the table is full".to_owned()));
+                }
+            }
+            "delete" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                self.neighbours.remove(address.into());
+            }
+            "clear" => {
+                self.neighbours.clear();
+                (self.queries, self.responses, self.drops) = (0, 0, 0);
+            }
+            "query" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                if self.neighbours.begin(address.into(), now_ns) {
+                    self.ask(address.into(), None, context);
+                }
+            }
+            other => return Err(HandlerError::NotFound(other.to_owned())),
+        }
+        self.alarm.set(&self.neighbours, context);
+        Ok(())
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPQuerier>()
+            && old.mac == self.mac
+        {
+            self.neighbours.take_state(&old.neighbours);
+            (self.queries, self.responses) = (old.queries, old.responses);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+    use europa_packet::{ArpPacket, Frame, MacAddr};
+
+    const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+    const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
+    const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
+    const SECOND: u64 = 1_000_000_000;
+
+    fn bench(extra: &[&str]) -> Bench {
+        let mut arguments = vec!["10.0.0.1/24 10.1.0.1/16", "02:00:00:00:00:01"];
+        arguments.extend(extra);
+        Bench::new("ARPQuerier", &arguments)
+    }
+
+    fn ip(target: [u8; 4], text: &[u8]) -> Vec<u8> {
+        Frame::bare().ipv4([192, 0, 2, 1], target).udp(1, 2, text)
+    }
+
+    fn send(bench: &mut Bench, target: [u8; 4], text: &[u8]) -> Vec<(usize, Vec<u8>)> {
+        let mut packet = bench.arena.packet(&ip(target, text)).unwrap();
+        packet.set_dst_ip(u32::from_be_bytes(target));
+        bench.push_packets(0, vec![packet])
+    }
+
+    fn framed(to: MacAddr, target: [u8; 4], text: &[u8]) -> (usize, Vec<u8>) {
+        (0, Frame::new(OWN, to).ipv4([192, 0, 2, 1], target).udp(1, 2, text))
+    }
+
+    fn question(to: MacAddr, source: [u8; 4], target: [u8; 4]) -> (usize, Vec<u8>) {
+        let packet = ArpPacket::request(OWN, source.into(), target.into());
+        (1, Frame::new(OWN, to).arp(&packet))
+    }
+
+    fn answer(who: MacAddr, address: [u8; 4]) -> Vec<u8> {
+        let asked = ArpPacket::request(OWN, [10, 0, 0, 1].into(), address.into());
+        Frame::new(who, OWN).arp(&asked.reply(who))
+    }
+
+    fn at(bench: &mut Bench, seconds: u64) -> Vec<(usize, Vec<u8>)> {
+        bench.now_ns = seconds * SECOND;
+        bench.run()
+    }
+
+    #[test]
+    fn asks_waits_and_sends_in_order() {
+        let mut bench = bench(&[]);
+        let there = [10, 0, 0, 9];
+        assert_eq!(
+            send(&mut bench, there, b"1"),
+            [question(MacAddr::BROADCAST, [10, 0, 0, 1], there)]
+        );
+        assert_eq!(send(&mut bench, there, b"2"), []);
+        assert_eq!(bench.router.read("e.length", ""), Ok("2".into()));
+        assert_eq!(
+            bench.push(1, &[&answer(A, there)]),
+            [framed(A, there, b"1"), framed(A, there, b"2")]
+        );
+        assert_eq!(send(&mut bench, there, b"3"), [framed(A, there, b"3")]);
+        let table = "10.0.0.9 1 02:00:00:00:00:0a 0.000000\n";
+        assert_eq!(bench.router.read("e.table", ""), Ok(table.into()));
+        // The other subnet's address asks there.
+        let other = [10, 1, 7, 7];
+        assert_eq!(
+            send(&mut bench, other, b"1"),
+            [question(MacAddr::BROADCAST, [10, 1, 0, 1], other)]
+        );
+    }
+
+    #[test]
+    fn gives_up_after_three_questions() {
+        let mut bench = bench(&[]);
+        let there = [10, 0, 0, 9];
+        let asked = [question(MacAddr::BROADCAST, [10, 0, 0, 1], there)];
+        let before = bench.arena.free();
+        assert_eq!(send(&mut bench, there, b"1"), asked);
+        assert_eq!(at(&mut bench, 1), []);
+        assert_eq!(at(&mut bench, 2), asked);
+        assert_eq!(at(&mut bench, 4), asked);
+        assert_eq!(at(&mut bench, 6), [(2, ip(there, b"1"))]);
+        assert_eq!(at(&mut bench, 60), []);
+        assert_eq!(bench.router.next_timer_ns(), None);
+        bench.out.clear();
+        assert_eq!(bench.arena.free(), before);
+        assert_eq!(bench.router.read("e.count", ""), Ok("0".into()));
+    }
+
+    #[test]
+    fn checks_old_entries_and_forgets_dead_ones() {
+        let mut bench = bench(&[]);
+        let there = [10, 0, 0, 9];
+        send(&mut bench, there, b"1");
+        bench.push(1, &[&answer(A, there)]);
+        bench.now_ns = 61 * SECOND;
+        let checked = [framed(A, there, b"2"), question(A, [10, 0, 0, 1], there)];
+        assert_eq!(send(&mut bench, there, b"2"), checked);
+        assert_eq!(send(&mut bench, there, b"3"), [framed(A, there, b"3")]);
+        bench.push(1, &[&answer(A, there)]);
+        assert_eq!(at(&mut bench, 63), []);
+        bench.now_ns = 130 * SECOND;
+        assert_eq!(send(&mut bench, there, b"4").len(), 2);
+        for second in 131..140 {
+            at(&mut bench, second);
+        }
+        assert_eq!(
+            send(&mut bench, there, b"5"),
+            [question(MacAddr::BROADCAST, [10, 0, 0, 1], there)]
+        );
+    }
+
+    #[test]
+    fn believes_only_what_concerns_it() {
+        let mut bench = bench(&[]);
+        let (there, other) = ([10, 0, 0, 9], [10, 0, 0, 10]);
+        bench.push(1, &[&answer(A, there)]);
+        assert_eq!(bench.router.read("e.count", ""), Ok("0".into()), "nobody asked");
+        send(&mut bench, there, b"1");
+        for (name, frame) in [
+            ("group address", answer(MacAddr([3, 0, 0, 0, 0, 1]), there)),
+            ("own address", answer(OWN, there)),
+            ("another's", answer(A, other)),
+            ("short", answer(A, there)[..41].to_vec()),
+        ] {
+            assert_eq!(bench.push(1, &[&frame]), [], "{name}");
+        }
+        assert_eq!(bench.push(1, &[&answer(A, there)]).len(), 1);
+        // An announcement moves a known neighbour, which is then checked.
+        let packet = ArpPacket::request(B, there.into(), there.into());
+        bench.push(1, &[&Frame::new(B, MacAddr::BROADCAST).arp(&packet)]);
+        assert_eq!(
+            send(&mut bench, there, b"2"),
+            [framed(B, there, b"2"), question(B, [10, 0, 0, 1], there)]
+        );
+    }
+
+    #[test]
+    fn groups_are_not_asked_for() {
+        let group = MacAddr([1, 0, 0x5e, 0x7f, 1, 2]);
+        for (target, to) in [
+            ([255; 4], Some(MacAddr::BROADCAST)),
+            ([10, 0, 0, 255], Some(MacAddr::BROADCAST)),
+            ([10, 1, 255, 255], Some(MacAddr::BROADCAST)),
+            ([239, 255, 1, 2], Some(group)),
+            ([0; 4], None),
+        ] {
+            let wanted: Vec<_> = to.map(|to| framed(to, target, b"x")).into_iter().collect();
+            assert_eq!(send(&mut bench(&[]), target, b"x"), wanted, "{target:?}");
+        }
+    }
+
+    #[test]
+    fn packets_that_wait_are_bounded() {
+        let limits = ["CAPACITY 3", "ENTRY_PACKET_CAPACITY 2", "ENTRY_CAPACITY 4"];
+        let mut bench = bench(&limits);
+        let there = [10, 0, 0, 9];
+        for text in [b"1", b"2", b"3"] {
+            send(&mut bench, there, text);
+        }
+        for host in 1..100 {
+            send(&mut bench, [10, 0, 0, 100 + host], b"x");
+        }
+        assert_eq!(bench.router.read("e.count", ""), Ok("2".into()));
+        assert_eq!(bench.router.read("e.length", ""), Ok("3".into()));
+        assert_eq!(bench.router.read("e.queries", ""), Ok("2".into()));
+        assert_eq!(bench.router.read("e.drops", ""), Ok("99".into()));
+        assert_eq!(
+            bench.push(1, &[&answer(A, there)]),
+            [framed(A, there, b"2"), framed(A, there, b"3")]
+        );
+    }
+
+    #[test]
+    fn handlers_change_the_table() {
+        let mut bench = bench(&["STATIC 10.0.0.7 02:00:00:00:00:0b"]);
+        assert_eq!(send(&mut bench, [10, 0, 0, 7], b"x"), [framed(B, [10, 0, 0, 7], b"x")]);
+        send(&mut bench, [10, 0, 0, 9], b"1");
+        bench.router.write("e.insert", "10.0.0.9 02:00:00:00:00:0a").unwrap();
+        assert_eq!(bench.run(), [framed(A, [10, 0, 0, 9], b"1")]);
+        bench.router.write("e.delete", "10.0.0.9").unwrap();
+        assert_eq!(bench.router.read("e.count", ""), Ok("1".into()));
+        bench.router.write("e.query", "10.0.0.9").unwrap();
+        assert_eq!(bench.run(), [question(MacAddr::BROADCAST, [10, 0, 0, 1], [10, 0, 0, 9])]);
+        bench.router.write("e.clear", "").unwrap();
+        assert_eq!(bench.router.read("e.count", ""), Ok("0".into()));
+        assert!(bench.router.write("e.insert", "10.0.0.9").is_err());
+    }
+
+    #[test]
+    fn bad_arguments_are_refused() {
+        for (arguments, error) in [
+            (&[][..], "IP: required argument missing"),
+            (&["10.0.0.1"], "ETH: expected Ethernet address, found '10.0.0.1'"),
+            (&["10.0.0.1", "2:0:0:0:0:1", "CAPACITY 1000000"], "CAPACITY: at most 262144"),
+            (
+                &["10.0.0.1", "2:0:0:0:0:1", "STATIC 10.0.0.2"],
+                "STATIC: expected address and Ethernet address, found '10.0.0.2'",
+            ),
+        ] {
+            assert_eq!(Bench::error("ARPQuerier", arguments), error);
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! # ARPResponder
+//!
+//! ## Synopsis
+//! `ARPResponder(IP/MASK [IP/MASK...] ETH, ...)`
+//!
+//! ## Ports
+//! One input, one output, push or pull. A second, push output, if connected, gets what is
+//! not answered.
+//!
+//! ## Description
+//! Expects ARP requests with their Ethernet headers, and answers those for addresses in one
+//! of the prefixes with the prefix's Ethernet address; the longest prefix counts. The answer
+//! keeps the interface and the VLAN annotation of the request.
+//!
+//! A request whose sender says that it has the very address it asks for (gratuitous ARP) is
+//! not answered, and neither is one from a group address.
+//!
+//! ## Arguments
+//! - IP/MASK: addresses to answer for; one alone has 32 bits.
+//! - ETH: their Ethernet address. A name that stands for both may be written once.
+//!
+//! ## Handlers
+//! - `table` (read): prefixes and Ethernet addresses, one prefix a line.
+//! - `lookup` (read with parameter): the Ethernet address for an IP address.
+//! - `add` (write): adds what one argument would.
+//! - `remove` (write): removes a prefix.
+//!
+//! ## See also
+//! `ARPQuerier`, `IP6NDAdvertiser`
+
+use std::net::Ipv4Addr;
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
+    HandlerError, Ipv4Prefix, Names, Packet, Value,
+};
+use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
+use europa_pool::packet::annotation::VLAN_TCI;
+use zerocopy::IntoBytes;
+
+use crate::common::parse;
+use crate::made::{make, write};
+
+/// Answers ARP requests.
+#[derive(Default)]
+pub(crate) struct ARPResponder {
+    /// Longest prefixes first.
+    entries: Vec<(Ipv4Prefix, [u8; 6])>,
+}
+
+impl Class for ARPResponder {
+    const INFO: ClassInfo = ClassInfo::new("ARPResponder", "1/1-2").processing("a/ah");
+}
+
+/// The prefixes of one argument, and their Ethernet address.
+fn entry(text: &str, names: &Names) -> Result<Vec<(Ipv4Prefix, [u8; 6])>, &'static str> {
+    let mut prefixes = Vec::new();
+    let mut mac = None;
+    for word in text.split_whitespace() {
+        let prefix = Ipv4Prefix::parse(word, names);
+        // A name may be both.
+        match (<[u8; 6]>::parse(word, names), prefix) {
+            (Some(address), None) => match mac.replace(address) {
+                None => {}
+                Some(_) => return Err("one Ethernet address"),
+            },
+            (address, Some(prefix)) => {
+                mac = mac.or(address);
+                prefixes.push(prefix);
+            }
+            (None, None) => return Err("IP/MASK ETH"),
+        }
+    }
+    match mac {
+        _ if prefixes.is_empty() => Err("IP/MASK before ETH"),
+        None => Err("ETH behind IP/MASK"),
+        Some(mac) => Ok(prefixes.into_iter().map(|prefix| (prefix, mac)).collect()),
+    }
+}
+
+impl ARPResponder {
+    fn add(&mut self, new: Vec<(Ipv4Prefix, [u8; 6])>) {
+        for (prefix, mac) in new {
+            self.entries.retain(|(old, _)| !same(*old, prefix));
+            self.entries.push((prefix, mac));
+        }
+        self.entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
+    }
+
+    fn lookup(&self, address: u32) -> Option<[u8; 6]> {
+        let entry = self.entries.iter().find(|(p, _)| address & p.mask() == p.network());
+        entry.map(|(_, mac)| *mac)
+    }
+
+    fn answer(&self, request: &Packet, context: &Context<'_>) -> Option<Packet> {
+        let (ethernet, rest) = EthernetHeader::parse(request.data())?;
+        let (asked, _) = ArpPacket::parse(rest)?;
+        let valid = ethernet.ether_type == EtherType::ARP
+            && asked.is_ethernet_ipv4()
+            && asked.operation.get() == arp::REQUEST
+            && asked.sender_mac.is_unicast()
+            && asked.sender_ip != asked.target_ip;
+        let mac = MacAddr(self.lookup(asked.target_ip.get()).filter(|_| valid)?);
+        let mut packet = make(context, EthernetHeader::LEN + ArpPacket::LEN)?;
+        let header = EthernetHeader {
+            destination: asked.sender_mac,
+            source: mac,
+            ether_type: EtherType::ARP,
+        };
+        let rest = write(packet.data_mut(), header.as_bytes());
+        write(rest, asked.reply(mac).as_bytes());
+        packet.set_mac_header(0);
+        packet.set_interface(request.interface());
+        packet.set_annotation(VLAN_TCI, request.annotation::<2>(VLAN_TCI));
+        Some(packet)
+    }
+}
+
+/// Whether two prefixes are the same set of addresses.
+fn same(a: Ipv4Prefix, b: Ipv4Prefix) -> bool {
+    a.length == b.length && a.network() == b.network()
+}
+
+impl Element for ARPResponder {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        for (index, text) in arguments.rest() {
+            match entry(text, arguments.names()) {
+                Ok(new) => self.add(new),
+                Err(wanted) => arguments.error(ConfigError::Value {
+                    name: "IP/MASK ETH".to_owned(),
+                    index: Some(index),
+                    found: text.to_owned(),
+                    wanted: wanted.to_owned(),
+                }),
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut others = context.take_batch();
+        batch.filter(
+            |packet| match self.answer(packet, context) {
+                Some(answer) => {
+                    *packet = answer;
+                    true
+                }
+                None => false,
+            },
+            // As many as come from one batch fit into another.
+            |packet| drop(others.push(packet)),
+        );
+        context.push_batch(1, &mut others);
+        context.give_batch(others);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("table"),
+                Handler::read("lookup").with(Flags::PARAMETER),
+                Handler::write("add"),
+                Handler::write("remove"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        parameter: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "table" => {
+                let line = |(prefix, mac): &(Ipv4Prefix, [u8; 6])| {
+                    let network = Ipv4Addr::from(prefix.network());
+                    format!("{network}/{} {}\n", prefix.length, MacAddr(*mac))
+                };
+                Ok(self.entries.iter().map(line).collect())
+            }
+            "lookup" => {
+                let address: Ipv4Addr = parse(handler, parameter)?;
+                let mac = self.lookup(address.into());
+                Ok(mac.map_or_else(String::new, |mac| MacAddr(mac).to_string()))
+            }
+            other => Err(HandlerError::NotFound(other.to_owned())),
+        }
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        match handler {
+            "add" => {
+                let new = entry(value, &Names::default())
+                    .map_err(|wanted| HandlerError::value(handler, value, wanted))?;
+                self.add(new);
+                Ok(())
+            }
+            "remove" => {
+                let prefix: Ipv4Prefix = parse(handler, value)?;
+                let before = self.entries.len();
+                self.entries.retain(|(old, _)| !same(*old, prefix));
+                match self.entries.len() < before {
+                    true => Ok(()),
+                    false => Err(HandlerError::value(handler, value, "a prefix of the table")),
+                }
+            }
+            other => Err(HandlerError::NotFound(other.to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use europa_packet::Frame;
+
+    const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
+    const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+
+    fn request(target: [u8; 4]) -> Vec<u8> {
+        let packet = ArpPacket::request(A, [10, 0, 0, 9].into(), target.into());
+        Frame::new(A, MacAddr::BROADCAST).arp(&packet)
+    }
+
+    #[test]
+    fn answers_for_its_prefixes_only() {
+        let proxy = MacAddr([2, 0, 0, 0, 0, 2]);
+        for (target, wanted) in [
+            ([10, 0, 0, 1], Some(OWN)),
+            ([10, 1, 2, 3], Some(proxy)),
+            ([10, 0, 0, 2], None),
+            ([10, 0, 0, 9], None),
+        ] {
+            let arguments =
+                ["10.1.0.0/16 02:00:00:00:00:02", "10.0.0.1 10.0.0.9 02:00:00:00:00:01"];
+            let mut bench = Bench::new("ARPResponder", &arguments);
+            let out = bench.push(0, &[&request(target)]);
+            let asked = ArpPacket::request(A, [10, 0, 0, 9].into(), target.into());
+            let wanted = match wanted {
+                Some(mac) => (0, Frame::new(mac, A).arp(&asked.reply(mac))),
+                None => (1, request(target)),
+            };
+            assert_eq!(out, [wanted], "{target:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_not_answered() {
+        let good = request([10, 0, 0, 1]);
+        // byte, value
+        for (at, value) in [(13, 0), (15, 2), (17, 6), (18, 8), (19, 6), (21, 2), (22, 1)] {
+            let mut frame = good.clone();
+            frame[at] = value;
+            let mut bench = Bench::new("ARPResponder", &["10.0.0.1 02:00:00:00:00:01"]);
+            assert_eq!(bench.push(0, &[&frame]), [(1, frame.clone())], "byte {at}");
+        }
+        let mut bench = Bench::new("ARPResponder", &["10.0.0.1 02:00:00:00:00:01"]);
+        for length in 0..good.len() {
+            assert_eq!(bench.push(0, &[&good[..length]])[0].0, 1);
+        }
+    }
+
+    #[test]
+    fn handlers_change_the_table() {
+        let mut bench = Bench::new("ARPResponder", &["10.0.0.0/8 02:00:00:00:00:01"]);
+        bench.router.write("e.add", "10.1.1.1/16 2:0:0:0:0:2").unwrap();
+        let table = "10.1.0.0/16 02:00:00:00:00:02\n10.0.0.0/8 02:00:00:00:00:01\n";
+        assert_eq!(bench.router.read("e.table", ""), Ok(table.into()));
+        for (address, mac) in [("10.1.0.7", "02:00:00:00:00:02"), ("11.0.0.0", "")] {
+            assert_eq!(bench.router.read("e.lookup", address), Ok(mac.into()));
+        }
+        bench.router.write("e.remove", "10.1.0.0/16").unwrap();
+        assert!(bench.router.write("e.remove", "10.1.0.0/16").is_err());
+        assert!(bench.router.write("e.add", "10.1.0.0/16").is_err());
+    }
+
+    #[test]
+    fn bad_arguments_are_refused() {
+        for (argument, wanted) in [
+            ("10.0.0.1", "ETH behind IP/MASK"),
+            ("2:0:0:0:0:1", "IP/MASK before ETH"),
+            ("10.0.0.1 x", "IP/MASK ETH"),
+            ("10.0.0.1 2:0:0:0:0:1 2:0:0:0:0:2", "one Ethernet address"),
+        ] {
+            let error = Bench::error("ARPResponder", &[argument]);
+            assert!(error.contains(&format!("expected {wanted}")), "{error}");
+        }
+    }
+}

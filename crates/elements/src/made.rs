@@ -1,0 +1,35 @@
+//! Packets that elements make, and parts of packets that several elements touch.
+
+use europa_engine::{Context, Packet};
+
+/// A packet of `length` bytes with the default headroom, its bytes as they happen to be.
+pub(crate) fn make(context: &Context<'_>, length: usize) -> Option<Packet> {
+    let mut packet = context.arena().alloc()?;
+    packet.put(length)?;
+    Some(packet)
+}
+
+/// Puts an Ethernet header before a packet. False if there is no room for it.
+#[inline(always)]
+pub(crate) fn encapsulate(packet: &mut Packet, header: &[u8; 14]) -> bool {
+    // Only packets with little headroom are moved.
+    if packet.headroom() < header.len() && packet.set_headroom(64).is_none() {
+        return false;
+    }
+    match packet.push(header.len()).and_then(|bytes| bytes.first_chunk_mut()) {
+        Some(bytes) => *bytes = *header,
+        None => return false,
+    }
+    packet.set_mac_header(0);
+    true
+}
+
+/// Writes `from` to the start of `to`, as much as fits; returns the rest of `to`.
+pub(crate) fn write<'a>(to: &'a mut [u8], from: &[u8]) -> &'a mut [u8] {
+    let count = from.len().min(to.len());
+    let (front, rest) = to.split_at_mut(count);
+    for (to, from) in front.iter_mut().zip(from) {
+        *to = *from;
+    }
+    rest
+}
