@@ -134,12 +134,12 @@ impl Context<'_> {
         batch: &mut Batch,
         mut route: impl FnMut(&mut Packet) -> Option<usize>,
     ) {
-        const DROP: u32 = u32::MAX;
+        const DROP: u16 = u16::MAX;
         let mut ports = [DROP; europa_pool::BATCH];
         let mut mixed = 0;
         let mut first = None;
         for (packet, place) in batch.iter_mut().zip(&mut ports) {
-            let port = route(packet).map_or(DROP, |port| port as u32);
+            let port = route(packet).map_or(DROP, |port| port as u16);
             *place = port;
             mixed |= port ^ *first.get_or_insert(port);
         }

@@ -8,14 +8,19 @@ use crate::packet::Packet;
 /// Most packets in one batch.
 pub const BATCH: usize = 256;
 
-/// Up to [`BATCH`] packets, in order. Its memory is allocated once; swapping two batches
-/// (`std::mem::swap`) costs 24 bytes each way, whatever they carry.
-pub struct Batch(Vec<Packet>);
+/// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping
+/// batches costs 8 bytes each way, whatever they carry.
+///
+/// The vector is boxed for the sake of those 8 bytes: a vector's three words, written one by
+/// one and read back two at a time on the way through a queue, miss the processor's store
+/// forwarding, which made a hop from element to element cost 30 ns a batch.
+#[allow(clippy::box_collection, reason = "see above")]
+pub struct Batch(Box<Vec<Packet>>);
 
 impl Batch {
     /// An empty batch. This allocates; keep it.
     pub fn new() -> Batch {
-        Batch(Vec::with_capacity(BATCH))
+        Batch(Box::new(Vec::with_capacity(BATCH)))
     }
 
     /// Number of packets.
@@ -114,11 +119,7 @@ impl Batch {
         mut keep: impl FnMut(&mut Packet) -> bool,
         mut rejected: impl FnMut(Packet),
     ) {
-        let Some(first) = self.0.iter_mut().position(|packet| !keep(packet)) else { return };
-        // The first one has been asked already, and must not be asked twice.
-        let mut asked = true;
-        let reject = |packet: &mut Packet| std::mem::take(&mut asked) || !keep(packet);
-        self.0.extract_if(first.., reject).for_each(&mut rejected);
+        self.0.extract_if(.., |packet| !keep(packet)).for_each(&mut rejected);
     }
 
     /// Drops the packets for which `keep` is false.

@@ -328,14 +328,12 @@ impl Packet {
 
     #[inline(always)]
     fn header_mut(&mut self, place: u16) -> Option<&mut [u8]> {
-        let header = self.header(place)?;
-        let (start, length) = (header.as_ptr().cast_mut(), header.len());
         let hot = self.hot();
-        // SAFETY: as in `header`, with the pointer taken anew from the one that may write;
-        // the handle is borrowed exclusively.
+        let length = (hot.offset + hot.length).checked_sub(place)?;
+        // SAFETY: as in `header`; the handle is borrowed exclusively.
         unsafe {
-            let offset = start.offset_from(hot.data.as_ptr());
-            Some(std::slice::from_raw_parts_mut(hot.data.offset(offset).as_ptr(), length))
+            let start = hot.data.sub(usize::from(hot.offset)).add(usize::from(place));
+            Some(std::slice::from_raw_parts_mut(start.as_ptr(), usize::from(length)))
         }
     }
 
@@ -420,6 +418,23 @@ impl Packet {
         let hot = self.hot_mut();
         hot.network = network;
         hot.transport = transport;
+    }
+
+    /// Says that an IP packet starts at byte `at`: its header has `header_length` bytes, all of
+    /// it `length`; what lies behind it is cut off. `None`, and no change, if the packet is
+    /// shorter than that.
+    #[inline(always)]
+    pub fn set_ip_packet(&mut self, at: usize, header_length: usize, length: usize) -> Option<()> {
+        let hot = self.hot_mut();
+        let end = at + length;
+        if end > usize::from(hot.length) || header_length > length {
+            return None;
+        }
+        hot.length = end as u16;
+        // Inside the packet, and so inside the buffer: 16 bits are enough.
+        hot.network = hot.offset + at as u16;
+        hot.transport = hot.network + header_length as u16;
+        Some(())
     }
 
     /// Says that the transport header is at byte `at`. Past the end unsets it.
