@@ -43,6 +43,8 @@ pub(crate) struct CheckIPHeader {
     verbose: bool,
     bad_sources: Vec<u32>,
     good_destinations: Vec<u32>,
+    /// A bit for each bad source, chosen by [`bit`]: sources whose bit is not set are good.
+    bad_bits: u64,
     drops: [u64; REASONS.len()],
 }
 
@@ -54,6 +56,7 @@ impl Default for CheckIPHeader {
             verbose: false,
             bad_sources: Vec::new(),
             good_destinations: Vec::new(),
+            bad_bits: 0,
             drops: [0; REASONS.len()],
         }
     }
@@ -85,58 +88,79 @@ const REASONS: [&str; 6] = [
 
 /// One's complement sum of a header, which is 0xffff if its checksum is right.
 #[inline(always)]
-fn sum(header: &[u8; 20], options: &[u8]) -> u64 {
+fn sum(header: &[u8; 20]) -> u64 {
     let (words, _) = header.as_chunks::<4>();
-    let (more, _) = options.as_chunks::<4>();
-    // At most 15 words of 32 bits: no overflow.
+    // Five words of 32 bits: no overflow.
     let mut sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
-    for word in more {
-        sum += u64::from(u32::from_ne_bytes(*word));
-    }
     sum = (sum >> 32) + (sum & 0xffff_ffff);
     sum = (sum >> 16) + (sum & 0xffff);
     sum = (sum >> 16) + (sum & 0xffff);
     (sum >> 16) + (sum & 0xffff)
 }
 
+/// One of 64 bits for an address.
+#[inline(always)]
+fn bit(address: u32) -> u64 {
+    // Fibonacci hashing: the top six bits depend on all bits of the address.
+    1 << (address.wrapping_mul(0x9e37_79b1) >> 26)
+}
+
 impl CheckIPHeader {
+    /// The usual packet: no options, nothing wrong. All else goes the long way.
     #[inline(always)]
     fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
+        if let Some(data) = packet.data().get(self.offset..)
+            && let Some(header) = data.first_chunk::<20>()
+        {
+            let [first, _, high, low, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] =
+                *header;
+            let available = data.len();
+            let length = usize::from(u16::from_be_bytes([high, low]));
+            let source = u32::from_be_bytes([s0, s1, s2, s3]);
+            if first == 0x45
+                && length >= 20
+                && length <= available
+                && (sum(header) == 0xffff || !self.checksum)
+                && self.bad_bits & bit(source) == 0
+            {
+                let destination = u32::from_be_bytes([d0, d1, d2, d3]);
+                packet.set_dst_ip(destination);
+                return packet.set_ip_packet(self.offset, 20, length).ok_or(Reason::Length);
+            }
+        }
+        self.check_all(packet)
+    }
+
+    /// All checks, one by one.
+    #[cold]
+    #[inline(never)]
+    fn check_all(&self, packet: &mut Packet) -> Result<(), Reason> {
         let data = packet.data().get(self.offset..).ok_or(Reason::Short)?;
-        let (header, rest) = data.split_first_chunk::<20>().ok_or(Reason::Short)?;
+        let header = data.first_chunk::<20>().ok_or(Reason::Short)?;
         let available = data.len();
         let [first, _, high, low, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
         if first >> 4 != 4 {
             return Err(Reason::Version);
         }
         let header_length = usize::from(first & 15) * 4;
-        let options = match header_length {
-            20 => &[][..],
-            0..20 => return Err(Reason::HeaderLength),
-            longer => rest.get(..longer - 20).ok_or(Reason::Length)?,
-        };
+        if header_length < 20 {
+            return Err(Reason::HeaderLength);
+        }
+        let whole = data.get(..header_length).ok_or(Reason::Length)?;
         let length = usize::from(u16::from_be_bytes([high, low]));
         if length > available || length < header_length {
             return Err(Reason::Length);
         }
-        if self.checksum && sum(header, options) != 0xffff {
+        if self.checksum && !europa_packet::checksum::verify(whole) {
             return Err(Reason::Checksum);
         }
+        let source = u32::from_be_bytes([s0, s1, s2, s3]);
         let destination = u32::from_be_bytes([d0, d1, d2, d3]);
-        if !self.bad_sources.is_empty() {
-            let source = u32::from_be_bytes([s0, s1, s2, s3]);
-            if self.bad_sources.contains(&source) && !self.good_destinations.contains(&destination)
-            {
-                return Err(Reason::Source);
-            }
-        }
-        packet.set_network_header(self.offset, header_length);
-        if length < available {
-            // There are that many bytes: the difference is part of the packet.
-            let _ = packet.take(available - length);
+        if self.bad_sources.contains(&source) && !self.good_destinations.contains(&destination) {
+            return Err(Reason::Source);
         }
         packet.set_dst_ip(destination);
-        Ok(())
+        packet.set_ip_packet(self.offset, header_length, length).ok_or(Reason::Length)
     }
 
     /// A list of addresses separated by spaces.
@@ -177,6 +201,7 @@ impl Element for CheckIPHeader {
         if let Some(offset) = arguments.positional("OFFSET")? {
             self.offset = offset;
         }
+        self.bad_bits = self.bad_sources.iter().fold(0, |bits, source| bits | bit(*source));
         arguments.finish()
     }
 

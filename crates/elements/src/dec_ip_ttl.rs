@@ -52,18 +52,20 @@ fn decrement(packet: &mut Packet, multicast: bool) -> bool {
     let Some(header) = packet.network_header_mut().and_then(|h| h.first_chunk_mut::<20>()) else {
         return false;
     };
-    let [_, _, _, _, _, _, _, _, ttl, _, high, low, _, _, _, _, destination, ..] = header;
+    let [_, _, _, _, _, _, _, _, ttl, protocol, high, low, _, _, _, _, destination, ..] = header;
     if !multicast && *destination & 0xf0 == 0xe0 {
         return true;
     }
-    if *ttl <= 1 {
+    // Time to live, protocol and checksum in one word: one load, one store.
+    let word = u32::from_be_bytes([*ttl, *protocol, *high, *low]);
+    if word >> 24 <= 1 {
         return false;
     }
-    *ttl -= 1;
     // The header's sum falls by 0x0100, so its complement rises by as much, with the carry
     // brought round (RFC 1624 equation 3).
-    let sum = u32::from(u16::from_be_bytes([*high, *low])) + 0x0100;
-    [*high, *low] = ((sum + (sum >> 16)) as u16).to_be_bytes();
+    let sum = (word & 0xffff) + 0x0100;
+    let word = (word & 0xffff_0000) - 0x0100_0000 + ((sum + (sum >> 16)) & 0xffff);
+    [*ttl, *protocol, *high, *low] = word.to_be_bytes();
     true
 }
 
