@@ -31,6 +31,8 @@
 //! - MTU: longest error, default 576 bytes.
 //! - PMTU: the MTU that needfrag tells.
 //! - SET_FIX_ANNO (USE_FIX_ANNO): whether to ask `FixIPSrc`, default true.
+//! - FROM: prefixes, with blanks between them: only packets from there are answered. A redirect
+//!   is for neighbours only (RFC 1812 section 5.2.7.2).
 //! - RATE: most errors a second, default 1000, with bursts of a tenth; 0 for no bound.
 //!
 //! A parameter problem points at the byte that `IPGWOptions` annotated; a redirect names the
@@ -47,7 +49,7 @@ use std::net::Ipv4Addr;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Names, Packet, PacketType, Value,
+    Ipv4Prefix, Names, Packet, PacketType, Value,
 };
 use europa_packet::icmp::{self, IcmpType};
 use europa_packet::ipv4::option;
@@ -66,6 +68,8 @@ pub(crate) struct ICMPError {
     kind: IcmpType,
     code: u8,
     bad: Vec<u32>,
+    /// Nobody else is answered, unless there is none.
+    from: Vec<Ipv4Prefix>,
     mtu: usize,
     pmtu: u16,
     fix_source: bool,
@@ -82,6 +86,7 @@ impl Default for ICMPError {
             kind: IcmpType::UNREACHABLE,
             code: 0,
             bad: Vec::new(),
+            from: Vec::new(),
             mtu: 576,
             pmtu: 0,
             fix_source: true,
@@ -169,7 +174,9 @@ impl ICMPError {
     /// Whether errors may be sent to an address (RFC 1812 section 5.3.7).
     fn is_host(&self, address: u32) -> bool {
         let net = address >> 24;
-        self.is_unicast(address) && net != 0 && net != 127 && net < 0xf0
+        let mut from = self.from.iter();
+        let wanted = self.from.is_empty() || from.any(|p| address & p.mask() == p.network());
+        wanted && self.is_unicast(address) && net != 0 && net != 127 && net < 0xf0
     }
 
     /// Whether a packet is answered; gives its source route, if the error is to have it.
@@ -287,6 +294,10 @@ impl Element for ICMPError {
         self.fix_source = arguments.keyword("SET_FIX_ANNO")?.or(old).unwrap_or(true);
         self.mtu = arguments.keyword("MTU")?.unwrap_or(self.mtu).max(LEAST);
         self.pmtu = arguments.keyword("PMTU")?.unwrap_or(self.pmtu);
+        let text: String = arguments.keyword("FROM")?.unwrap_or_default();
+        for word in text.split_whitespace() {
+            self.from.push(arguments.value("FROM", 0, word)?);
+        }
         self.rate = Rate::new(arguments.keyword("RATE")?.unwrap_or(1000));
         self.source = arguments.mandatory("SRC")?;
         self.kind = arguments.mandatory::<Kind>("TYPE")?.0;
@@ -447,6 +458,11 @@ mod tests {
         ] {
             let arguments = ["10.0.0.1", "timeexceeded", "transit", "10.0.0.255"];
             assert_eq!(run(&arguments, &bytes, |_| {}).is_some(), answered, "{name}");
+        }
+        for (from, answered) in [("10.0.0.0/24", true), ("10.1.0.0/16 10.2.0.0/16", false)] {
+            let from = format!("FROM {from}");
+            let arguments = ["10.0.0.1", "redirect", "host", from.as_str()];
+            assert_eq!(run(&arguments, &to(B), |_| {}).is_some(), answered, "{from}");
         }
         for kind in [PacketType::Broadcast, PacketType::Multicast] {
             let set = |packet: &mut Packet| packet.set_packet_type(kind);

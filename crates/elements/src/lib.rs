@@ -5,6 +5,7 @@
 
 mod arp_querier;
 mod arp_responder;
+pub mod builtin;
 mod check_ip6_header;
 mod check_ip_header;
 mod check_length;

@@ -1,0 +1,325 @@
+//! `builtin: ipv4`: a router for IPv4 and IPv6.
+
+use std::fmt::{Display, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use europa_packet::MacAddr;
+
+use super::routes::{self, Output, link_local, own6, routes};
+use super::{Description, Interface, MOST_INTERFACES, Neighbour, Problem};
+
+/// Values with blanks between them.
+fn words(values: impl IntoIterator<Item = impl Display>) -> String {
+    values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// What all parts of the text need to know.
+struct Router<'a> {
+    description: &'a Description,
+    /// Elements that are used in several places come before all connections.
+    declarations: String,
+    connections: String,
+    /// Broadcast addresses of all subnets.
+    broadcasts: String,
+    /// An own address that errors may come from.
+    source: Option<Ipv4Addr>,
+    source6: Option<Ipv6Addr>,
+}
+
+/// The configuration of a router.
+///
+/// The way of a forwarded packet is that of Click's standard router. Beside it: ARP and Neighbor
+/// Discovery; pings to the router's own addresses are answered, other packets to them get an
+/// ICMP port (TCP, UDP) or protocol unreachable; ICMP errors for whatever cannot be forwarded
+/// (TTL, MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are
+/// dropped. IPv6 is there if an interface has an IPv6 address; its link-local address is then
+/// made of its Ethernet address.
+///
+/// # Errors
+/// What cannot be made of the description.
+pub fn ipv4(description: &Description) -> Result<String, Problem> {
+    let interfaces = &description.interfaces;
+    if interfaces.len() > MOST_INTERFACES {
+        return Err(Problem::TooMany { found: interfaces.len() });
+    }
+    for Neighbour { address, interface, .. } in &description.neighbours {
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        let has =
+            |i: &Interface| i.addresses.iter().any(|net| net.addr().is_ipv4() == address.is_ipv4());
+        if !interfaces.get(*interface).is_some_and(has) {
+            let what = format!("neighbour {address}");
+            return Err(Problem::Interface { what, interface: *interface, family });
+        }
+    }
+    let all = || interfaces.iter().flat_map(|interface| &interface.addresses).copied();
+    let every: Vec<_> = all().collect();
+    let mut router = Router {
+        description,
+        declarations: String::new(),
+        connections: String::new(),
+        broadcasts: words(routes::ipv4(&every).flat_map(routes::reserved)),
+        source: routes::ipv4(&every).next().map(|net| net.addr()),
+        source6: routes::ipv6(&every).next().map(|net| net.addr()),
+    };
+    if router.source.is_none() && router.source6.is_none() {
+        return Err(Problem::NoAddress);
+    }
+    for index in 0..interfaces.len() {
+        router.interface(index);
+    }
+    if let Some(source) = router.source {
+        router.shared4(source)?;
+    }
+    if let Some(source) = router.source6 {
+        router.shared6(source)?;
+    }
+    Ok(router.declarations + "\n" + &router.connections)
+}
+
+impl Router<'_> {
+    fn line(&mut self, line: impl Display) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(self.connections, "{line}");
+    }
+
+    fn declare(&mut self, line: impl Display) {
+        let _ = writeln!(self.declarations, "{line}");
+    }
+
+    /// Neighbours of an interface that are not asked for, as an argument.
+    fn fixed(&self, index: usize, is_v4: bool) -> String {
+        let of_interface = |n: &&Neighbour| n.interface == index && n.address.is_ipv4() == is_v4;
+        let pair = |n: &Neighbour| format!("{} {}", n.address, n.mac);
+        let pairs = words(self.description.neighbours.iter().filter(of_interface).map(pair));
+        if pairs.is_empty() { pairs } else { format!(", STATIC {pairs}") }
+    }
+
+    /// What belongs to one interface.
+    fn interface(&mut self, n: usize) {
+        let Some(interface) = self.description.interfaces.get(n) else { return };
+        let Interface { name, mac, mtu, addresses } = interface;
+        let own4: Vec<_> = routes::ipv4(addresses).collect();
+        let own6 = own6(addresses, mac.0);
+        self.line(format_args!("// Interface {name}. Paint {} says a packet came by it.", n + 1));
+        let (mut patterns, mut ways) = (Vec::new(), Vec::new());
+        let mut way = |pattern: &'static str, way: String| {
+            ways.push(format!("class{n}[{}] -> {way};", patterns.len()));
+            patterns.push(pattern);
+        };
+        let paint = format!("Paint({}) -> Strip(14)", n + 1);
+        if !own4.is_empty() {
+            way("12/0800", format!("{paint} -> CheckIPHeader -> martians{n}"));
+            way("12/0806 20/0001", format!("tee{n} :: Tee(2)"));
+            way("12/0806 20/0002", format!("[1]arp{n}"));
+        }
+        if !own6.is_empty() {
+            // Solicitations, advertisements, and packets that must not leave the link.
+            way("12/86dd 20/3aff 54/87", format!("tee6{n} :: Tee(2)"));
+            way("12/86dd 20/3aff 54/88", format!("[1]nd{n}"));
+            let check = format!("{paint} -> CheckIP6Header(::)");
+            way("12/86dd 22/fe80%ffc0", format!("{check} -> onlink"));
+            way("12/86dd", format!("{check} -> route6"));
+        }
+        self.declare(format_args!("out{n} :: ToDevice({name});"));
+        match patterns.is_empty() {
+            true => self.line(format_args!("FromDevice({name}) -> Discard; Idle -> out{n};")),
+            false => {
+                let patterns = patterns.join(", ");
+                self.line(format_args!(
+                    "FromDevice({name}) -> class{n} :: Classifier({patterns});"
+                ));
+            }
+        }
+        ways.iter().for_each(|way| self.line(way));
+        if let Some(first) = own4.first() {
+            self.interface4(n, first.addr(), *mac, *mtu, &words(&own4));
+        }
+        if !own6.is_empty() {
+            self.interface6(n, *mac, *mtu, &own6);
+        }
+        self.line("");
+    }
+
+    fn interface4(&mut self, n: usize, own: Ipv4Addr, mac: MacAddr, mtu: u32, nets: &str) {
+        let all = || {
+            let nets = self.description.interfaces.iter().flat_map(|i| &i.addresses).copied();
+            nets.collect::<Vec<_>>()
+        };
+        let others = words(routes::ipv4(&all()).map(|net| net.addr()));
+        let bad = format!("{} {others}", self.broadcasts);
+        let addresses = words(
+            self.description
+                .interfaces
+                .get(n)
+                .into_iter()
+                .flat_map(|i| routes::ipv4(&i.addresses).map(|net| net.addr())),
+        );
+        let fixed = self.fixed(n, true);
+        let broadcasts = self.broadcasts.clone();
+        self.declare(format_args!("martians{n} :: DropMartians({bad});"));
+        self.line(format_args!("martians{n} -> route;"));
+        self.line(format_args!("tee{n}[0] -> ARPResponder({addresses} {mac}) -> out{n};"));
+        self.line(format_args!("tee{n}[1] -> [1]arp{n};"));
+        self.line(format_args!(
+            "route[{n}] -> DropBroadcasts -> same{n} :: PaintTee({}) -> options{n} :: \
+             IPGWOptions({own}, {others})",
+            n + 1
+        ));
+        self.line(format_args!(
+            "  -> FixIPSrc({own}) -> ttl{n} :: DecIPTTL -> fragment{n} :: IPFragmenter({mtu})"
+        ));
+        self.declare(format_args!(
+            "arp{n} :: ARPQuerier({nets}, {mac}, CAPACITY 256, ENTRY_PACKET_CAPACITY 32{fixed});"
+        ));
+        self.line(format_args!("  -> arp{n} -> out{n};"));
+        self.line(format_args!("arp{n}[1] -> out{n};"));
+        self.line(format_args!("arp{n}[2] -> dead;"));
+        self.line(format_args!("options{n}[1] -> problem;"));
+        self.line(format_args!("ttl{n}[1] -> expired;"));
+        self.line(format_args!(
+            "fragment{n}[1] -> ICMPError({own}, unreachable, needfrag, {broadcasts}, PMTU {mtu}) \
+             -> route;"
+        ));
+        self.line(format_args!(
+            "same{n}[1] -> ICMPError({own}, redirect, host, {broadcasts}, FROM {nets}) -> route;"
+        ));
+    }
+
+    fn interface6(&mut self, n: usize, mac: MacAddr, mtu: u32, own: &[Ipv6Addr]) {
+        let fixed = self.fixed(n, false);
+        let Some(interface) = self.description.interfaces.get(n) else { return };
+        let given = routes::ipv6(&interface.addresses).map(|net| net.addr());
+        let sources = words(given.chain([link_local(mac.0)]));
+        let errors = self.sources6();
+        let first = own.first().copied().unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let own = words(own);
+        self.line(format_args!("tee6{n}[0] -> IP6NDAdvertiser({own} {mac}) -> out{n};"));
+        self.line(format_args!("tee6{n}[1] -> [1]nd{n};"));
+        self.line(format_args!(
+            "route6[{n}] -> DropBroadcasts -> hops{n} :: DecIP6HLIM -> length{n} :: CheckLength({mtu})"
+        ));
+        self.declare(format_args!(
+            "nd{n} :: IP6NDSolicitor({sources}, {mac}, CAPACITY 256, ENTRY_PACKET_CAPACITY 32{fixed});"
+        ));
+        self.line(format_args!("  -> nd{n} -> out{n};"));
+        self.line(format_args!("nd{n}[1] -> out{n};"));
+        self.line(format_args!("nd{n}[2] -> dead6;"));
+        self.line(format_args!("hops{n}[1] -> expired6;"));
+        self.line(format_args!(
+            "length{n}[1] -> ICMP6Error({first}, packettoobig, 0, PMTU {mtu}, SOURCES {errors}) \
+             -> reply6;"
+        ));
+    }
+
+    /// Sources of IPv6 errors by paint: the address of the interface that a packet came by.
+    fn sources6(&self) -> String {
+        let default = self.source6.unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let of = |i: &Interface| routes::ipv6(&i.addresses).next().map_or(default, |n| n.addr());
+        words([default].into_iter().chain(self.description.interfaces.iter().map(of)))
+    }
+
+    /// Outputs of a look-up that belong to no interface with addresses of this kind.
+    fn unused(&mut self, route: &str, is_v4: bool) {
+        for (index, interface) in self.description.interfaces.iter().enumerate() {
+            let same = |address: IpAddr| address.is_ipv4() == is_v4;
+            if !interface.addresses.iter().any(|net| same(net.addr())) {
+                self.line(format_args!("{route}[{index}] -> Discard;"));
+            }
+        }
+    }
+
+    fn output(&self, output: Output) -> usize {
+        output.number(self.description.interfaces.len())
+    }
+
+    /// What IPv4 has once.
+    fn shared4(&mut self, own: Ipv4Addr) -> Result<(), Problem> {
+        let routes = routes(self.description, true)?.join(",\n  ");
+        let bad = self.broadcasts.clone();
+        let (local, discard, none) = (
+            self.output(Output::Local),
+            self.output(Output::Discard),
+            self.output(Output::Unreachable),
+        );
+        self.declare("// IPv4.");
+        self.line("// IPv4.");
+        self.declare(format_args!("route :: RadixIPLookup(\n  {routes});"));
+        self.unused("route", true);
+        self.line(format_args!("route[{discard}] -> Discard;"));
+        self.line(format_args!(
+            "route[{none}] -> ICMPError({own}, unreachable, net, {bad}) -> route;"
+        ));
+        self.declare(format_args!("dead :: ICMPError({own}, unreachable, host, {bad});"));
+        self.declare(format_args!("expired :: ICMPError({own}, timeexceeded, transit, {bad});"));
+        self.declare(format_args!(
+            "problem :: ICMPError({own}, parameterproblem, erroratptr, {bad});"
+        ));
+        self.line("dead -> route; expired -> route; problem -> route;");
+        self.line("// To the router itself: pings, TCP and UDP, other ICMP, others.");
+        self.line(format_args!("route[{local}] -> ping :: ICMPPingResponder -> route;"));
+        self.line("ping[1] -> local :: Classifier(9/06, 9/11, 9/01, -);");
+        self.line(format_args!("port :: ICMPError({own}, unreachable, port, {bad}) -> route;"));
+        self.line("local[0] -> port; local[1] -> port; local[2] -> Discard;");
+        self.line(format_args!(
+            "local[3] -> ICMPError({own}, unreachable, protocol, {bad}) -> route;\n"
+        ));
+        Ok(())
+    }
+
+    /// What IPv6 has once.
+    fn shared6(&mut self, own: Ipv6Addr) -> Result<(), Problem> {
+        let routes = routes(self.description, false)?.join(",\n  ");
+        let sources = self.sources6();
+        let (local, discard, none) = (
+            self.output(Output::Local),
+            self.output(Output::Discard),
+            self.output(Output::Unreachable),
+        );
+        let interfaces = &self.description.interfaces;
+        let own_all = interfaces.iter().flat_map(|i| own6(&i.addresses, i.mac.0));
+        let onlink: Vec<_> = own_all.map(|address| format!("{address}/128 - 0")).collect();
+        let painted: Vec<usize> = interfaces
+            .iter()
+            .enumerate()
+            .filter(|(_, i)| routes::ipv6(&i.addresses).next().is_some())
+            .map(|(index, _)| index)
+            .collect();
+        self.declare("// IPv6.");
+        self.line("// IPv6.");
+        self.declare(format_args!("route6 :: LookupIP6Route(\n  {routes});"));
+        self.unused("route6", false);
+        self.line(format_args!("route6[{discard}] -> Discard;"));
+        for (name, error) in [
+            ("noroute6", "unreachable, noroute"),
+            ("dead6", "unreachable, address"),
+            ("expired6", "timeexceeded, 0"),
+        ] {
+            self.declare(format_args!("{name} :: ICMP6Error({own}, {error}, SOURCES {sources});"));
+        }
+        self.declare("ping6 :: ICMP6PingResponder;");
+        self.declare("// A link-local destination is on the link that the packet came by.");
+        self.declare("reply6 :: Classifier(24/fe80%ffc0, -);");
+        self.declare("// From a link-local address: to the router itself only.");
+        let onlink = onlink.join(", ");
+        self.declare(format_args!("onlink :: LookupIP6Route({onlink}, ::/0 - 1);"));
+        self.line("onlink[0] -> ping6; onlink[1] -> Discard;");
+        self.line(format_args!("route6[{none}] -> noroute6;"));
+        self.line("noroute6 -> reply6; dead6 -> reply6; expired6 -> reply6;");
+        self.line("// To the router itself: pings, TCP and UDP.");
+        self.line(format_args!("route6[{local}] -> ping6 -> reply6;"));
+        self.line("ping6[1] -> local6 :: Classifier(6/06, 6/11, -);");
+        self.line(format_args!(
+            "port6 :: ICMP6Error({own}, unreachable, port, FROM_DESTINATION true) -> reply6;"
+        ));
+        self.line("local6[0] -> port6; local6[1] -> port6; local6[2] -> Discard;");
+        let mut last = "reply6[0]".to_owned();
+        for index in painted {
+            let paint = index + 1;
+            self.line(format_args!("{last} -> by{index} :: CheckPaint({paint}) -> nd{index};"));
+            last = format!("by{index}[1]");
+        }
+        self.line(format_args!("{last} -> Discard;"));
+        self.line("reply6[1] -> route6;");
+        Ok(())
+    }
+}

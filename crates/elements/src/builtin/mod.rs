@@ -1,0 +1,122 @@
+//! Europa's own fast paths, `builtin: ipv4` and `builtin: bridge`, as Click configurations.
+//!
+//! They are made of the elements of this library and nothing else, so their text can be read,
+//! run by `europa click`, and taken as the start of a configuration of one's own.
+
+mod bridge;
+mod ipv4;
+mod routes;
+#[cfg(test)]
+mod tests;
+
+use std::net::IpAddr;
+
+use europa_packet::MacAddr;
+use ipnet::IpNet;
+
+pub use bridge::bridge;
+pub use ipv4::ipv4;
+
+/// An interface of the router.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, as `FromDevice` and `ToDevice` know it.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// Longest IP packet in bytes, without the Ethernet header.
+    pub mtu: u32,
+    /// Its addresses with the prefix lengths of their subnets.
+    pub addresses: Vec<IpNet>,
+}
+
+/// Where a route leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// To another router. The interface, by number, may be left out if the router's address is
+    /// in the subnet of one.
+    Via {
+        /// The router's address.
+        address: IpAddr,
+        /// The interface.
+        interface: Option<usize>,
+    },
+    /// To neighbours on an interface, by number.
+    Interface(usize),
+    /// Nowhere: packets are dropped in silence.
+    Blackhole,
+}
+
+/// A route beside those of the interfaces' own subnets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Destinations.
+    pub to: IpNet,
+    /// Where they are.
+    pub next: Next,
+}
+
+/// A neighbour that is not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// Its IP address.
+    pub address: IpAddr,
+    /// Its Ethernet address.
+    pub mac: MacAddr,
+    /// The interface it is reached through, by number.
+    pub interface: usize,
+}
+
+/// A router.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// Its interfaces; others name them by number.
+    pub interfaces: Vec<Interface>,
+    /// Routes.
+    pub routes: Vec<Route>,
+    /// Neighbours that are not asked for.
+    pub neighbours: Vec<Neighbour>,
+}
+
+/// Why there is no configuration for a description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// More interfaces than paint has colours.
+    #[error("{found} interfaces, at most {MOST_INTERFACES} wanted")]
+    TooMany {
+        /// Number of interfaces.
+        found: usize,
+    },
+    /// No interface has an address.
+    #[error("no interface has an address")]
+    NoAddress,
+    /// A route or neighbour names an interface that is not there, or has no address of the kind.
+    #[error("{what}: interface {interface} has no {family} address")]
+    Interface {
+        /// The route or neighbour.
+        what: String,
+        /// Number of the interface.
+        interface: usize,
+        /// `IPv4` or `IPv6`.
+        family: &'static str,
+    },
+    /// A route's next hop is in no subnet.
+    #[error("route to {to}: next hop {via} is in the subnet of no interface")]
+    Unreachable {
+        /// Destinations.
+        to: IpNet,
+        /// The next hop.
+        via: IpAddr,
+    },
+    /// A route or its next hop mixes IPv4 and IPv6.
+    #[error("route to {to}: next hop {via} is not of the same IP version")]
+    Mixed {
+        /// Destinations.
+        to: IpNet,
+        /// The next hop.
+        via: IpAddr,
+    },
+}
+
+/// Most interfaces of `builtin: ipv4`.
+pub const MOST_INTERFACES: usize = 254;
