@@ -292,10 +292,15 @@ impl Element for ARPQuerier {
             let now_ns = context.now_ns();
             let mut unknown = context.take_batch();
             let neighbours = &self.neighbours;
+            // Packets to the same next hop follow each other.
+            let (mut last, mut known) = (0, None);
             batch.filter(
-                |packet| match neighbours.header(packet.dst_ip(), now_ns) {
-                    Some(header) => encapsulate(packet, header),
-                    None => false,
+                |packet| {
+                    let target = packet.dst_ip();
+                    if target != last {
+                        (last, known) = (target, neighbours.header(target, now_ns));
+                    }
+                    known.is_some_and(|header| encapsulate(packet, header))
                 },
                 // As many as come from one batch fit into another.
                 |packet| drop(unknown.push(packet)),

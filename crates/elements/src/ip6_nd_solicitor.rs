@@ -233,13 +233,15 @@ impl Element for IP6NDSolicitor {
             let now_ns = context.now_ns();
             let mut unknown = context.take_batch();
             let neighbours = &self.neighbours;
+            // Packets to the same next hop follow each other.
+            let (mut last, mut known) = (0, None);
             batch.filter(
                 |packet| {
                     let target = u128::from_be_bytes(packet.annotation(DST_IP6));
-                    match neighbours.header(target, now_ns) {
-                        Some(header) => encapsulate(packet, header),
-                        None => false,
+                    if target != last {
+                        (last, known) = (target, neighbours.header(target, now_ns));
                     }
+                    known.is_some_and(|header| encapsulate(packet, header))
                 },
                 // As many as come from one batch fit into another.
                 |packet| drop(unknown.push(packet)),
