@@ -61,14 +61,16 @@ impl Element for Frames {
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let mut batch: Batch = context.take_batch();
-        context.arena().alloc_batch(&mut batch, self.burst);
+        context.arena().alloc_batch_of(&mut batch, self.burst, 64);
+        let mut next = self.next;
         for packet in &mut batch {
-            let Some(frame) = self.frames.get(self.next) else { break };
-            self.next = if self.next + 1 == self.frames.len() { 0 } else { self.next + 1 };
-            if let Some(to) = packet.put(64).and_then(|data| data.first_chunk_mut::<64>()) {
+            let Some(frame) = self.frames.get(next) else { break };
+            next = if next + 1 == self.frames.len() { 0 } else { next + 1 };
+            if let Some(to) = packet.data_mut().first_chunk_mut::<64>() {
                 *to = *frame;
             }
         }
+        self.next = next;
         context.push_batch(0, &mut batch);
         context.give_batch(batch);
         true

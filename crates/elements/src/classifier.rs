@@ -49,6 +49,23 @@ struct Chain {
     otherwise: Code,
 }
 
+impl Chain {
+    /// Where a packet goes from here.
+    #[inline(always)]
+    fn follow(&self, data: &[u8]) -> Code {
+        let found = word(data, self.offset) & self.mask;
+        if data.len() < self.needed {
+            return self.otherwise;
+        }
+        for (value, then) in &self.cases {
+            if *value == found {
+                return *then;
+            }
+        }
+        self.otherwise
+    }
+}
+
 /// A target in one word: the number of a chain, or with the top bit an output, or all bits to
 /// drop. An enum of three in a packet's path cost a third of its time in taking it apart.
 type Code = u32;
@@ -281,24 +298,15 @@ fn last_word(data: &[u8], offset: usize) -> u32 {
 }
 
 impl Classifier {
-    #[inline(always)]
-    fn classify(&self, data: &[u8]) -> Option<usize> {
-        let mut code = self.first;
+    /// The output for a packet that has got to `code`.
+    fn classify(&self, mut code: Code, data: &[u8]) -> Code {
         // Chains only lead forward, so this ends.
-        while code & DONE == 0 {
-            let chain = self.chains.get(code as usize)?;
-            let found = word(data, chain.offset) & chain.mask;
-            code = chain.otherwise;
-            if data.len() >= chain.needed {
-                for (value, then) in &chain.cases {
-                    if *value == found {
-                        code = *then;
-                        break;
-                    }
-                }
-            }
+        while code & DONE == 0
+            && let Some(chain) = self.chains.get(code as usize)
+        {
+            code = chain.follow(data);
         }
-        (code != DROP).then_some((code & !DONE) as usize)
+        code
     }
 
     /// Makes a chain of each step, so that targets keep their numbers.
@@ -370,7 +378,23 @@ impl Element for Classifier {
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        context.push_each(batch, |packet| self.classify(packet.data()));
+        let output = |code: Code| (code != DROP).then_some((code & !DONE) as usize);
+        let Some(chain) = self.chains.get(self.first as usize) else {
+            // No pattern looks at any byte.
+            if let Some(output) = output(self.first) {
+                context.push_batch(output, batch);
+            }
+            return;
+        };
+        context.push_each(batch, |packet| {
+            let data = packet.data();
+            let mut code = chain.follow(data);
+            // Most packets are done after one look; the rest goes out of line.
+            if code & DONE == 0 {
+                code = self.classify(code, data);
+            }
+            output(code)
+        });
     }
 
     fn handlers(&self) -> &'static [Handler] {

@@ -70,12 +70,10 @@ impl Data {
 
     /// Adds up to `count` packets to `batch`; returns how many.
     pub(crate) fn fill(&self, batch: &mut Batch, count: usize, arena: &Arena) -> usize {
-        let count = count.min(batch.room());
-        for made in 0..count {
-            match arena.packet(&self.packet).map(|packet| batch.push(packet)) {
-                Some(Ok(())) => {}
-                _ => return made,
-            }
+        let before = batch.len();
+        let count = arena.alloc_batch_of(batch, count, self.packet.len());
+        for packet in batch.iter_mut().skip(before) {
+            packet.data_mut().copy_from_slice(&self.packet);
         }
         count
     }

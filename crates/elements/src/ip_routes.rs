@@ -50,8 +50,10 @@ struct Route {
 #[derive(Default)]
 pub(crate) struct IpRoutes {
     table: Dir24,
-    /// By next hop number, 0 being none; with the number of routes that use each.
-    hops: Vec<(Hop, u32)>,
+    /// By next hop number, 0 being none.
+    hops: Vec<Hop>,
+    /// By next hop number: how many routes use it.
+    users: Vec<u32>,
     numbers: HashMap<Hop, NextHop>,
     unused: Vec<NextHop>,
     drops: u64,
@@ -90,13 +92,14 @@ enum Command {
 
 impl IpRoutes {
     fn hop(&self, number: u16) -> Hop {
-        self.hops.get(usize::from(number)).map_or(NOWHERE, |(hop, _)| *hop)
+        self.hops.get(usize::from(number)).copied().unwrap_or(NOWHERE)
     }
 
     /// The number of a next hop, one more route using it.
     fn take_hop(&mut self, hop: Hop) -> Option<NextHop> {
         if self.hops.is_empty() {
-            self.hops.push((NOWHERE, 0));
+            self.hops.push(NOWHERE);
+            self.users.push(0);
         }
         let number = match self.numbers.get(&hop) {
             Some(number) => *number,
@@ -105,7 +108,8 @@ impl IpRoutes {
                     Some(number) => number,
                     None => {
                         let number = NextHop::new(u16::try_from(self.hops.len()).ok()?)?;
-                        self.hops.push((hop, 0));
+                        self.hops.push(hop);
+                        self.users.push(0);
                         number
                     }
                 };
@@ -113,17 +117,18 @@ impl IpRoutes {
                 number
             }
         };
-        let entry = self.hops.get_mut(usize::from(number.get()))?;
-        *entry = (hop, entry.1 + 1);
+        *self.hops.get_mut(usize::from(number.get()))? = hop;
+        *self.users.get_mut(usize::from(number.get()))? += 1;
         Some(number)
     }
 
     /// One route less uses this next hop.
     fn drop_hop(&mut self, number: NextHop) {
-        if let Some((hop, users)) = self.hops.get_mut(usize::from(number.get())) {
+        let hop = self.hop(number.get());
+        if let Some(users) = self.users.get_mut(usize::from(number.get())) {
             *users -= 1;
             if *users == 0 {
-                self.numbers.remove(hop);
+                self.numbers.remove(&hop);
                 self.unused.push(number);
             }
         }
@@ -195,7 +200,7 @@ impl IpRoutes {
         let (hops, drops) = (self.hops.as_slice(), &mut self.drops);
         context.push_each(batch, |packet| {
             let number = number.next().copied().unwrap_or(0);
-            let (hop, _) = hops.get(usize::from(number)).copied().unwrap_or((NOWHERE, 0));
+            let hop = hops.get(usize::from(number)).copied().unwrap_or(NOWHERE);
             if hop.gateway != 0 {
                 packet.set_dst_ip(hop.gateway);
             }

@@ -310,15 +310,32 @@ impl Arena {
     /// Adds up to `count` empty packets to `batch`; returns how many.
     #[inline]
     pub fn alloc_batch(&self, batch: &mut Batch, count: usize) -> usize {
-        let count = count.min(batch.room());
-        let start = batch.len();
-        for _ in 0..count {
-            let Some(packet) = self.alloc() else { break };
-            if batch.push(packet).is_err() {
-                break;
-            }
+        self.alloc_batch_of(batch, count, 0)
+    }
+
+    /// Adds up to `count` packets of `length` bytes to `batch`, with contents as they happen to
+    /// be; returns how many. None if that length does not fit behind the default headroom.
+    #[inline]
+    pub fn alloc_batch_of(&self, batch: &mut Batch, count: usize, length: usize) -> usize {
+        let shared = self.shared();
+        if length > usize::from(shared.buffer_bytes) - RX_OFFSET_BYTES as usize {
+            return 0;
         }
-        batch.len() - start
+        let top = shared.free_len.get();
+        let count = top.min(count.min(batch.room()) as u32);
+        let mut left = top;
+        // The range has a known length, so that the vector is filled without a check each.
+        batch.extend((0..count).map(|_| {
+            left -= 1;
+            // SAFETY: `count` indices are on the stack, each is taken once, and none is looked
+            // at again once the stack is shortened below. The length was checked.
+            unsafe {
+                let index = *shared.free.as_ptr().add(left as usize);
+                shared.make_live(index, RX_OFFSET_BYTES as u16, length as u16)
+            }
+        }));
+        shared.free_len.set(top - count);
+        count as usize
     }
 
     /// A packet with these contents, or none if no buffer is free or they do not fit.
@@ -499,9 +516,11 @@ mod tests {
     fn every_buffer_is_handed_out_once() {
         let arena = Arena::heap(3, 512);
         let mut batch = Batch::new();
-        assert_eq!(arena.alloc_batch(&mut batch, 10), 3);
+        assert_eq!(arena.alloc_batch_of(&mut batch, 10, 256), 3);
         assert!(arena.alloc().is_none());
+        assert!(batch.iter().all(|packet| (packet.len(), packet.tailroom()) == (256, 0)));
         drop(batch.pop());
+        assert_eq!(arena.alloc_batch_of(&mut batch, 10, 257), 0);
         assert_eq!(arena.free(), 1);
         batch.clear();
         assert_eq!(arena.free(), 3);

