@@ -7,19 +7,24 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
     sendmsg, setsockopt, socketpair, sockopt,
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Serialize, de::DeserializeOwned};
 
 /// Descriptors that one message may carry.
 pub const MAX_DESCRIPTORS: usize = 16;
 /// Bytes that one message may have: a large Click configuration fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// How long a sender waits for a peer that does not read.
+const SEND_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a message was not sent or received.
 #[derive(Debug, thiserror::Error)]
@@ -42,7 +47,7 @@ pub enum ChannelError {
 pub struct Channel<Out, In> {
     socket: OwnedFd,
     buffer: Vec<u8>,
-    kinds: PhantomData<(fn(Out), fn() -> In)>,
+    kinds: PhantomData<fn(Out) -> In>,
 }
 
 /// Makes two connected ends; the second is the bare socket for another process.
@@ -64,6 +69,9 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     pub fn new(socket: OwnedFd) -> Self {
         // Only large configurations need it; without, they fail when they are sent.
         let _ = setsockopt(&socket, sockopt::SndBufForce, &(MAX_MESSAGE_BYTES * 2));
+        // A peer that reads nothing must not hold up the sender for ever.
+        let patience = nix::sys::time::TimeVal::new(SEND_PATIENCE.as_secs() as i64, 0);
+        let _ = setsockopt(&socket, sockopt::SendTimeout, &patience);
         // Zeroed memory takes no room until a long message fills it.
         Self { socket, buffer: vec![0; MAX_MESSAGE_BYTES], kinds: PhantomData }
     }
@@ -107,6 +115,23 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
             if let Some(message) = self.receive_with(MsgFlags::empty())? {
                 return Ok(message);
             }
+        }
+    }
+
+    /// Waits for one message, but not for ever; `None` when none came.
+    ///
+    /// # Errors
+    /// As [`Channel::receive`].
+    pub fn receive_within(
+        &mut self,
+        time: Duration,
+    ) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
+        let mut wait = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        let timeout = PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX);
+        match poll(&mut wait, timeout) {
+            Ok(0) | Err(Errno::EINTR) => Ok(None),
+            Ok(_) => self.try_receive(),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -162,15 +187,6 @@ impl<Out, In> AsFd for Channel<Out, In> {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// What a process answers: done, or why not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reply<T> {
-    /// It was done.
-    Done(T),
-    /// It was not, and nothing has changed.
-    Refused(String),
 }
 
 #[cfg(test)]

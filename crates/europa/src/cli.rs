@@ -81,7 +81,11 @@ enum Command {
     Node,
     /// The switch's process; started by the node.
     #[command(hide = true)]
-    Switch,
+    Switch {
+        /// Where it may run.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+    },
     /// A router's process; started by the node.
     #[command(hide = true)]
     Router {
@@ -91,6 +95,9 @@ enum Command {
         /// `slice/router`.
         #[arg(long)]
         name: String,
+        /// Where it may run.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
     },
 }
 
@@ -116,8 +123,8 @@ impl Cli {
                 Ok(ExitCode::SUCCESS)
             }
             Command::Node => roles::node(instance),
-            Command::Switch => roles::switch(),
-            Command::Router { number, name } => roles::router(number, &name),
+            Command::Switch { cpus } => roles::switch(&cpus),
+            Command::Router { number, name, cpus } => roles::router(number, &name, &cpus),
         }
     }
 }

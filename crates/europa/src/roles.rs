@@ -4,7 +4,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::ExitCode;
 
 use europa_node::Instance;
-use europa_sandbox::{Profile, enter};
+use europa_sandbox::{Profile, enter, schedule};
 
 /// Where the control socket is in a process that the node has started.
 const CONTROL: i32 = 3;
@@ -18,24 +18,25 @@ pub(crate) fn node(instance: Instance) -> Result<ExitCode, String> {
 }
 
 /// The switch.
-pub(crate) fn switch() -> Result<ExitCode, String> {
+pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, String> {
     let mut profile = Profile::switch();
     profile.descriptors = vec![CONTROL];
-    let control = locked_in(&profile)?;
+    let control = locked_in(&profile, cpus)?;
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
     finish(europa_switch::run(control))
 }
 
 /// An isolated router.
-pub(crate) fn router(number: u32, name: &str) -> Result<ExitCode, String> {
+pub(crate) fn router(number: u32, name: &str, cpus: &[usize]) -> Result<ExitCode, String> {
     let mut profile = Profile::router(name, number);
     profile.descriptors = vec![CONTROL];
-    let control = locked_in(&profile)?;
+    let control = locked_in(&profile, cpus)?;
     finish(europa_router::run(control))
 }
 
-/// Enters the sandbox; the control socket is what is left.
-fn locked_in(profile: &Profile) -> Result<OwnedFd, String> {
+/// Takes its place on the CPUs and enters the sandbox; the control socket is what is left.
+fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, String> {
+    schedule(cpus).map_err(|error| error.to_string())?;
     enter(profile).map_err(|error| error.to_string())?;
     // SAFETY: the node hands the control socket over as this number, `enter` has closed
     // every other, and nothing else in this process knows of it.

@@ -1,18 +1,58 @@
-//! The texts of `builtin: ipv4` and `builtin: bridge`.
+//! The texts of `builtin: ipv4` and `builtin: bridge`, from what the YAML says.
 
 use europa_api::{At, Neighbour, Route, Router};
+use europa_elements::builtin;
 
 use crate::plan::InterfacePlan;
 
+/// A router for IPv4 and IPv6.
 pub(crate) fn ipv4(
-    _router: &Router,
-    _interfaces: &[InterfacePlan],
-    _routes: &[At<Route>],
-    _neighbours: &[At<Neighbour>],
+    router: &Router,
+    interfaces: &[InterfacePlan],
+    routes: &[At<Route>],
+    neighbours: &[At<Neighbour>],
 ) -> Result<String, String> {
-    Err("not yet".into())
+    let routes = routes.iter().map(|route| {
+        let route = &route.value;
+        let interface = router.route_interface(route);
+        let next = match (route.via, interface) {
+            (Some(via), interface) => builtin::Next::Via { address: via.value, interface },
+            (None, Some(interface)) => builtin::Next::Interface(interface),
+            (None, None) => builtin::Next::Blackhole,
+        };
+        builtin::Route { to: route.to.value, next }
+    });
+    let neighbours = neighbours.iter().filter_map(|neighbour| {
+        let neighbour = &neighbour.value;
+        let (interface, _) = router.interface(&neighbour.interface.value)?;
+        Some(builtin::Neighbour {
+            address: neighbour.address.value,
+            mac: neighbour.mac.value.0.into(),
+            interface,
+        })
+    });
+    let description = builtin::Description {
+        interfaces: described(router, interfaces),
+        routes: routes.collect(),
+        neighbours: neighbours.collect(),
+    };
+    builtin::ipv4(&description).map_err(|problem| problem.to_string())
 }
 
-pub(crate) fn bridge(_router: &Router, _interfaces: &[InterfacePlan]) -> Result<String, String> {
-    Err("not yet".into())
+/// A bridge over all interfaces.
+pub(crate) fn bridge(router: &Router, interfaces: &[InterfacePlan]) -> String {
+    builtin::bridge(&described(router, interfaces))
+}
+
+fn described(router: &Router, interfaces: &[InterfacePlan]) -> Vec<builtin::Interface> {
+    interfaces
+        .iter()
+        .zip(&router.interfaces.0)
+        .map(|(planned, (_, written))| builtin::Interface {
+            name: planned.name.clone(),
+            mac: planned.spec.mac.into(),
+            mtu: planned.mtu,
+            addresses: written.value.addresses.iter().map(|address| address.value).collect(),
+        })
+        .collect()
 }

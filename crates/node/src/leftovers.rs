@@ -24,7 +24,11 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
     // Detach first: from then on Linux gets every frame.
     Substrate::remove(&instance.pins())?;
     // Kills whatever of a killed node still runs.
-    Cgroups::detect()?.remove_instance(instance.name())?;
+    let groups = Cgroups::detect()?;
+    for name in groups.names(instance.name())? {
+        groups.group(instance.name(), &name)?.remove()?;
+    }
+    groups.remove_instance(instance.name())?;
     match fs::read(instance.undo()) {
         Ok(text) => {
             // A file cut short by a kill says nothing usable.

@@ -8,6 +8,7 @@
 //! | `ports`    | opening, preparing and attaching devices                         |
 //! | `switch`   | the switch: started, told everything, started again              |
 //! | `router`   | one router: pool, process, back-off                              |
+//! | `cores`    | which CPUs are Europa's                                          |
 //! | `backoff`  | when to start something again that keeps failing                 |
 //! | `request`  | what the command line asks, and the answers                      |
 //! | `stats`    | what is told about everything                                    |
@@ -16,6 +17,7 @@
 
 mod backoff;
 mod builtin;
+mod cores;
 pub mod doctor;
 mod instance;
 mod leftovers;

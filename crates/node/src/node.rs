@@ -27,7 +27,7 @@ use crate::request::{Request, Response};
 use crate::router::Router;
 use crate::stats::{InterfaceStats, NodeStats, PortStats, RouterStats};
 use crate::switch::{Lasting, Revival, Switch, add_interface};
-use crate::{Doing, Instance, NodeError, leftovers};
+use crate::{Doing, Instance, NodeError, cores, leftovers};
 
 /// How long a router may take to read its configuration when it is brought up.
 const READY: Duration = Duration::from_secs(30);
@@ -96,6 +96,7 @@ type Client = Channel<Response, Request>;
 struct Node {
     instance: Instance,
     cgroups: Cgroups,
+    cores: Vec<usize>,
     substrate: Option<Substrate>,
     lasting: Option<Lasting>,
     ports: Vec<Port>,
@@ -112,6 +113,7 @@ impl Node {
     fn new(instance: Instance) -> Result<Self, NodeError> {
         Ok(Self {
             cgroups: Cgroups::detect()?,
+            cores: cores::cores(),
             instance,
             substrate: None,
             lasting: None,
@@ -284,7 +286,7 @@ impl Node {
 
     /// The control group of a process; none where the machine has none that works.
     fn group(&self, name: &str) -> Option<Group> {
-        match self.cgroups.group(self.instance.name(), &name.replace('/', ".")) {
+        match self.cgroups.group(self.instance.name(), &name.replace('/', "_")) {
             Ok(group) => Some(group),
             Err(error) => {
                 tracing::warn!("no control group for {name}: {error}");
@@ -375,7 +377,7 @@ impl Node {
             self.lasting()?,
             log.as_fd(),
             self.switch_group.as_ref(),
-            false,
+            self.cores.last().map_or(&[], std::slice::from_ref),
         )?;
         for port in &self.ports {
             let order = Order::AddPort {
@@ -428,7 +430,7 @@ impl Node {
     /// Starts a router's process on the pool it has.
     fn begin_router(&mut self, index: usize) -> Result<(), NodeError> {
         let Some(router) = self.routers.get(index) else { return Ok(()) };
-        let process = router.spawn(self.log(&router.plan.name)?.as_fd())?;
+        let process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         if let Some(pool) = &router.pool {
             process.begin(router, pool, self.lasting()?)?;
         }
@@ -495,7 +497,7 @@ impl Node {
         };
         let new = self.take_pool(geometry)?;
         let Some(router) = self.routers.get(index) else { return Ok(()) };
-        let process = router.spawn(self.log(&router.plan.name)?.as_fd())?;
+        let process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         new.name_interfaces(&router.plan.rows())?;
         let substrate = self.substrate()?;
         for id in &router.interfaces {

@@ -61,6 +61,8 @@ pub(crate) struct RouterPlan {
     pub(crate) geometry: Geometry,
     pub(crate) interfaces: Vec<InterfacePlan>,
     pub(crate) busy: bool,
+    /// CPUs it asks for.
+    pub(crate) cpus: Vec<usize>,
     /// Text of the Click configuration, and where it stands.
     pub(crate) configuration: String,
     pub(crate) file: String,
@@ -180,6 +182,7 @@ fn one(
     Ok(RouterPlan {
         geometry,
         busy: matches!(router.poll, Poll::Busy),
+        cpus: router.cpu.iter().map(|cpu| cpu.value.into()).collect(),
         interfaces,
         configuration,
         file,
@@ -295,7 +298,7 @@ fn configuration(
             "builtin: ipv4".into(),
         )),
         Some(Choice::Bridge) => {
-            Ok((crate::builtin::bridge(router, interfaces)?, "builtin: bridge".into()))
+            Ok((crate::builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Program(_)) => {
             Err("`program:` comes with a later release; use `click:` or `builtin:`".into())

@@ -11,6 +11,7 @@ use europa_substrate::PoolHandle;
 
 use crate::NodeError;
 use crate::backoff::Backoff;
+use crate::cores::argument;
 use crate::plan::RouterPlan;
 use crate::switch::{Lasting, WORKER, eventfd};
 
@@ -60,11 +61,14 @@ impl Router {
         })
     }
 
-    /// Starts the process; it waits for [`Process::begin`].
-    pub(crate) fn spawn(&self, log: BorrowedFd<'_>) -> Result<Process, NodeError> {
+    /// Starts the process on `cores`, unless its document names others; it waits for
+    /// [`Process::begin`].
+    pub(crate) fn spawn(&self, log: BorrowedFd<'_>, cores: &[usize]) -> Result<Process, NodeError> {
         let who = || format!("router {}", self.plan.name);
         let (orders, theirs) = pair().map_err(|error| NodeError::Channel { who: who(), error })?;
         let number = self.number.to_string();
+        let own = self.plan.cpus.as_slice();
+        let cpus = argument(if own.is_empty() { cores } else { own });
         let child = spawn(&SpawnSpec {
             arguments: vec![
                 "europa".as_ref(),
@@ -73,6 +77,7 @@ impl Router {
                 number.as_ref(),
                 "--name".as_ref(),
                 self.plan.name.as_ref(),
+                cpus.as_ref(),
             ],
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd()],

@@ -14,6 +14,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::backoff::Backoff;
+use crate::cores::argument;
 use crate::{Doing, NodeError};
 
 /// Number of the only worker there is yet.
@@ -73,12 +74,13 @@ impl Switch {
         lasting: &Lasting,
         log: BorrowedFd<'_>,
         group: Option<&Group>,
-        busy: bool,
+        cpus: &[usize],
     ) -> Result<Self, NodeError> {
         let failed = |error| NodeError::Channel { who: "the switch".into(), error };
         let (mut orders, theirs) = pair().map_err(failed)?;
+        let cpus = argument(cpus);
         let child = spawn(&SpawnSpec {
-            arguments: vec!["europa".as_ref(), "switch".as_ref()],
+            arguments: vec!["europa".as_ref(), "switch".as_ref(), cpus.as_ref()],
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd()],
             log,
@@ -97,7 +99,8 @@ impl Switch {
             lasting.held.as_fd(),
             lasting.doorbell.as_fd(),
         ]);
-        let start = Order::Start { worker: WORKER, counter_rows: substrate.counter_rows(), busy };
+        let start =
+            Order::Start { worker: WORKER, counter_rows: substrate.counter_rows(), busy: false };
         orders.send(&start, &descriptors).map_err(failed)?;
         match orders.receive().map_err(failed)? {
             (Answer::Done, _) => {}

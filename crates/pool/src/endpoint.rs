@@ -29,6 +29,8 @@ pub struct Endpoint {
     done_head: u32,
     /// Slots that are to come back by the done ring.
     returning: u32,
+    /// Packets received in all.
+    pub received: u64,
     /// Descriptors received that named no slot of the substrate's: never, unless
     /// somebody else wrote into the pool.
     pub strange: u64,
@@ -62,6 +64,7 @@ impl Endpoint {
             fill_tail: 0,
             done_head: 0,
             returning: stock(geometry.slots),
+            received: 0,
             strange: 0,
         };
         endpoint.balance();
@@ -73,8 +76,23 @@ impl Endpoint {
         &self.arena
     }
 
+    /// Whether a transmit ring is so full that packets received now might not fit. The
+    /// switch empties rings whatever becomes of the packets, so it has just not had its
+    /// turn: this router gives it the core, and what arrives meanwhile is dropped before
+    /// it has cost a copy.
+    pub fn is_congested(&self) -> bool {
+        self.tx_tail.iter().zip(0..).any(|(tail, interface)| {
+            let ring = self.view.tx(interface);
+            let ahead = (ring.capacity() / 2).min(crate::BATCH) as u32;
+            ring.peek(tail.wrapping_add(ahead)).is_some()
+        })
+    }
+
     /// Adds up to `max` received packets of `interface` to `batch`.
     pub fn receive(&mut self, interface: usize, batch: &mut Batch, max: usize) {
+        if self.is_congested() {
+            return;
+        }
         let (Some(head), Some(mac)) = (self.rx_head.get_mut(interface), self.macs.get(interface))
         else {
             return;
@@ -98,6 +116,7 @@ impl Endpoint {
             packet.set_interface(interface as u16);
             let _ = batch.push(packet);
         }
+        self.received += batch.len() as u64;
         for packet in batch.iter_mut() {
             if let Some(destination) = packet.data().first_chunk() {
                 packet.set_packet_type(PacketType::of(*destination, *mac));
@@ -175,13 +194,13 @@ impl Endpoint {
     }
 
     /// Announces that this router sleeps and wants to be woken. True if there is input
-    /// already: then it must not sleep.
+    /// already, or output that has yet to find room: then it must not sleep.
     pub fn fall_asleep(&self) -> bool {
         self.view.asleep().store(1, Ordering::SeqCst);
         // The receive program publishes and then reads the flag; we set the flag and then
         // look: one of us sees the other.
         fence(Ordering::SeqCst);
-        self.has_input()
+        self.has_input() || self.is_congested()
     }
 
     /// Takes the announcement back.

@@ -16,6 +16,7 @@ mod batch;
 mod c_header;
 #[cfg(not(loom))]
 mod endpoint;
+mod idle;
 pub mod layout;
 #[cfg(not(loom))]
 mod mapping;
@@ -35,6 +36,7 @@ pub use batch::{BATCH, Batch};
 pub use c_header::c_header;
 #[cfg(not(loom))]
 pub use endpoint::{Endpoint, stock};
+pub use idle::{Idle, NAP, Rest};
 pub use layout::{Geometry, GeometryError, Layout};
 #[cfg(not(loom))]
 pub use mapping::Mapping;

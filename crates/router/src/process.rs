@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use europa_channel::{Channel, ChannelError};
 use europa_engine::Router;
-use europa_pool::{Endpoint, Geometry, Mapping, PoolView, Waker};
+use europa_pool::{Endpoint, Geometry, Idle, Mapping, NAP, PoolView, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
@@ -15,8 +15,6 @@ use crate::devices::PoolDevices;
 use crate::graph;
 use crate::orders::{Answer, Order, START_DESCRIPTORS, Start};
 
-/// With nothing to do, a router looks on for so long before it sleeps.
-const SPIN: Duration = Duration::from_micros(50);
 /// A busy router looks for orders this often.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
 /// Bytes of the status page.
@@ -122,7 +120,8 @@ impl Process {
 
     fn serve(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {
         let mut looked = Instant::now();
-        let mut idle_since: Option<Instant> = None;
+        let mut idle = Idle::default();
+        let mut seen = 0;
         while !self.router.is_stopped() {
             let now = Instant::now();
             if now.duration_since(looked) >= ORDERS_EVERY {
@@ -134,18 +133,28 @@ impl Process {
             self.tell_switch();
             self.devices.endpoint.balance();
             if worked || self.router.is_busy() {
-                idle_since = None;
+                let received = self.devices.endpoint.received;
+                idle.worked(received - seen);
+                seen = received;
                 continue;
             }
-            let since = *idle_since.get_or_insert(now);
-            if self.busy || now.duration_since(since) < SPIN {
-                // Whoever shares this core has its turn: often the switch.
-                let _ = sched_yield();
+            let rest = if self.devices.endpoint.is_congested() {
+                // The switch needs the core, not a router that asks whether it had it.
+                Rest::Nap
             } else {
-                self.sleep(orders, now_ns)?;
-                self.obey(orders)?;
-                looked = Instant::now();
-                idle_since = None;
+                idle.rest(now)
+            };
+            match rest {
+                Rest::Nap => std::thread::sleep(NAP),
+                Rest::Sleep if !self.busy => {
+                    self.sleep(orders, now_ns)?;
+                    self.obey(orders)?;
+                    looked = Instant::now();
+                    idle.woken();
+                }
+                Rest::Yield | Rest::Sleep => {
+                    let _ = sched_yield();
+                }
             }
         }
         Ok(())

@@ -54,6 +54,7 @@ mod privileges;
 mod profile;
 mod report;
 mod root;
+mod schedule;
 mod seccomp;
 mod spawn;
 
@@ -61,4 +62,5 @@ pub use enter::enter;
 pub use error::SandboxError;
 pub use profile::{BASE_UID, Enforcement, Mount, ProcessLimits, Profile, Role};
 pub use report::{Finding, State, report};
+pub use schedule::schedule;
 pub use spawn::{Child, Exit, SpawnSpec, spawn};

@@ -32,10 +32,13 @@ pub enum Order {
         /// Number of the pool.
         pool: u32,
     },
-    /// A way out. Descriptor: a packet socket bound to the device.
+    /// A way out. Descriptors: a packet socket bound to the device, and the socket
+    /// through which its losses are read.
     AddPort {
         /// Number of the port.
         port: u32,
+        /// Number of the device in its namespace.
+        device: u32,
         /// Its rate in bits a second, if known.
         rate_bits: Option<u64>,
         /// Live frames may leave by it.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError};
-use europa_pool::Mapping;
+use europa_pool::{Idle, Mapping, NAP, Rest};
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::{Kicker, Table};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,9 +19,6 @@ use crate::orders::{Answer, Order, START_DESCRIPTORS};
 use crate::tables::Shared;
 use crate::worker::Worker;
 
-/// With nothing to do, a worker looks on for so long before it sleeps: about what it
-/// takes a sleeper to wake up and reach this point again.
-const SPIN: Duration = Duration::from_micros(50);
 /// A busy worker looks for orders this often.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
 
@@ -113,26 +110,28 @@ impl Switch {
 
     fn serve(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), SwitchError> {
         let mut looked = Instant::now();
-        let mut idle_since: Option<Instant> = None;
+        let mut idle = Idle::default();
         loop {
             let now = Instant::now();
             if now.duration_since(looked) >= ORDERS_EVERY {
                 looked = now;
                 self.obey(orders)?;
             }
-            if self.worker.round(now) {
-                idle_since = None;
+            if let Some(packets) = self.worker.round(now) {
+                idle.worked(packets);
                 continue;
             }
-            let since = *idle_since.get_or_insert(now);
-            if self.busy || now.duration_since(since) < SPIN {
-                // Whoever shares this core has its turn: often the router that we wait for.
-                let _ = sched_yield();
-            } else {
-                self.sleep(orders)?;
-                self.obey(orders)?;
-                looked = Instant::now();
-                idle_since = None;
+            match idle.rest(now) {
+                Rest::Nap => std::thread::sleep(NAP),
+                Rest::Sleep if !self.busy => {
+                    self.sleep(orders)?;
+                    self.obey(orders)?;
+                    looked = Instant::now();
+                    idle.woken();
+                }
+                Rest::Yield | Rest::Sleep => {
+                    let _ = sched_yield();
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 
 use europa_pool::PoolView;
+use europa_port::DropCounters;
 
 use crate::egress::{Policy, Refusal, before_frame, finish};
 use crate::queue::Queued;
@@ -22,16 +23,19 @@ const FRAME_BYTES: usize = 16384 + 128;
 /// A packet socket bound to a port's device.
 pub(crate) struct Socket {
     fd: OwnedFd,
+    counters: DropCounters,
 }
 
 impl Socket {
-    pub(crate) fn new(fd: OwnedFd) -> nix::Result<Self> {
-        Ok(Self { fd })
+    /// Takes the packet socket and one through which the device's losses are read.
+    pub(crate) fn new(fd: OwnedFd, counters: OwnedFd, device: u32) -> std::io::Result<Self> {
+        Ok(Self { fd, counters: DropCounters::new(counters, device)? })
     }
 
     /// Frames that the device has lost after they had been sent.
     pub(crate) fn drops(&mut self) -> u64 {
-        0
+        // A device that has gone loses nothing more.
+        self.counters.read().map_or(0, |drops| drops.live_frames)
     }
 }
 
