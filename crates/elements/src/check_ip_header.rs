@@ -94,7 +94,7 @@ fn is_intact(header: &[u8; 20]) -> bool {
     let sum: u64 = words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum();
     // Folding to 16 bits is taking the rest modulo 0xffff, with 0xffff for 0. A header that
     // starts with 0x45 has no sum of 0. This is one multiplication.
-    sum % 0xffff == 0
+    sum.is_multiple_of(0xffff)
 }
 
 /// One of 64 bits for an address.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, BATCH, Batch, ConfigError, Context, Flags, Handler, HandlerError, Ipv4Prefix, Names,
-    Value,
+    Arguments, BATCH, Batch, ConfigError, Context, DROP, Flags, Handler, HandlerError, Ipv4Prefix,
+    Names, Value,
 };
 use europa_lookup::{Dir24, NextHop, RouteTable};
 
@@ -33,11 +33,11 @@ pub(crate) const CHANGEABLE: &[Handler] = &[
 struct Hop {
     /// Address of the next router; 0 if the destination is a neighbour.
     gateway: u32,
-    output: u32,
+    output: u16,
 }
 
 /// No route.
-const NOWHERE: Hop = Hop { gateway: 0, output: u32::MAX };
+const NOWHERE: Hop = Hop { gateway: 0, output: DROP };
 
 /// One route as it is written.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ fn route(text: &str, names: &Names, removal: bool) -> Option<Route> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let (prefix, gateway, output) = match words.as_slice() {
         [prefix] if removal => (prefix, "-", "0"),
-        [prefix, output] if output.parse::<u32>().is_ok() => (prefix, "-", *output),
+        [prefix, output] if output.parse::<u16>().is_ok() => (prefix, "-", *output),
         [prefix, gateway] if removal => (prefix, *gateway, "0"),
         [prefix, gateway, output] => (prefix, *gateway, *output),
         _ => return None,
@@ -166,7 +166,7 @@ impl IpRoutes {
         for (index, text) in arguments.rest() {
             let result = match route(text, arguments.names(), false) {
                 None => Err("expected 'ADDRESS/MASK [GATEWAY] OUTPUT'".to_owned()),
-                Some(route) if route.hop.output as usize >= arguments.outputs() => {
+                Some(route) if usize::from(route.hop.output) >= arguments.outputs() => {
                     Err(format!("there is no output {}", route.hop.output))
                 }
                 Some(route) => self.insert(route),
@@ -198,17 +198,16 @@ impl IpRoutes {
         }
         let mut number = numbers.iter();
         let (hops, drops) = (self.hops.as_slice(), &mut self.drops);
-        context.push_each(batch, |packet| {
+        context.forward_each(batch, |packet| {
             let number = number.next().copied().unwrap_or(0);
-            let hop = hops.get(usize::from(number)).copied().unwrap_or(NOWHERE);
+            let Some(hop) = hops.get(usize::from(number)).filter(|_| number != 0) else {
+                *drops += 1;
+                return DROP;
+            };
             if hop.gateway != 0 {
                 packet.set_dst_ip(hop.gateway);
             }
-            if hop.output == NOWHERE.output {
-                *drops += 1;
-                return None;
-            }
-            Some(hop.output as usize)
+            hop.output
         });
     }
 
@@ -263,7 +262,7 @@ impl IpRoutes {
                 None => other(format!("route '{text}' not found")),
             };
         }
-        if route.hop.output as usize >= outputs {
+        if usize::from(route.hop.output) >= outputs {
             return other(format!("there is no output {}", route.hop.output));
         }
         if command == Command::Add && key(route.prefix).and_then(|p| self.table.get(p)).is_some() {

@@ -99,7 +99,7 @@ pub trait Element: Any {
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let _ = port;
         self.process(batch, context);
-        context.push_batch(0, batch);
+        context.forward(0, batch);
     }
 
     /// Adds up to `max` packets to `batch`, which output `port` is asked for. The batch may

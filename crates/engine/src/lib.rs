@@ -7,7 +7,8 @@
 //! inside another's push, loops in a graph (an ICMP error back to the look-up) need neither
 //! recursion nor shared mutability, and packets on one path keep their order. Packets for an
 //! input that already waits join its batch: after a classifier has split a batch, whatever
-//! meets again is worked on together.
+//! meets again is worked on together. A batch that is alone under way skips the list and goes
+//! on from element to element in the engine's hand ([`Context::forward`]).
 //!
 //! A *pull* does call: the element at the pulling end (a `ToDevice`, an `Unqueue`) needs the
 //! packets at once. The engine takes an element out of its place while it runs (16 bytes out,
@@ -18,8 +19,8 @@
 //! An element that panics is not put back; the packets it held are freed by unwinding.
 //!
 //! # What it costs
-//! A hop costs about 10 ns a batch: 0.04 ns a packet when batches are full, the same as a
-//! virtual call each when they hold one. Batches change hands by swapping 24 bytes; they come
+//! A hop costs 10 to 20 ns a batch, most of it mispredicted ends of loops: 0.1 ns a packet in
+//! batches of 128. Batches change hands by moving 8 bytes; they come
 //! from a stock and are never allocated on the packet path. The clock is read once a round, by
 //! the caller. A round ends after a fixed number of batches even if a graph leads packets in
 //! a circle; what is left goes on in the next.
@@ -38,7 +39,7 @@ mod value;
 mod work;
 
 pub use arguments::{Arguments, ConfigError};
-pub use context::{Account, Context, InitContext};
+pub use context::{Account, Context, DROP, InitContext};
 pub use devices::{Devices, Interface, MemoryDevices, NoDevices};
 pub use element::{Class, ClassInfo, Element, Phase};
 pub use europa_pool::{Arena, BATCH, Batch, Packet, PacketType};

@@ -11,7 +11,7 @@ use crate::handler::{COMMON, Flags, GLOBAL, Handler, HandlerError};
 use crate::names::Names;
 use crate::registry::Registry;
 use crate::timers::Timers;
-use crate::work::WorkList;
+use crate::work::{Work, WorkList};
 
 /// A full turn of a task, in tickets.
 const TURN: u32 = 1024;
@@ -99,6 +99,7 @@ impl Router {
         let names: Vec<String> = graph.elements.iter().map(|e| e.name.clone()).collect();
         let core = Core {
             work: WorkList::new(wiring.inputs.len()),
+            forward: UNCONNECTED,
             wiring,
             timers: Timers::default(),
             arena: arena.clone(),
@@ -236,23 +237,38 @@ impl Router {
         while *budget > 0
             && let Some(mut work) = self.core.work.pop()
         {
-            *budget -= 1;
             worked = true;
-            let Some(&Port { element, port }) = self.core.wiring.inputs.get(work.input as usize)
-            else {
-                continue;
-            };
-            let index = element as usize;
-            if let Some(account) = self.core.accounts.get_mut(index) {
-                account.batches += 1;
-                account.packets += work.batch.len() as u64;
+            // A batch that is alone under way goes from element to element in hand.
+            while let Some(next) = self.hand_over(&mut work, devices) {
+                *budget = budget.saturating_sub(1);
+                if *budget == 0 || self.core.work.len() > 0 {
+                    self.core.work.push_batch(next, &mut work.batch);
+                    break;
+                }
+                work.input = next;
             }
-            with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
-                element.push(port as usize, &mut work.batch, context);
-            });
+            *budget = budget.saturating_sub(1);
             self.core.work.give_batch(work.batch);
         }
         worked
+    }
+
+    /// Gives a batch to the element that it is for. Returns the input that what is left of it
+    /// goes to, if any.
+    #[inline(always)]
+    fn hand_over(&mut self, work: &mut Work, devices: &mut dyn Devices) -> Option<u32> {
+        let &Port { element, port } = self.core.wiring.inputs.get(work.input as usize)?;
+        let index = element as usize;
+        if let Some(account) = self.core.accounts.get_mut(index) {
+            account.batches += 1;
+            account.packets += work.batch.len() as u64;
+        }
+        self.core.forward = UNCONNECTED;
+        with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
+            element.push(port as usize, &mut work.batch, context);
+        });
+        let next = std::mem::replace(&mut self.core.forward, UNCONNECTED);
+        (next != UNCONNECTED && !work.batch.is_empty()).then_some(next)
     }
 
     /// When the next timer is due, on the clock of [`Router::run_once`].

@@ -32,6 +32,9 @@ pub const MIN_BUFFER_BYTES: usize = 512;
 /// Largest buffer an arena accepts, in bytes: offsets and lengths have 16 bits.
 pub const MAX_BUFFER_BYTES: usize = 32768;
 
+/// Size and alignment of a huge page.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
 /// What all handles and packets of one arena share.
 pub(crate) struct Shared {
     /// One per buffer: what the forwarding path touches.
@@ -55,8 +58,8 @@ pub(crate) struct Shared {
     stride: usize,
     /// Size of a buffer, in bytes.
     pub(crate) buffer_bytes: u16,
-    /// Layout of the buffers if this arena allocated them.
-    own: Option<Layout>,
+    /// The allocation that the buffers lie in, if this arena made it.
+    own: Option<(NonNull<u8>, Layout)>,
     /// What keeps a foreign mapping alive.
     keep: RefCell<Vec<Box<dyn Any>>>,
 }
@@ -180,8 +183,8 @@ impl Shared {
             dealloc(s.hot.as_ptr().cast(), array::<Hot>(count));
             dealloc(s.cold.as_ptr().cast(), array::<Cold>(count));
             dealloc(s.free.as_ptr().cast(), array::<u32>(count));
-            if let Some(layout) = s.own {
-                dealloc(s.base.as_ptr(), layout);
+            if let Some((memory, layout)) = s.own {
+                dealloc(memory.as_ptr(), layout);
             }
             drop(Box::from_raw(shared.as_ptr()));
         }
@@ -211,14 +214,25 @@ impl Arena {
         // One more line than asked for: at a distance of a power of two, all packets would
         // meet in two sets of the first-level cache (2048 bytes: 64 sets of 64 bytes).
         let stride = buffer_bytes.next_multiple_of(64) + 64;
-        let layout = stride
-            .checked_mul(count as usize)
-            .and_then(|bytes| Layout::from_size_align(bytes, 64).ok())
-            .expect("buffers fit into the address space");
+        let bytes = stride.checked_mul(count as usize).expect("buffers fit into the address space");
+        let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 64 };
+        // Aligned here and not by the layout: the allocator would fill aligned memory with
+        // zeros itself, where unaligned memory comes as untouched pages that cost nothing yet.
+        let layout =
+            Layout::from_size_align(bytes + align, 8).expect("buffers fit into the address space");
         // SAFETY: the layout's size is not zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        Arena::new(base, stride, 0, count, buffer_bytes, Some(layout))
+        let memory = unsafe { alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+        // SAFETY: at most `align` bytes further, so `bytes` of the allocation are left.
+        let base = unsafe { memory.add(memory.align_offset(align)) };
+        // Two packets a page are too many pages for the first-level TLB once batches are
+        // large. Failure costs speed only.
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if bytes >= HUGE_PAGE_BYTES {
+            // SAFETY: the range is this allocation's, from a page on; the advice changes no byte.
+            unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+        }
+        Arena::new(base, stride, 0, count, buffer_bytes, Some((memory, layout)))
     }
 
     /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at
@@ -250,7 +264,7 @@ impl Arena {
         first_slot: u32,
         count: u32,
         buffer_bytes: usize,
-        own: Option<Layout>,
+        own: Option<(NonNull<u8>, Layout)>,
     ) -> Arena {
         fn reserve<T>(count: usize) -> NonNull<T> {
             let layout = array::<T>(count);

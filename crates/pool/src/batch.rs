@@ -147,7 +147,7 @@ impl Batch {
                 } else {
                     let packet = ptr::read(packet);
                     rest.next += 1;
-                    rejected(packet);
+                    out_of_line(&mut rejected, packet);
                 }
             }
         }
@@ -170,6 +170,13 @@ impl Batch {
             Shared::give_back_all(packets);
         }
     }
+}
+
+/// Calls `rejected` from a function of its own: inlined, it would take the loop's registers for
+/// what rarely happens.
+#[inline(never)]
+fn out_of_line(rejected: &mut impl FnMut(Packet), packet: Packet) {
+    rejected(packet);
 }
 
 /// A batch while it is filtered: packets `0..kept` and `next..length` are there.
