@@ -62,15 +62,14 @@ impl Element for Frames {
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let mut batch: Batch = context.take_batch();
         context.arena().alloc_batch_of(&mut batch, self.burst, 64);
-        let mut next = self.next;
-        for packet in &mut batch {
-            let Some(frame) = self.frames.get(next) else { break };
-            next = if next + 1 == self.frames.len() { 0 } else { next + 1 };
+        // The number of frames is a multiple of the burst.
+        let frames = self.frames.get(self.next..).unwrap_or_default();
+        self.next = if frames.len() > self.burst { self.next + self.burst } else { 0 };
+        for (packet, frame) in batch.iter_mut().zip(frames) {
             if let Some(to) = packet.data_mut().first_chunk_mut::<64>() {
                 *to = *frame;
             }
         }
-        self.next = next;
         context.push_batch(0, &mut batch);
         context.give_batch(batch);
         true
