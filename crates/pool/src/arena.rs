@@ -530,11 +530,11 @@ mod tests {
     fn every_buffer_is_handed_out_once() {
         let arena = Arena::heap(3, 512);
         let mut batch = Batch::new();
-        assert_eq!(arena.alloc_batch_of(&mut batch, 10, 256), 3);
+        assert_eq!(arena.alloc_batch_of(&mut batch, 10, 320), 3);
         assert!(arena.alloc().is_none());
-        assert!(batch.iter().all(|packet| (packet.len(), packet.tailroom()) == (256, 0)));
+        assert!(batch.iter().all(|packet| (packet.len(), packet.tailroom()) == (320, 0)));
         drop(batch.pop());
-        assert_eq!(arena.alloc_batch_of(&mut batch, 10, 257), 0);
+        assert_eq!(arena.alloc_batch_of(&mut batch, 10, 321), 0);
         assert_eq!(arena.free(), 1);
         batch.clear();
         assert_eq!(arena.free(), 3);

@@ -20,8 +20,11 @@ pub const ABI_MAGIC: u32 = u32::from_le_bytes(*b"EuPl");
 
 /// Bytes at the start of each slot for metadata: filter key and result.
 pub const SLOT_METADATA_BYTES: u32 = 64;
-/// Where the receive program puts a frame in its slot: metadata, then headroom.
-pub const RX_OFFSET_BYTES: u32 = 256;
+/// Where the receive program puts a frame in a slot at the earliest: behind metadata and
+/// headroom. See [`rx_offset`].
+pub const RX_OFFSET_BYTES: u32 = 192;
+/// Mask of the slot number that chooses one of several such places, 64 bytes apart.
+pub const RX_PLACES_MASK: u32 = 3;
 /// Room behind a received frame: the receive program sums checksums in words.
 pub const TAIL_BYTES: u32 = 8;
 /// Slot size for ports up to 1500 bytes of MTU.
@@ -94,6 +97,13 @@ pub struct InterfaceRow {
     pub name: [u8; 16],
     /// Reserved, zero.
     pub reserved_to_end: [u8; 16],
+}
+
+/// Where a received frame starts in slot `slot`. Slots are a power of two apart: if all
+/// frames started at the same place, their headers would share a sixteenth of the sets of
+/// a first-level cache, and of the second.
+pub const fn rx_offset(slot: u32) -> u32 {
+    RX_OFFSET_BYTES + (slot & RX_PLACES_MASK) * 64
 }
 
 /// Byte offset of [`Header::asleep`] in the header.
@@ -214,7 +224,7 @@ impl Layout {
 
     /// Longest frame the receive program can put into a slot, in bytes.
     pub const fn max_frame_bytes(&self) -> u32 {
-        self.geometry.slot_bytes - RX_OFFSET_BYTES - TAIL_BYTES
+        self.geometry.slot_bytes - rx_offset(RX_PLACES_MASK) - TAIL_BYTES
     }
 
     /// The header as the node writes it into a new pool.

@@ -664,7 +664,7 @@ mod tests {
     fn a_new_packet_has_default_headroom() {
         let arena = Arena::heap(1, 2048);
         let packet = arena.packet(b"abc").unwrap();
-        assert_eq!((packet.headroom(), packet.tailroom(), packet.len()), (192, 1789, 3));
+        assert_eq!((packet.headroom(), packet.tailroom(), packet.len()), (128, 1853, 3));
     }
 
     #[test]
@@ -742,7 +742,7 @@ mod tests {
         fn moving_the_ends_is_like_moving_indices(steps in prop::collection::vec(step(), 1..40)) {
             let arena = Arena::heap(1, 512);
             let mut packet = arena.alloc().unwrap();
-            let (mut start, mut end) = (256usize, 256usize);
+            let (mut start, mut end) = (192usize, 192usize);
             let mut mark = None;
             let mut next = 0u8;
             let mut bytes = [0u8; 512];

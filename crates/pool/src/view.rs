@@ -57,14 +57,7 @@ impl PoolView {
             std::mem::transmute::<Header, [u8; HEADER_WORDS as usize * 8]>(self.layout.header())
         };
         self.mapping.copy_in(self.control(0), &header);
-        for (row, index) in interfaces.iter().zip(0..self.layout.geometry.interfaces) {
-            let row = InterfaceRow { rx: self.layout.rx(index), tx: self.layout.tx(index), ..*row };
-            // SAFETY: as for the header: integers and bytes without padding.
-            let row = unsafe {
-                std::mem::transmute::<InterfaceRow, [u8; INTERFACE_WORDS as usize * 8]>(row)
-            };
-            self.mapping.copy_in(self.control(HEADER_WORDS + index * INTERFACE_WORDS), &row);
-        }
+        self.write_rows(interfaces);
         let stock = crate::endpoint::stock(self.layout.geometry.slots);
         let (done, recycle) = (self.done(), self.recycle());
         for slot in 0..self.layout.geometry.slots {
@@ -73,6 +66,18 @@ impl PoolView {
             } else {
                 recycle.fill(slot - stock, crate::Word::free(slot));
             }
+        }
+    }
+
+    /// Writes the interface table. For the node, before a router starts.
+    pub fn write_rows(&self, interfaces: &[InterfaceRow]) {
+        for (row, index) in interfaces.iter().zip(0..self.layout.geometry.interfaces) {
+            let row = InterfaceRow { rx: self.layout.rx(index), tx: self.layout.tx(index), ..*row };
+            // SAFETY: as for the header: integers and bytes without padding.
+            let row = unsafe {
+                std::mem::transmute::<InterfaceRow, [u8; INTERFACE_WORDS as usize * 8]>(row)
+            };
+            self.mapping.copy_in(self.control(HEADER_WORDS + index * INTERFACE_WORDS), &row);
         }
     }
 

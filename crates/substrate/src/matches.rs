@@ -76,13 +76,7 @@ impl Substrate {
         for prefix in &spec.bound {
             self.prefix_update(["bound4", "bound6"], id, *prefix, id)?;
         }
-        if let Ok(bytes) = u32::try_from(spec.encap.len())
-            && bytes > 0
-        {
-            let mut entry = layout::Encap { bytes, ..Default::default() };
-            entry.header[..spec.encap.len()].copy_from_slice(&spec.encap);
-            self.encap.set(id, entry);
-        }
+        self.set_encap(id, &spec.encap);
         let mut flags = spec.flags;
         if spec.vlan != 0 {
             flags |= layout::STRIP_VLAN;
@@ -120,6 +114,17 @@ impl Substrate {
     ) {
         let flags = self.interfaces.get(id).flags;
         self.write_interface(id, spec, flags, port.map_or(NONE, |p| p.id), pool);
+    }
+
+    /// Changes the headers that go before an interface's frames: its tunnel's next hop
+    /// has another address.
+    ///
+    /// # Panics
+    /// If there are more than 72 bytes.
+    pub fn set_encap(&self, id: u32, header: &[u8]) {
+        let mut entry = layout::Encap { bytes: header.len() as u32, ..Default::default() };
+        entry.header[..header.len()].copy_from_slice(header);
+        self.encap.set(id, entry);
     }
 
     /// Stops delivery to an interface until [`Substrate::move_interface`].

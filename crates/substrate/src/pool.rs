@@ -34,6 +34,14 @@ impl PoolHandle {
         self.map.as_fd().try_clone_to_owned().doing("duplicating a descriptor")
     }
 
+    /// Writes the interface table, for a router that is about to start.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub fn name_interfaces(&self, rows: &[InterfaceRow]) -> Result<(), Error> {
+        Ok(PoolView::open(&self.map, self.layout.geometry)?.write_rows(rows))
+    }
+
     /// What the pool's router polls when it sleeps.
     ///
     /// # Errors
@@ -50,16 +58,12 @@ impl AsFd for PoolHandle {
 }
 
 impl Substrate {
-    /// Makes a pool, formats it and enters it into the tables. Waits twice for RCU,
-    /// 8 ms each: make pools ahead of need.
+    /// Makes a pool and enters it into the tables. Waits twice for RCU, 8 ms each: make
+    /// pools ahead of need.
     ///
     /// # Errors
     /// No free pool number, or what the kernel says (no memory).
-    pub fn create_pool(
-        &self,
-        geometry: Geometry,
-        rows: &[InterfaceRow],
-    ) -> Result<PoolHandle, Error> {
+    pub fn create_pool(&self, geometry: Geometry) -> Result<PoolHandle, Error> {
         let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
         let id = (1..MAX_POOLS)
             .find(|id| self.pool_state.get(*id).slots == 0)
@@ -80,7 +84,7 @@ impl Substrate {
             &options,
         )
         .doing(format!("making a packet pool of {} bytes", layout.memory_bytes()))?;
-        PoolView::open(&map, geometry)?.format(rows);
+        PoolView::open(&map, geometry)?.format(&[]);
         let large = geometry.slot_bytes != SMALL_SLOT_BYTES;
         self.pool_state.set(
             id,
@@ -109,17 +113,27 @@ impl Substrate {
         Ok(PoolHandle { id, layout, map, waker })
     }
 
-    /// Takes a pool out of the tables. Its memory goes when the last process that
+    /// Takes a pool out of the receive programs' reach. When this returns, none of them
+    /// works on it any more: the kernel has waited for RCU, about 8 ms.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn retire_pool(&self, pool: &PoolHandle) -> Result<(), Error> {
+        let large = pool.layout.geometry.slot_bytes != SMALL_SLOT_BYTES;
+        self.map(pools_of(large))
+            .delete(&pool.id.to_ne_bytes())
+            .doing("taking a packet pool out of its table")
+    }
+
+    /// Frees the number of a retired pool. Its memory goes when the last process that
     /// maps it has let go.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn delete_pool(&self, pool: PoolHandle) -> Result<(), Error> {
-        let large = pool.layout.geometry.slot_bytes != SMALL_SLOT_BYTES;
-        let key = pool.id.to_ne_bytes();
-        for table in [pools_of(large), "wakers"] {
-            self.map(table).delete(&key).doing("taking a packet pool out of its table")?;
-        }
+        self.map("wakers")
+            .delete(&pool.id.to_ne_bytes())
+            .doing("taking a waker out of its table")?;
         self.pool_state.set(pool.id, layout::PoolState::default());
         Ok(())
     }

@@ -23,10 +23,11 @@ fn programs_load_pools_come_and_go_and_nothing_is_left() {
             for slot_bytes in [2048, 16384] {
                 let start = std::time::Instant::now();
                 let geometry = Geometry { slots, slot_bytes, interfaces: 2 };
-                let pool = substrate.create_pool(geometry, &[]).unwrap();
+                let pool = substrate.create_pool(geometry).unwrap();
                 println!("{geometry:?}: made in {:?}", start.elapsed());
                 assert_eq!(substrate.pool_state(pool.id).slots, slots);
                 let id = pool.id;
+                substrate.retire_pool(&pool).unwrap();
                 substrate.delete_pool(pool).unwrap();
                 assert_eq!(substrate.pool_state(id).slots, 0);
             }

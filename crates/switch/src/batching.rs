@@ -107,9 +107,10 @@ impl Batching {
         self.last_sent = Some(now);
     }
 
-    /// Whether it is time to look at the device's drop counters.
+    /// Whether it is time to look at the device's drop counters: it has been kicked to.
     pub(crate) fn wants_to_learn(&self, now: Instant) -> bool {
-        self.learned.is_none_or(|at| now.duration_since(at) >= LEARN_EVERY)
+        self.last_way == Way::Live
+            && self.learned.is_none_or(|at| now.duration_since(at) >= LEARN_EVERY)
     }
 
     /// Adapts the size of kicks to what the device has lost in all.

@@ -47,6 +47,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared) -> (u64, u64) {
                 word: Word::frame(slot, word.offset(), word.length(), flags),
                 interface: sink.interface.id,
                 pool: sink.interface.pool,
+                before: sink.interface.before,
             };
             // First held, then out of the ring: a switch that dies between the two
             // finds the slot in both, and knows that the ring has it.

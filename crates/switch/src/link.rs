@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use europa_pool::layout::RX_OFFSET_BYTES;
+use europa_pool::layout::rx_offset;
 use europa_pool::{PoolView, Word, ring};
 use europa_substrate::layout::{Interface, PoolState};
 
@@ -49,11 +49,11 @@ pub(crate) fn deliver(
     from.mapping().copy_to(
         source,
         target.mapping(),
-        target.slot_offset(slot, RX_OFFSET_BYTES),
+        target.slot_offset(slot, rx_offset(slot)),
         length as usize,
     );
     let word =
-        Word::frame(slot, RX_OFFSET_BYTES as u16, length as u16, 0).on(interface.local as u8);
+        Word::frame(slot, rx_offset(slot) as u16, length as u16, 0).on(interface.local as u8);
     if !ring::put_shared(rx, rx_tail, word) {
         let tail = state(offset_of!(PoolState, recycle_tail));
         ring::put_unbounded(target.recycle(), tail, Word::free(slot));

@@ -56,8 +56,8 @@ impl Live {
         ENTRIES - self.tail.wrapping_sub(self.cursor(offset_of!(layout::Worker, settled)))
     }
 
-    /// Adds an entry; there is room.
-    pub(crate) fn add(&mut self, packet: Queued) {
+    /// Adds an entry, before whose frame go `before` bytes; there is room.
+    pub(crate) fn add(&mut self, packet: Queued, before: u32) {
         let place = self.worker * ENTRIES + self.tail % ENTRIES;
         self.list.set(
             place,
@@ -68,7 +68,7 @@ impl Live {
             },
         );
         self.tail = self.tail.wrapping_add(1);
-        self.longest = self.longest.max(packet.word.length().into());
+        self.longest = self.longest.max(before + u32::from(packet.word.length()));
     }
 
     /// Sends what was added; the number of frames taken.

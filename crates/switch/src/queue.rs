@@ -14,6 +14,8 @@ pub(crate) struct Queued {
     pub(crate) word: Word,
     pub(crate) interface: u32,
     pub(crate) pool: u32,
+    /// Bytes that go before it when it is sent.
+    pub(crate) before: u8,
 }
 
 /// Packets waiting for a port.

@@ -27,6 +27,8 @@ pub(crate) struct Interface {
     pub(crate) local: u32,
     pub(crate) to: Target,
     pub(crate) policy: Policy,
+    /// Bytes that go before its frames.
+    pub(crate) before: u8,
     pub(crate) head: u32,
 }
 

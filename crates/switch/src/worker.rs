@@ -12,7 +12,7 @@ use europa_substrate::layout::{self, MAX_ENCAP, MAX_LIVE_FRAME};
 use nix::errno::Errno;
 
 use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
-use crate::egress::Policy;
+use crate::egress::{Policy, before_frame};
 use crate::intake::intake;
 use crate::live::Live;
 use crate::orders::{Answer, Order, PortStats, SwitchStats, geometry};
@@ -66,8 +66,19 @@ impl Worker {
         if self.live.pending() > 0 {
             busy = true;
             self.kick();
+            self.learn(now);
         }
         busy.then_some(total)
+    }
+
+    /// Looks what the devices have lost of the frames kicked to them. Not before frames
+    /// are sent: it is a system call that may wait for a lock.
+    fn learn(&mut self, now: Instant) {
+        for port in &mut self.tables.ports {
+            if port.batching.wants_to_learn(now) {
+                port.batching.learn(port.socket.drops(), now);
+            }
+        }
     }
 
     /// Whether a transmit ring has something: looked at between announcing sleep and
@@ -84,10 +95,6 @@ impl Worker {
     fn send_from(&mut self, index: usize, now: Instant) -> bool {
         let Some(port) = self.tables.ports.get_mut(index) else { return false };
         let Some(first) = port.queue.peek() else { return false };
-        if port.batching.wants_to_learn(now) {
-            let drops = port.socket.drops();
-            port.batching.learn(drops, now);
-        }
         let first_fits = first.word.length() <= LONGEST_LIVE;
         let Some(plan) = port.batching.plan(port.queue.len(), first_fits, now) else { return true };
         match plan.way {
@@ -111,7 +118,7 @@ impl Worker {
             }
             bytes = bytes.saturating_sub(next.word.length().into());
             if let Some(packet) = port.queue.pop() {
-                self.live.add(packet);
+                self.live.add(packet, packet.before.into());
             }
         }
     }
@@ -202,12 +209,15 @@ impl Worker {
                     .atomic_u32(interface, offset_of!(layout::Interface, tx_head))
                     .load(Ordering::Acquire);
                 let policy = Policy { bound };
+                let row = self.shared.interfaces.get(interface);
+                let before = before_frame(&row, &self.shared.encap.get(interface)) as u8;
                 self.tables.interfaces.push(Interface {
                     id: interface,
                     pool,
                     local,
                     to,
                     policy,
+                    before,
                     head,
                 });
             }

@@ -108,7 +108,7 @@ fn mtu(router: &Router, interface: &Interface, documents: &Documents, problems: 
         );
     }
     let small = europa_pool::layout::SMALL_SLOT_BYTES
-        - europa_pool::layout::RX_OFFSET_BYTES
+        - europa_pool::layout::rx_offset(europa_pool::layout::RX_PLACES_MASK)
         - europa_pool::layout::TAIL_BYTES;
     if router.pool.slot_bytes.value == SlotBytes::Small && mtu.value + FRAME_BYTES > small {
         problems.push(
