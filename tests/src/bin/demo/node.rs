@@ -1,0 +1,75 @@
+//! What is asked of `europa`.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use europa_tests::{Error, Namespace, run};
+use serde_json::Value;
+
+/// An instance of the program that was built beside this one.
+#[derive(Debug)]
+pub(crate) struct Node {
+    program: String,
+    instance: String,
+}
+
+/// What `europa stats` says about a router.
+#[derive(Debug)]
+pub(crate) struct Router {
+    pub(crate) pid: i32,
+    pub(crate) restarts: u64,
+}
+
+impl Node {
+    pub(crate) fn new(instance: &str) -> Node {
+        let beside = || std::env::current_exe().unwrap_or_default().with_file_name("europa");
+        let program = std::env::var_os("EUROPA").map_or_else(beside, PathBuf::from);
+        Node { program: program.to_string_lossy().into_owned(), instance: instance.to_owned() }
+    }
+
+    fn command<'a>(&'a self, words: &[&'a str]) -> Vec<&'a str> {
+        [&[self.program.as_str(), "--instance", &self.instance], words].concat()
+    }
+
+    /// Whether this machine can run Europa; else why not.
+    pub(crate) fn doctor(&self) -> Result<(), Error> {
+        run(&self.command(&["doctor"])).map(drop)
+    }
+
+    /// Brings a file up inside a network namespace. Only that is entered: `ip netns exec`
+    /// would also hide the mounts that the node makes and the control groups.
+    pub(crate) fn up(&self, at: &Namespace, file: &str) -> Result<(), Error> {
+        let namespace = format!("--net={}", at.path().display());
+        run(&[&["nsenter", &namespace], &self.command(&["up", file])[..]].concat()).map(drop)
+    }
+
+    /// Takes the node down, or away what it left when it was killed.
+    pub(crate) fn down(&self) {
+        if let Err(error) = run(&self.command(&["down"])) {
+            eprintln!("{error}");
+        }
+    }
+
+    /// What is known about a router that runs.
+    pub(crate) fn router(&self, name: &str) -> Result<Option<Router>, Error> {
+        let stats = run(&self.command(&["stats", "--json"]))?;
+        let stats: Value = serde_json::from_str(&stats.stdout).unwrap_or_default();
+        let routers = stats["routers"].as_array().cloned().unwrap_or_default();
+        Ok(routers.iter().find(|router| router["name"] == name).and_then(|router| {
+            let pid = router["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok())?;
+            Some(Router { pid, restarts: router["restarts"].as_u64()? })
+        }))
+    }
+
+    /// Waits until a router runs as another process than `pid`.
+    pub(crate) fn wait_for_another(&self, name: &str, pid: i32) -> Result<Option<Router>, Error> {
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(5) {
+            if let Some(router) = self.router(name)?.filter(|router| router.pid != pid) {
+                return Ok(Some(router));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(None)
+    }
+}
