@@ -52,7 +52,7 @@ impl Router {
             interfaces: Vec::new(),
             pool: None,
             process: None,
-            backoff: Backoff::default(),
+            backoff: Backoff::new(),
             restarts: 0,
             due: None,
             last_end: String::new(),

@@ -149,9 +149,14 @@ pub(crate) fn add_interface(
 }
 
 /// When a switch is to be started again.
-#[derive(Default)]
 pub(crate) struct Revival {
     pub(crate) backoff: Backoff,
     pub(crate) restarts: u64,
     pub(crate) due: Option<Instant>,
+}
+
+impl Default for Revival {
+    fn default() -> Self {
+        Self { backoff: Backoff::of_switch(), restarts: 0, due: None }
+    }
 }

@@ -43,13 +43,14 @@ impl Held {
         }
     }
 
+    /// Whether the switch holds a slot.
+    pub(crate) fn has(&self, pool: u32, slot: u32) -> bool {
+        self.word(pool, slot).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
+    }
+
     /// Every slot of `pool` that is held, of `slots` in all.
     pub(crate) fn of(&self, pool: u32, slots: u32) -> Vec<u32> {
-        let held = |slot: &u32| {
-            self.word(pool, *slot)
-                .is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
-        };
-        (0..slots).filter(held).collect()
+        (0..slots).filter(|slot| self.has(pool, *slot)).collect()
     }
 
     /// Forgets a pool.

@@ -37,6 +37,8 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared) -> (u64, u64) {
             Target::Port(id) => ports.iter_mut().find(|port| port.id == id),
             Target::Link(_) => None,
         };
+        let cursor =
+            shared.interfaces.atomic_u32(interface.id, offset_of!(layout::Interface, tx_head));
         let mut sink = Sink { shared, interface, target, port };
         let mut turn = 0;
         let slots = pool.view.layout().geometry.slots;
@@ -49,11 +51,13 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared) -> (u64, u64) {
                 pool: sink.interface.pool,
                 before: sink.interface.before,
             };
-            // First held, then out of the ring: a switch that dies between the two
-            // finds the slot in both, and knows that the ring has it.
+            // Held, passed, cleared, in this order, for each packet: whenever a switch
+            // dies, the next one finds out how far it came. See `Worker::reclaim`.
             let fresh = shared.held.take(packet.pool, slot);
-            ring.clear(sink.interface.head);
-            sink.interface.head = sink.interface.head.wrapping_add(1);
+            let taken = sink.interface.head;
+            sink.interface.head = taken.wrapping_add(1);
+            cursor.store(sink.interface.head, Ordering::Release);
+            ring.clear(taken);
             // A slot that is here already was submitted twice: the first counts.
             if fresh {
                 linked += sink.accept(&pool.view, packet);
@@ -64,7 +68,6 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared) -> (u64, u64) {
                 _ => break,
             }
         }
-        let head = sink.interface.head;
         if let Some((_, other)) = target {
             // Ordered after the words were published, as the other side's sleep is.
             fence(Ordering::SeqCst);
@@ -73,10 +76,6 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared) -> (u64, u64) {
                 let _ = write(&other.wake, &1u64.to_ne_bytes());
             }
         }
-        shared
-            .interfaces
-            .atomic_u32(interface.id, offset_of!(layout::Interface, tx_head))
-            .store(head, Ordering::Release);
         taken += u64::from(turn);
     }
     (taken, linked)

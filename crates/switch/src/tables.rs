@@ -89,8 +89,10 @@ impl Shared {
         } else {
             (view.recycle(), std::mem::offset_of!(layout::PoolState, recycle_tail))
         };
-        ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
+        // In this order: a switch that dies between the two loses a slot, and not a slot's
+        // packets, as it would if the slot were given twice.
         self.held.give(pool, slot);
+        ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
     }
 }
 

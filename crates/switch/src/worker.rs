@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use europa_pool::PoolView;
-use europa_substrate::layout::{self, MAX_ENCAP, MAX_LIVE_FRAME};
+use europa_substrate::layout::{self, MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
 use nix::errno::Errno;
 
 use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
@@ -233,6 +233,18 @@ impl Worker {
     /// in a transmit ring or in the transmit list.
     fn reclaim(&mut self, pool: u32, view: &PoolView) {
         let slots = view.layout().geometry.slots;
+        // A packet that was passed but stands in its ring yet would stop the ring, there
+        // and for ever. It is told from one that came a lap later by being held.
+        for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
+            let last = row.tx_head.wrapping_sub(1);
+            if row.pool == pool
+                && row.max_frame != 0
+                && let Some(word) = view.tx(row.local).peek(last)
+                && self.shared.held.has(pool, word.slot() & (slots - 1))
+            {
+                view.tx(row.local).clear(last);
+            }
+        }
         for interface in 0..view.layout().geometry.interfaces {
             for word in view.tx(interface).snapshot() {
                 self.shared.held.give(pool, word.slot() & (slots - 1));
