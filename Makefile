@@ -9,38 +9,49 @@ endif
 
 # A build that CI checks is the one that Cargo.lock describes.
 CARGO_FLAGS := $(if $(CI),--locked)
+# Rust may have been installed by this very make.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help build demo test lint unit end-to-end bench install-deps clean
+.PHONY: help build demo test lint unit model end-to-end docs bench install-build install-demo \
+	install-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-build: install-deps ## Build target/release/europa
+build: install-build ## Build target/release/europa
 	cargo build $(CARGO_FLAGS) --release -p europa
 
-demo: build ## Two tenants forward real traffic: pings, TCP, a kill, a table of figures
-	cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo
+demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill, a table of figures
+	@cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo
 
-test: lint unit end-to-end ## Check everything: format, lints, documentation, tests
+test: lint unit model end-to-end ## Check everything: format, lints, documentation, tests
 
-lint: install-deps ## Check format, lints and documentation
+# All in one profile, so that nothing is built twice; it is also the one that users run.
+lint: install-build ## Check format, lints and documentation
 	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --workspace --no-deps --quiet
+	cargo clippy $(CARGO_FLAGS) --release --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --release --workspace --no-deps --quiet
 
-unit: install-deps ## Run the tests that need no traffic
-	cargo test $(CARGO_FLAGS) --workspace --exclude europa-tests
+unit: install-test ## Run the tests of the crates
+	cargo test $(CARGO_FLAGS) --release --workspace --exclude europa-tests
 
-# One after the other: they measure, and share two cores.
-end-to-end: install-deps ## Run the tests with real namespaces and traffic
-	cargo build $(CARGO_FLAGS) -p europa
-	cargo test $(CARGO_FLAGS) -p europa-tests -- --test-threads=1
+# In a folder of its own: the flag would have everything built again.
+model: install-build ## Check the rings under all interleavings of their users (loom)
+	CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg loom" \
+		cargo test $(CARGO_FLAGS) --release -p europa-pool --lib model
+
+# One after the other: they measure, and share the machine's cores.
+end-to-end: install-test build ## Run the tests with real namespaces and traffic
+	cargo test $(CARGO_FLAGS) --release -p europa-tests -- --test-threads=1
+
+docs: install-build ## Generate the element reference, docs/elements
+	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q -p europa-tests --test reference
 
 bench: build ## Measure Europa, Linux and XDP side by side: table, JSON and SVG
 	cargo run $(CARGO_FLAGS) --release -p europa-bench
 
-install-deps: ## Install the Debian packages that are missing, saying which
-	@scripts/install-deps
+install-build install-demo install-test:
+	@scripts/install-deps $(@:install-%=%)
 
 clean: ## Remove what was built
 	cargo clean

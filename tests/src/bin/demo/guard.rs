@@ -66,6 +66,7 @@ fn watch(child: &mut Child, signals: &SigSet) -> Result<ExitStatus, String> {
             let group = i32::try_from(child.id()).unwrap_or(i32::MAX);
             // It may have ended just now.
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+            say("");
             return child.wait().map_err(|error| error.to_string());
         }
         if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {

@@ -119,8 +119,9 @@ fn tell_neighbours(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Erro
     Ok(())
 }
 
-/// The first line of what went wrong.
+/// What went wrong, in few words.
 fn reason(error: &Error) -> String {
     let text = error.to_string();
-    text.lines().find(|line| line.contains("rror")).or(text.lines().next()).unwrap_or("").to_owned()
+    let absent = europa_tests::missing(&["nft"]);
+    absent.or(text.lines().rfind(|line| !line.trim().is_empty()).map(str::to_owned)).unwrap_or(text)
 }

@@ -1,0 +1,120 @@
+//! The element reference in `docs/elements` is generated from the comments at the top of
+//! the elements' files. `make docs` writes it; otherwise this test says when it is old.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Sections of every page, in this order.
+const SECTIONS: [&str; 6] =
+    ["Synopsis", "Ports", "Description", "Arguments", "Handlers", "See also"];
+const INTRODUCTION: &str = "# Elements\n\n\
+    What Click configurations are made of. `FromDevice` and `ToDevice` take the names of the \
+    router's interfaces.\n\n\
+    | element | |\n|---|---|\n";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Manual pages by element name, from the sources.
+fn pages() -> BTreeMap<String, String> {
+    let folder = root().join("crates/elements/src");
+    let files = fs::read_dir(folder).expect("the elements").flatten().map(|entry| entry.path());
+    let sources = files
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
+        .map(|path| fs::read_to_string(path).expect("an element"));
+    sources.filter_map(|source| page(&source)).collect()
+}
+
+/// The page that a source begins with, if that is an element's.
+fn page(source: &str) -> Option<(String, String)> {
+    let comment: Vec<&str> = source
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+        .collect();
+    let name = comment.first()?.strip_prefix("# ")?;
+    Some((name.to_owned(), comment.join("\n") + "\n"))
+}
+
+/// A page's section.
+fn section<'a>(page: &'a str, title: &str) -> Option<&'a str> {
+    let (_, rest) = page.split_once(&format!("\n## {title}\n"))?;
+    Some(rest.split("\n## ").next().unwrap_or(rest).trim())
+}
+
+/// The first sentence of what an element does.
+fn summary(page: &str) -> String {
+    let text = section(page, "Description").unwrap_or("").replace('\n', " ");
+    let end = text.find(". ").map_or(text.len(), |at| at + 1);
+    // A bar would end the table's cell.
+    text[..end].replace('|', "\\|")
+}
+
+/// Every file of the reference, by name.
+fn reference() -> BTreeMap<String, String> {
+    let pages = pages();
+    let mut index = INTRODUCTION.to_owned();
+    for (name, page) in &pages {
+        index += &format!("| [{name}]({name}.md) | {} |\n", summary(page));
+    }
+    let files = pages.into_iter().map(|(name, page)| (format!("{name}.md"), page));
+    files.chain([("README.md".to_owned(), index)]).collect()
+}
+
+/// What is in the folder.
+fn written(folder: &Path) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .map(|entry| {
+            let text = fs::read_to_string(entry.path()).expect("a page");
+            (entry.file_name().to_string_lossy().into_owned(), text)
+        })
+        .collect()
+}
+
+#[test]
+fn the_element_reference_is_current() {
+    let folder = root().join("docs/elements");
+    let reference = reference();
+    if std::env::var_os("EUROPA_WRITE_DOCS").is_some() {
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).expect("docs/elements");
+        for (name, text) in &reference {
+            fs::write(folder.join(name), text).expect("a page");
+        }
+    }
+    let written = written(&folder);
+    let old: Vec<&String> = reference
+        .keys()
+        .chain(written.keys())
+        .filter(|name| reference.get(*name) != written.get(*name))
+        .collect();
+    assert!(old.is_empty(), "run `make docs`: not current: {old:?}");
+}
+
+#[test]
+fn every_class_has_a_page_with_all_sections() {
+    let registry = fs::read_to_string(root().join("crates/elements/src/registry.rs"));
+    let registry = registry.expect("the registry");
+    let classes: Vec<&str> = registry
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("registry.add::<")?.split('>').next())
+        .filter_map(|path| path.rsplit("::").next())
+        .collect();
+    assert!(classes.len() > 30, "only {} classes are read from the registry", classes.len());
+    let pages = pages();
+    assert_eq!(pages.keys().map(String::as_str).collect::<Vec<_>>(), {
+        let mut sorted = classes.clone();
+        sorted.sort_unstable();
+        sorted
+    });
+    for (name, page) in &pages {
+        let found: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+        assert_eq!(found, SECTIONS, "{name}");
+        for title in SECTIONS {
+            assert!(section(page, title).is_some_and(|text| !text.is_empty()), "{name}: {title}");
+        }
+    }
+}
