@@ -130,7 +130,9 @@ impl IPPrint {
         if self.paint {
             let _ = write!(line, "paint {}: ", packet.paint());
         }
-        let Some((header, _)) = Ipv4Header::parse(bytes) else { return Some(line + "truncated-ip") };
+        let Some((header, _)) = Ipv4Header::parse(bytes) else {
+            return Some(line + "truncated-ip");
+        };
         for (wanted, name, value) in [
             (self.id, "id", u32::from(header.id.get())),
             (self.ttl, "ttl", u32::from(header.ttl)),
