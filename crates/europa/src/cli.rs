@@ -30,7 +30,7 @@ enum Command {
     /// All files are read and checked first: if one has a mistake, nothing is changed.
     /// The node then runs in the background until `europa down`.
     Up {
-        /// YAML files; see docs/yaml.md.
+        /// YAML files; see docs/configuration.md.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
