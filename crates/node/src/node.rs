@@ -477,12 +477,13 @@ impl Node {
             }
         }
         for index in 0..self.routers.len() {
-            if self.routers.get(index).and_then(|router| router.due).is_some_and(|due| due <= now) {
-                if let Err(error) = self.restart_router(index) {
-                    tracing::error!("starting a router: {error}");
-                    if let Some(router) = self.routers.get_mut(index) {
-                        router.due = Some(router.backoff.failed(Duration::ZERO, now));
-                    }
+            let due = self.routers.get(index).and_then(|router| router.due);
+            if due.is_some_and(|due| due <= now)
+                && let Err(error) = self.restart_router(index)
+            {
+                tracing::error!("starting a router: {error}");
+                if let Some(router) = self.routers.get_mut(index) {
+                    router.due = Some(router.backoff.failed(Duration::ZERO, now));
                 }
             }
         }

@@ -39,7 +39,8 @@ impl PoolHandle {
     /// # Errors
     /// What mmap(2) says.
     pub fn name_interfaces(&self, rows: &[InterfaceRow]) -> Result<(), Error> {
-        Ok(PoolView::open(&self.map, self.layout.geometry)?.write_rows(rows))
+        PoolView::open(&self.map, self.layout.geometry)?.write_rows(rows);
+        Ok(())
     }
 
     /// What the pool's router polls when it sleeps.
