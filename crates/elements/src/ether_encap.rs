@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(bench.out.first().unwrap().1.mac_offset(), Some(0));
         bench.router.write("e.dst", "3:3:3:3:3:3").unwrap();
         let mut packet = bench.arena.packet(b"x").unwrap();
-        packet.push(179).unwrap();
+        packet.push(packet.headroom() - 13).unwrap();
         assert_eq!(bench.push_packets(0, vec![packet]), []);
         assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
         assert_eq!(bench.router.read("e.ethertype", ""), Ok("0800".into()));

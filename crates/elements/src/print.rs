@@ -177,7 +177,7 @@ mod tests {
             (&["x", "2"], "x:    6 | 6162"),
             (&["x", "0"], "x:    6"),
             (&["x", "-1", "CONTENTS ASCII"], "x:    6 | ab.cde"),
-            (&["CONTENTS NONE", "HEADROOM true"], "   6 (h192 t1786)"),
+            (&["CONTENTS NONE", "HEADROOM true"], "   6 (h128 t1850)"),
         ] {
             let mut bench = Bench::new("Print", arguments);
             let log = bench.log();

@@ -65,7 +65,7 @@ mod tests {
         let mut stripped = bench.arena.packet(b"abcd").unwrap();
         stripped.pull(2).unwrap();
         let mut full = bench.arena.packet(b"x").unwrap();
-        full.push(191).unwrap();
+        full.push(full.headroom() - 1).unwrap();
         assert_eq!(bench.push_packets(0, vec![full, stripped]), [(0, b"abcd".to_vec())]);
         assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
     }
