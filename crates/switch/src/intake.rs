@@ -37,6 +37,10 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared) -> (u64, u64) {
             Target::Port(id) => ports.iter_mut().find(|port| port.id == id),
             Target::Link(_) => None,
         };
+        let room = port.as_ref().map_or(TURN, |port| port.queue.room(interface.id).into());
+        if room == 0 {
+            continue;
+        }
         let cursor =
             shared.interfaces.atomic_u32(interface.id, offset_of!(layout::Interface, tx_head));
         let mut sink = Sink { shared, interface, target, port };
@@ -59,12 +63,17 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared) -> (u64, u64) {
             cursor.store(sink.interface.head, Ordering::Release);
             ring.clear(taken);
             // A slot that is here already was submitted twice: the first counts.
-            if fresh {
+            if !fresh {
+                // Nothing came.
+            } else if !sink.interface.lengths.contains(&word.length()) {
+                count!(shared, packet.interface, tx_drop_length, 1);
+                shared.give_back(&pool.view, packet.pool, packet.word);
+            } else {
                 linked += sink.accept(&pool.view, packet);
             }
             turn += 1;
             match ring.peek(sink.interface.head) {
-                Some(next) if turn < TURN => word = next,
+                Some(next) if turn < room.min(TURN) => word = next,
                 _ => break,
             }
         }
@@ -93,10 +102,7 @@ impl Sink<'_> {
     /// Queues or delivers one packet, or drops it; 1 if it went over a link.
     fn accept(&mut self, from: &europa_pool::PoolView, packet: Queued) -> u64 {
         if let Some(port) = &mut self.port {
-            if !port.queue.push(packet) {
-                count!(self.shared, packet.interface, tx_drop_queue, 1);
-                self.shared.give_back(from, packet.pool, packet.word);
-            }
+            port.queue.push(packet);
             return 0;
         }
         let delivered = match self.target {

@@ -1,6 +1,7 @@
 //! Pools, interfaces and ports that this worker serves, and the shared tables.
 
 use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
@@ -29,6 +30,8 @@ pub(crate) struct Interface {
     pub(crate) policy: Policy,
     /// Bytes that go before its frames.
     pub(crate) before: u8,
+    /// Bytes that its frames may have.
+    pub(crate) lengths: RangeInclusive<u16>,
     pub(crate) head: u32,
 }
 

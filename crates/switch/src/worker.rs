@@ -15,7 +15,7 @@ use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
 use crate::egress::{Policy, before_frame};
 use crate::intake::intake;
 use crate::live::Live;
-use crate::orders::{Answer, Order, PortStats, SwitchStats, geometry};
+use crate::orders::{Answer, Order, PortStats, SwitchStats, Target, geometry};
 use crate::queue::PortQueue;
 use crate::socket::{Outbox, Socket};
 use crate::tables::{Interface, Pool, Port, Shared, Tables};
@@ -218,8 +218,15 @@ impl Worker {
                     to,
                     policy,
                     before,
+                    lengths: 14..=u16::try_from(row.max_frame).unwrap_or(u16::MAX),
                     head,
                 });
+                if let Target::Port(port) = to {
+                    let count = self.tables.interfaces.iter().filter(|i| i.to == to).count();
+                    if let Some(port) = self.tables.ports.iter_mut().find(|p| p.id == port) {
+                        port.queue.reserve(count);
+                    }
+                }
             }
             Order::RemoveInterface { interface } => {
                 self.tables.interfaces.retain(|i| i.id != interface);
