@@ -190,6 +190,20 @@ impl Namespace {
     /// # Errors
     /// No socket can be made.
     pub fn stream(&self, to: &str, stream: u64, rate: u32, bytes: usize) -> Result<Stream, Error> {
+        self.stream_of(to, stream, rate, &[bytes])
+    }
+
+    /// Like [`Namespace::stream`], with payloads of these lengths in turn.
+    ///
+    /// # Errors
+    /// No socket can be made.
+    pub fn stream_of(
+        &self,
+        to: &str,
+        stream: u64,
+        rate: u32,
+        bytes: &[usize],
+    ) -> Result<Stream, Error> {
         let wrong = |error: std::net::AddrParseError| {
             Error::io(format!("{to} is no address"))(std::io::Error::other(error))
         };
@@ -197,17 +211,20 @@ impl Namespace {
         let socket = self.socket(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&sent));
+        let mut packets: Vec<_> =
+            bytes.iter().map(|bytes| vec![0; (*bytes).max(HEADER_BYTES)]).collect();
         let thread = thread::spawn(move || {
-            let mut packet = vec![0; bytes.max(HEADER_BYTES)];
             let start = Instant::now();
             let mut sequence = 0_u64;
             while !stopped.load(Ordering::Relaxed) {
                 let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
                 // After a pause no more than a few at once: a burst would be our own doing.
                 for _ in 0..due.saturating_sub(sequence).min(32) {
-                    write(&mut packet, stream, sequence);
+                    let turn = sequence as usize % packets.len().max(1);
+                    let Some(packet) = packets.get_mut(turn) else { return };
+                    write(packet, stream, sequence);
                     // What the kernel refuses was not sent: its number is used again.
-                    if socket.send_to(&packet, to).is_ok() {
+                    if socket.send_to(packet, to).is_ok() {
                         sequence += 1;
                         counter.store(sequence, Ordering::Relaxed);
                     }

@@ -1,0 +1,179 @@
+//! A node of its own for a test: `europa` as a user runs it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::command::{Output, Process};
+use crate::namespace::Namespace;
+use crate::skip::europa;
+
+static NODES: AtomicU32 = AtomicU32::new(0);
+
+/// A node; taken down when dropped. What goes wrong ends the test: all its methods panic.
+#[derive(Debug)]
+pub struct Node {
+    instance: String,
+    inside: Option<PathBuf>,
+    folder: tempfile::TempDir,
+}
+
+/// What a node counts for an interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets put into the router's ring.
+    pub rx: u64,
+    /// Packets that left.
+    pub tx: u64,
+    /// Packets lost, by cause.
+    pub drops: BTreeMap<String, u64>,
+}
+
+impl Node {
+    /// A node that runs inside a network namespace, or where the test runs.
+    #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
+    pub fn new(inside: Option<&Namespace>) -> Node {
+        let number = NODES.fetch_add(1, Ordering::Relaxed);
+        Node {
+            instance: format!("e{}-{number}", std::process::id()),
+            inside: inside.map(Namespace::path),
+            folder: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    /// Runs `europa` for this node, whatever comes of it.
+    #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
+    pub fn attempt(&self, arguments: &[&str]) -> Output {
+        let program = europa();
+        let program = program.to_string_lossy();
+        let mut argv = Vec::new();
+        let net = self.inside.as_ref().map(|path| format!("--net={}", path.display()));
+        if let Some(net) = &net {
+            // Only this is entered: `ip netns exec` would hide mounts that the node makes.
+            argv.extend(["nsenter", net.as_str()]);
+        }
+        argv.extend([&program[..], "--instance", &self.instance]);
+        argv.extend(arguments);
+        let process = Process::start(&argv).expect("europa starts");
+        process.wait(Duration::from_secs(90)).expect("europa ends")
+    }
+
+    /// Runs `europa` for this node, which must succeed, and returns what it printed.
+    #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
+    pub fn run(&self, arguments: &[&str]) -> String {
+        let output = self.attempt(arguments);
+        let ok = output.status.success();
+        assert!(ok, "europa {arguments:?}: {}{}", output.stdout, output.stderr);
+        output.stdout
+    }
+
+    /// Writes a file into the folder of this node's configuration and returns its path.
+    #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
+    pub fn file(&self, name: &str, text: &str) -> String {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text).expect("a file");
+        path.to_string_lossy().into_owned()
+    }
+
+    /// Brings up a configuration.
+    pub fn up(&self, yaml: &str) {
+        self.run(&["up", &self.file("node.yaml", yaml)]);
+    }
+
+    /// Everything of `europa stats --json`.
+    #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
+    pub fn stats(&self) -> Value {
+        serde_json::from_str(&self.run(&["stats", "--json"])).expect("statistics are JSON")
+    }
+
+    /// The counters of every interface, by `slice/router.interface`.
+    pub fn counters(&self) -> BTreeMap<String, Counters> {
+        let stats = self.stats();
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        let mut all = BTreeMap::new();
+        for router in list(&stats["routers"]) {
+            for interface in list(&router["interfaces"]) {
+                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                let number = |value: &Value| value.as_u64().unwrap_or_default();
+                let drops = list(&interface["drops"]);
+                let drops = drops.iter().map(|drop| (text(&drop[0]), number(&drop[1]))).collect();
+                let name = format!("{}.{}", text(&router["name"]), text(&interface["name"]));
+                let (rx, tx) = (number(&interface["rx_packets"]), number(&interface["tx_packets"]));
+                all.insert(name, Counters { rx, tx, drops });
+            }
+        }
+        all
+    }
+
+    /// A number that is known about a port, like `to_linux`.
+    #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
+    pub fn port(&self, name: &str, what: &str) -> u64 {
+        let stats = self.stats();
+        let ports = stats["ports"].as_array().cloned().unwrap_or_default();
+        let port = ports.iter().find(|port| port["name"] == name).expect("the port");
+        port[what].as_u64().expect("a number")
+    }
+
+    /// Its name.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// Where everything of the node lies while it runs.
+    pub fn directory(&self) -> PathBuf {
+        Path::new("/run/europa").join(&self.instance)
+    }
+
+    /// Processes of this node: the node itself, then its children.
+    pub fn processes(&self) -> Vec<u32> {
+        let words = [b"--instance".as_slice(), self.instance.as_bytes(), b"node"];
+        let line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let is_node = |pid: &u32| line(*pid).split(|byte| *byte == 0).skip(1).take(3).eq(words);
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let all: Vec<u32> =
+            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let mut found: Vec<u32> = all.iter().copied().filter(is_node).collect();
+        // Children start after their parents, but numbers may begin again: until none is new.
+        loop {
+            let new = |pid: &&u32| {
+                !found.contains(pid) && parent(**pid).is_some_and(|parent| found.contains(&parent))
+            };
+            let more: Vec<u32> = all.iter().filter(new).copied().collect();
+            if more.is_empty() {
+                return found;
+            }
+            found.extend(more);
+        }
+    }
+
+    fn tell(&self) {
+        let mut stderr = std::io::stderr();
+        let logs = fs::read_dir(self.directory().join("log")).into_iter().flatten().flatten();
+        for log in logs {
+            let text = fs::read_to_string(log.path()).unwrap_or_default();
+            let _ = writeln!(stderr, "--- {}\n{text}", log.path().display());
+        }
+        if !self.processes().is_empty() {
+            let _ = writeln!(stderr, "{}", self.attempt(&["stats", "--json"]).stdout);
+        }
+    }
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.tell();
+        }
+        self.attempt(&["down"]);
+    }
+}

@@ -1,0 +1,264 @@
+//! What an IPv4 and IPv6 router owes the hosts at its sides, by real traffic.
+
+mod line;
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use europa_tests::{Namespace, skip_without};
+use line::{A, B, IN, Line, OUT};
+
+/// Fields of the one packet that a display filter finds.
+fn only(captured: &europa_tests::Captured, filter: &str, fields: &[&str]) -> Vec<String> {
+    let mut found = captured.fields(filter, fields).expect("fields");
+    assert_eq!(found.len(), 1, "{filter}: {found:?}");
+    found.remove(0)
+}
+
+#[test]
+fn packets_are_forwarded_and_rewritten() {
+    skip_without!("ping", "tcpdump", "tshark");
+    let line = Line::new();
+    line.up_ipv4();
+    for (to, echo, from, ttl) in [
+        ("10.0.2.2", "icmp.type == 8", "ip.src", "ip.ttl"),
+        ("fd00:2::2", "icmpv6.type == 128", "ipv6.src", "ipv6.hlim"),
+    ] {
+        let capture = line.b.capture("eth0", "").expect("a capture");
+        let ping = line.a.ping(to, 5, &[]).expect("a ping");
+        assert!(ping.is_perfect(), "{ping:?}");
+        assert_eq!(ping.ttl, Some(63));
+        let captured = capture.stop().expect("captured");
+        let source = if to.contains(':') { "fd00:1::2" } else { "10.0.1.2" };
+        let packets = captured.fields(echo, &["eth.src", "eth.dst", from, ttl]).expect("fields");
+        assert_eq!(packets, vec![[OUT, B, source, "63"]; 5]);
+    }
+    let counters = line.node.counters();
+    for interface in ["red/r1.in", "red/r1.out"] {
+        let counters = &counters[interface];
+        assert!(counters.rx >= 10 && counters.tx >= 10, "{interface}: {counters:?}");
+        assert!(counters.drops.is_empty(), "{interface}: {counters:?}");
+    }
+}
+
+#[test]
+fn neighbours_are_asked_and_answered() {
+    skip_without!("ping", "tcpdump", "tshark");
+    let line = Line::new();
+    let (near, far) = (&line.a, &line.b);
+    let captures = [near, far].map(|host| host.capture("eth0", "").expect("a capture"));
+    line.up_ipv4();
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        let ping = near.ping(to, 3, &[]).expect("a ping");
+        assert!(ping.is_perfect(), "the first packet waits for its neighbour: {ping:?}");
+    }
+    let [left, right] = captures.map(|capture| capture.stop().expect("captured"));
+    // The host asks and the router answers, from its own address to the one who asked.
+    let arp = ["eth.src", "eth.dst", "arp.src.hw_mac", "arp.src.proto_ipv4", "arp.dst.proto_ipv4"];
+    let answer = only(&left, "arp.opcode == 2 && eth.src == 02:00:00:00:00:01", &arp);
+    assert_eq!(answer, [IN, A, IN, "10.0.1.1", "10.0.1.2"]);
+    let nd = ["eth.src", "eth.dst", "ipv6.src", "icmpv6.nd.na.target_address"];
+    let answer = only(&left, "icmpv6.type == 136 && eth.src == 02:00:00:00:00:01", &nd);
+    assert_eq!(answer, [IN, A, "fd00:1::1", "fd00:1::1"]);
+    // On the other side the router asks, once, and everybody.
+    let asked = only(&right, "arp.opcode == 1 && eth.src == 02:00:00:00:00:02", &arp);
+    assert_eq!(asked, [OUT, "ff:ff:ff:ff:ff:ff", OUT, "10.0.2.1", "10.0.2.2"]);
+    let nd = ["eth.src", "eth.dst", "ipv6.dst", "icmpv6.nd.ns.target_address"];
+    let asked = only(&right, "icmpv6.type == 135 && eth.src == 02:00:00:00:00:02", &nd);
+    assert_eq!(asked, [OUT, "33:33:ff:00:00:02", "ff02::1:ff00:2", "fd00:2::2"]);
+    for (address, mac) in [("10.0.1.1", IN), ("fd00:1::1", IN)] {
+        let neighbours = near.ip(&["neighbour", "show", address]).expect("neighbours").stdout;
+        assert!(neighbours.contains(mac), "{neighbours}");
+    }
+}
+
+#[test]
+fn a_neighbour_that_moves_is_found_again() {
+    skip_without!("ping");
+    let line = Line::new();
+    line.up_ipv4();
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        assert!(line.a.ping(to, 2, &[]).expect("a ping").is_perfect());
+    }
+    line.b.mac("eth0", "02:00:00:00:00:0c").expect("a MAC address");
+    // The host tells its neighbours, as one does after a failover.
+    line.b
+        .scapy(
+            "sendp(Ether(src='02:00:00:00:00:0c', dst='ff:ff:ff:ff:ff:ff') / ARP(op=2,\n\
+             hwsrc='02:00:00:00:00:0c', psrc='10.0.2.2', hwdst='ff:ff:ff:ff:ff:ff',\n\
+             pdst='10.0.2.2'), iface='eth0')\n\
+             sendp(Ether(src='02:00:00:00:00:0c', dst='33:33:00:00:00:01') /\n\
+             IPv6(src='fd00:2::2', dst='ff02::1') / ICMPv6ND_NA(R=0, S=0, O=1, tgt='fd00:2::2') /\n\
+             ICMPv6NDOptDstLLAddr(lladdr='02:00:00:00:00:0c'), iface='eth0')",
+        )
+        .expect("scapy");
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        let ping = line.a.ping(to, 2, &[]).expect("a ping");
+        assert!(ping.is_perfect(), "{to}: {ping:?}");
+    }
+}
+
+#[test]
+fn the_router_answers_at_its_own_addresses() {
+    skip_without!("ping");
+    let line = Line::new();
+    line.up_ipv4();
+    // Near and far, and the link-local address that follows from the Ethernet address.
+    for to in ["10.0.1.1", "10.0.2.1", "fd00:1::1", "fd00:2::1", "fe80::ff:fe00:1%eth0"] {
+        let ping = line.a.ping(to, 3, &["-s", "1000"]).expect("a ping");
+        assert!(ping.is_perfect(), "{to}: {ping:?}");
+    }
+}
+
+/// What a connected UDP socket hears back after one datagram.
+fn udp_error(from: &Namespace, to: &str) -> String {
+    let script = format!(
+        "import socket\n\
+         family = socket.AF_INET6 if ':' in '{to}' else socket.AF_INET\n\
+         s = socket.socket(family, socket.SOCK_DGRAM)\n\
+         s.settimeout(2)\n\
+         s.connect(('{to}', 33434))\n\
+         s.send(b'anybody there?')\n\
+         try:\n    print(s.recv(100))\n\
+         except Exception as error:\n    print(type(error).__name__)\n"
+    );
+    let output = from.run(&["python3", "-c", &script]).expect("python3");
+    output.stdout.trim().to_owned()
+}
+
+#[test]
+fn what_cannot_be_delivered_is_told() {
+    skip_without!("ping", "python3");
+    let line = Line::new();
+    line.up_ipv4();
+    let a = &line.a;
+    a.route("10.9.0.0/16", "10.0.1.1").expect("a route");
+    a.route("fd09::/16", "fd00:1::1").expect("a route");
+    for (what, to, options, by, words) in [
+        ("TTL", "10.0.2.2", &["-t", "1"][..], "10.0.1.1", "Time to live exceeded"),
+        ("hop limit", "fd00:2::2", &["-t", "1"], "fd00:1::1", "Hop limit"),
+        ("no route", "10.9.9.9", &[], "10.0.1.1", "Destination Net Unreachable"),
+        ("no route, IPv6", "fd09::9", &[], "fd00:1::1", "No route"),
+        ("no neighbour", "10.0.2.99", &["-W", "6"], "10.0.1.1", "Destination Host Unreachable"),
+        ("no neighbour, IPv6", "fd00:2::99", &["-W", "6"], "fd00:1::1", "Address unreachable"),
+    ] {
+        let ping = a.ping(to, 1, options).expect("a ping");
+        assert_eq!(ping.received, 0, "{what}");
+        let [error] = ping.errors.as_slice() else { panic!("{what}: {ping:?}") };
+        assert!(error.contains(&format!("From {by} ")), "{what}: {error}");
+        assert!(error.contains(words), "{what}: {error}");
+    }
+    // A TTL of two is enough for the host behind the router.
+    assert!(a.ping("10.0.2.2", 1, &["-t", "2"]).expect("a ping").is_perfect());
+    for to in ["10.0.1.1", "10.0.2.1", "fd00:1::1", "fd00:2::1"] {
+        assert_eq!(udp_error(a, to), "ConnectionRefusedError", "port of the router {to}");
+    }
+    // Nobody answers about errors, broadcasts and fragments but the first (RFC 1122, 3.2.2).
+    let none = a
+        .scapy(
+            "quiet = [IP(dst='10.0.2.2', ttl=1) / ICMP(type=3, code=1) / IP() / UDP(),\n\
+             IP(dst='10.0.2.2', ttl=1, frag=10) / UDP(),\n\
+             IP(dst='10.0.2.2', src='0.0.0.0', ttl=1) / UDP()]\n\
+             for packet in quiet:\n    \
+             heard = reply(Ether(dst='02:00:00:00:00:01') / packet, 'eth0',\n        \
+             lambda p: ICMP in p and p[IP].src == '10.0.1.1', 0.3)\n    \
+             print(heard.summary() if heard else 'silence')\n",
+        )
+        .expect("scapy");
+    assert_eq!(none, "silence\n".repeat(3));
+}
+
+#[test]
+fn long_packets_are_fragmented_or_refused() {
+    skip_without!("ping", "tcpdump", "tshark", "iperf3");
+    let line = Line::with_mtus(1500, 1400);
+    line.up_ipv4();
+    let capture = line.b.capture("eth0", "icmp").expect("a capture");
+    let ping = line.a.ping("10.0.2.2", 3, &["-s", "1472", "-M", "dont"]).expect("a ping");
+    assert!(ping.is_perfect(), "{ping:?}");
+    let captured = capture.stop().expect("captured");
+    // 1376 bytes: the largest multiple of eight that 1400 bytes hold beside the header.
+    let first = "ip.dst == 10.0.2.2 && ip.flags.mf == 1";
+    assert_eq!(
+        captured.fields(first, &["ip.len", "ip.frag_offset"]).expect("fields"),
+        [["1396", "0"], ["1396", "0"], ["1396", "0"]]
+    );
+    let rest = "ip.dst == 10.0.2.2 && ip.flags.mf == 0";
+    assert_eq!(captured.fields(rest, &["ip.len", "ip.frag_offset"]).expect("fields").len(), 3);
+    let ping = line.a.ping("10.0.2.2", 1, &["-s", "1472", "-M", "do"]).expect("a ping");
+    let [error] = ping.errors.as_slice() else { panic!("{ping:?}") };
+    assert!(error.contains("From 10.0.1.1 ") && error.contains("mtu = 1400"), "{error}");
+    let ping = line.a.ping("fd00:2::2", 1, &["-s", "1452", "-M", "do"]).expect("a ping");
+    let [error] = ping.errors.as_slice() else { panic!("{ping:?}") };
+    assert!(error.contains("From fd00:1::1 ") && error.contains("mtu=1400"), "{error}");
+    // Hosts have learned it and now send what fits.
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        let fits = if to.contains(':') { "1352" } else { "1372" };
+        let ping = line.a.ping(to, 1, &["-s", fits, "-M", "do"]).expect("a ping");
+        assert!(ping.is_perfect(), "{to}: {ping:?}");
+    }
+}
+
+#[test]
+fn tcp_finds_the_path_mtu() {
+    skip_without!("iperf3");
+    // Nobody has told the hosts: b announces what its own device takes, 1500.
+    let line = Line::with_mtus(1500, 1400);
+    line.b.mtu("eth0", 1500).expect("an MTU");
+    line.up_ipv4();
+    let _server = line.b.iperf_server().expect("a server");
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        let result = line.a.iperf(to, 1, &[]).expect("a result");
+        assert!(result.bytes > 1_000_000, "{to}: {} bytes", result.bytes);
+        let route = line.a.ip(&["route", "get", to]).expect("a route").stdout;
+        assert!(route.contains("mtu 1400"), "{route}");
+    }
+}
+
+#[test]
+fn jumbo_frames_pass_and_keep_their_order() {
+    skip_without!("ping", "iperf3");
+    let line = Line::with_mtus(9000, 9000);
+    line.up_ipv4();
+    let stats = line.node.stats();
+    let pool = stats["routers"][0]["pool_bytes"].as_u64().expect("a number");
+    assert!(pool > 4096 * 16384, "slots are small: {pool} bytes");
+    for (to, most) in [("10.0.2.2", "8972"), ("fd00:2::2", "8952")] {
+        for bytes in ["8000", most, "3366", "3367", "56"] {
+            let ping = line.a.ping(to, 5, &["-s", bytes, "-M", "do"]).expect("a ping");
+            assert!(ping.is_perfect(), "{to}, {bytes}: {ping:?}");
+        }
+    }
+    // Frames over 3408 bytes leave by another way than the others.
+    let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
+    let sizes = [100, 8000, 64, 3300, 3500, 1400, 3340, 3400, 200, 8900, 32];
+    let stream = line.a.stream_of("10.0.2.2:5000", 1, 10_000, &sizes).expect("a stream");
+    sleep(Duration::from_secs(2));
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    assert!(sent > 5000 && received.is_perfect(), "of {sent}: {received:?}");
+    let _server = line.b.iperf_server().expect("a server");
+    for options in [&[][..], &["-R"]] {
+        let result = line.a.iperf("10.0.2.2", 1, options).expect("a result");
+        assert!(result.bytes > 10_000_000, "{options:?}: {} bytes", result.bytes);
+    }
+}
+
+#[test]
+fn ports_may_be_in_different_namespaces() {
+    skip_without!("ping");
+    let line = Line::apart();
+    let index = |namespace: &Namespace, device: &str| {
+        namespace
+            .run(&["cat", &format!("/sys/class/net/{device}/ifindex")])
+            .expect("an index")
+            .stdout
+    };
+    assert_eq!(index(&line.middle, "eu-left"), index(&line.right, "eu-right"));
+    let there = format!("device: eu-right\nnamespace: {}\n", line.right.name());
+    line.node.up(&(line::ports().replace("device: eu-right\n", &there) + line::ROUTER));
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        let ping = line.a.ping(to, 5, &[]).expect("a ping");
+        assert!(ping.is_perfect(), "{ping:?}");
+    }
+}
