@@ -246,14 +246,12 @@ mod tests {
         let mut recycle_tail = 56;
         let mut tx = Consumer::new(substrate.tx(1), 0);
         let mut done_tail = 8;
-        let mut rx_tail = 0;
         let mut batch = Batch::new();
         for round in 0..1000u32 {
             let slot = recycle.take().unwrap().slot();
             let at = substrate.slot_offset(slot, 256);
             substrate.mapping().copy_in(at, &[2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 0]);
-            assert!(substrate.rx(0).fill(rx_tail, Word::frame(slot, 256, 60, 0)));
-            rx_tail += 1;
+            assert!(substrate.rx(0).fill(round, Word::frame(slot, 256, 60, 0)));
             router.receive(0, &mut batch, 256);
             assert_eq!(batch.len(), 1);
             assert_eq!(batch.as_slice()[0].packet_type(), PacketType::Host);
