@@ -220,6 +220,14 @@ fn routers() {
             ],
         ),
         (
+            "  a: {port: left, bind: [10.0.0.0/8], match: {vlan: 10, vxlan: {vni: 1, local: 192.0.2.1, remote: 192.0.2.2}}}\n",
+            BUILTIN,
+            &[
+                "13:26 source addresses in a VXLAN are not checked",
+                "13:53 a VXLAN inside a VLAN is not supported",
+            ],
+        ),
+        (
             "  a: {port: left, addresses: [10.0.0.0/24, 10.0.0.255/24, 224.0.0.1/8, 10.0.0.0/31]}\n",
             BUILTIN,
             &[

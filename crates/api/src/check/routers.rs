@@ -82,6 +82,33 @@ pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<
         }
         mtu(router, interface, documents, problems);
         selector(interface, problems);
+        unchecked(interface, problems);
+    }
+}
+
+/// What would be accepted and not be done: links and the inside of tunnels are not checked
+/// when packets leave, and a tunnel's outer headers carry no VLAN tag.
+fn unchecked(interface: &Interface, problems: &mut Vec<Problem>) {
+    let tunnel = matches!(interface.selector(), Selector::Vxlan(_));
+    let way = match (tunnel, &interface.link) {
+        (true, _) => "in a VXLAN",
+        (_, Some(_)) => "on a link",
+        _ => return,
+    };
+    if let Some(first) = interface.bind.first() {
+        problems.push(
+            Problem::new(first.place, format!("source addresses {way} are not checked"))
+                .label("has no effect")
+                .help("leave `bind` out; a Click configuration can drop what must not leave"),
+        );
+    }
+    let vlan = interface.matches.as_ref().and_then(|matches| matches.vlan.as_ref());
+    if let Some(vlan) = vlan.filter(|_| tunnel) {
+        problems.push(
+            Problem::new(vlan.place, "a VXLAN inside a VLAN is not supported")
+                .label("outer headers are sent without a tag")
+                .help("leave `vlan` out"),
+        );
     }
 }
 
