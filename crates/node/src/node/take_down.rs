@@ -1,0 +1,41 @@
+//! The end of everything that a node has started.
+
+use nix::sys::signal::Signal;
+
+use super::Node;
+use crate::{NodeError, leftovers};
+
+impl Node {
+    /// Ends all processes. Frames of the ports go to Linux before that.
+    pub(super) fn take_down_routers(&mut self) -> Result<(), NodeError> {
+        if let Some(substrate) = &self.substrate {
+            for port in &mut self.ports {
+                if let Some(attachment) = port.attachment.take() {
+                    substrate.detach_port(attachment)?;
+                }
+            }
+        }
+        let children = self
+            .routers
+            .drain(..)
+            .filter_map(|router| router.process.map(|process| process.child))
+            .chain(self.switch.take().map(|switch| switch.child));
+        let mut children: Vec<_> = children.collect();
+        for child in &children {
+            child.kill(Signal::SIGKILL)?;
+        }
+        for child in &mut children {
+            child.wait()?;
+        }
+        self.stock.clear();
+        self.ports.clear();
+        Ok(())
+    }
+
+    pub(super) fn take_down(&mut self) -> Result<Vec<String>, NodeError> {
+        self.take_down_routers()?;
+        self.substrate = None;
+        self.lasting = None;
+        leftovers::remove(&self.instance)
+    }
+}

@@ -1,0 +1,46 @@
+//! Tunnels' outer headers follow their next hops.
+
+use std::time::{Duration, Instant};
+
+use super::Node;
+use crate::NodeError;
+use crate::plan::{To, Tunnel};
+use crate::ports::Port;
+
+/// How often the next hops of tunnels are looked at.
+pub(super) const TUNNELS_EVERY: Duration = Duration::from_secs(10);
+
+impl Node {
+    /// Looks whether the next hops of tunnels have other addresses now.
+    pub(super) fn follow_tunnels(&mut self) {
+        if self.tunnels_looked.elapsed() < TUNNELS_EVERY {
+            return;
+        }
+        self.tunnels_looked = Instant::now();
+        let Some(substrate) = &self.substrate else { return };
+        for router in &mut self.routers {
+            for (interface, id) in router.plan.interfaces.iter_mut().zip(&router.interfaces) {
+                let (Some(tunnel), To::Port(name)) = (interface.tunnel, &interface.to) else {
+                    continue;
+                };
+                let Some(port) = self.ports.iter().find(|port| port.name == *name) else {
+                    continue;
+                };
+                match encap(port, tunnel, 0) {
+                    Ok(header) if header != interface.spec.encap => {
+                        substrate.set_encap(*id, &header);
+                        interface.spec.encap = header;
+                    }
+                    Ok(_) => {}
+                    Err(error) => tracing::warn!("router {}: {error}", router.plan.name),
+                }
+            }
+        }
+    }
+}
+
+/// Headers that go before each frame of a tunnel: to its next hop, as Linux knows it.
+pub(super) fn encap(port: &Port, tunnel: Tunnel, _vlan: u16) -> Result<Vec<u8>, NodeError> {
+    let hop = europa_port::next_hop(&port.device.namespace, tunnel.remote)?;
+    crate::plan::vxlan_header(tunnel, port.device.mac, hop.mac)
+}
