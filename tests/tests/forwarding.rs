@@ -5,7 +5,7 @@ mod line;
 use std::thread::sleep;
 use std::time::Duration;
 
-use europa_tests::{Namespace, skip_without};
+use europa_tests::{Lab, Namespace, skip_without};
 use line::{A, B, IN, Line, OUT};
 
 /// Fields of the one packet that a display filter finds.
@@ -261,4 +261,156 @@ fn ports_may_be_in_different_namespaces() {
         let ping = line.a.ping(to, 5, &[]).expect("a ping");
         assert!(ping.is_perfect(), "{ping:?}");
     }
+}
+
+/// A file of the examples.
+fn example(name: &str) -> String {
+    format!("{}/../examples/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn routers_may_be_joined_by_a_link() {
+    skip_without!("ping", "iperf3");
+    let line = Line::new();
+    line.node.run(&["up", &example("link.yaml")]);
+    // Two routers on the way.
+    let ping = line.a.ping("10.0.2.2", 10, &[]).expect("a ping");
+    assert!(ping.is_perfect() && ping.ttl == Some(62), "{ping:?}");
+    // The second one answers from its own end of the link.
+    let ping = line.a.ping("10.0.2.2", 1, &["-t", "2"]).expect("a ping");
+    assert_eq!(ping.errors, ["From 10.0.0.2 icmp_seq=1 Time to live exceeded"]);
+    let _server = line.b.iperf_server().expect("a server");
+    for options in [&[][..], &["-R"]] {
+        let result = line.a.iperf("10.0.2.2", 1, options).expect("a result");
+        assert!(result.bytes > 10_000_000, "{options:?}: {} bytes", result.bytes);
+    }
+    let counters = line.node.counters();
+    let [up, down] = ["red/edge.up", "red/core.down"].map(|name| &counters[name]);
+    assert_eq!((up.tx, down.tx), (down.rx, up.rx), "nothing is lost on a link");
+}
+
+#[test]
+fn tenants_may_have_the_same_addresses() {
+    skip_without!("ping", "nft", "iperf3");
+    let mut lab = Lab::new().expect("a lab");
+    let middle = lab.namespace("node").expect("a namespace");
+    let mut hosts = Vec::new();
+    for (device, near, far, last) in [("eu-left", 1, 2, "0a"), ("eu-right", 2, 1, "0b")] {
+        let bridge = lab.namespace(device).expect("a namespace");
+        lab.veth((&middle, device), (&bridge, "node")).expect("a veth pair");
+        for (tenant, number) in [("red", 1), ("blue", 2)] {
+            let host = lab.namespace(&format!("{tenant}-{last}")).expect("a namespace");
+            lab.veth((&host, "eth0"), (&bridge, tenant)).expect("a veth pair");
+            host.mac("eth0", &format!("02:00:00:0{number}:00:{last}")).expect("a MAC address");
+            for (address, to, via) in [
+                (format!("10.0.{near}.2/24"), format!("10.0.{far}.0/24"), format!("10.0.{near}.1")),
+                (
+                    format!("fd00:{near}::2/64"),
+                    format!("fd00:{far}::/64"),
+                    format!("fd00:{near}::1"),
+                ),
+            ] {
+                host.address("eth0", &address).expect("an address");
+                host.route(&to, &via).expect("a route");
+            }
+            hosts.push(host);
+        }
+        lab.bridge(&bridge, "br0", &["node", "red", "blue"]).expect("a bridge");
+        for (member, number) in [("red", 1), ("blue", 2)] {
+            let router = format!("02:00:00:0{number}:00:0{near}");
+            lab.fence(&bridge, member, &[&router]).expect("a fence");
+        }
+    }
+    let node = europa_tests::Node::new(Some(&middle));
+    node.run(&["up", &example("two-slices.yaml")]);
+    let [red_a, blue_a, red_b, blue_b] = hosts.as_slice() else { panic!("four hosts") };
+    // Each receives what its own tenant sends, and nothing else.
+    let sinks = [(red_b, 1), (blue_b, 2)]
+        .map(|(host, stream)| host.sink("10.0.2.2:5000", stream).expect("a sink"));
+    let streams = [(red_a, 1), (blue_a, 2)]
+        .map(|(host, stream)| host.stream("10.0.2.2:5000", stream, 5000, 300).expect("a stream"));
+    for host in [red_a, blue_a] {
+        let ping = host.ping("10.0.2.2", 20, &[]).expect("a ping");
+        assert!(ping.is_perfect() && ping.ttl == Some(63), "{ping:?}");
+    }
+    assert!(red_a.ping("fd00:2::2", 5, &[]).expect("a ping").is_perfect());
+    for (sink, stream) in sinks.into_iter().zip(streams) {
+        let sent = stream.stop();
+        let received = sink.stop(sent);
+        assert!(sent > 500 && received.is_perfect(), "of {sent}: {received:?}");
+    }
+    // Blue's router is a Click configuration: its elements can be asked.
+    let asked = node.run(&["read", "blue/r1", "to_out.drops"]);
+    assert_eq!(asked.trim(), "0");
+    for (a, b) in [(red_a, red_b), (blue_a, blue_b)] {
+        let _server = b.iperf_server().expect("a server");
+        let result = a.iperf("10.0.2.2", 1, &[]).expect("a result");
+        assert!(result.bytes > 10_000_000, "{} bytes", result.bytes);
+    }
+}
+
+const ROUTERS: usize = 64;
+
+/// CPU time that the threads of processes have used.
+fn cpu_time(pids: &[u32]) -> Duration {
+    let of_thread = |task: std::fs::DirEntry| -> Option<u64> {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().next()?.parse().ok()
+    };
+    let of = |pid: &u32| -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("a process of the node");
+        tasks.map(|task| of_thread(task.expect("a thread")).expect("its CPU time")).sum()
+    };
+    Duration::from_nanos(pids.iter().map(of).sum())
+}
+
+#[test]
+fn sixty_four_routers_share_two_ports_and_cost_nothing_when_idle() {
+    skip_without!("ping", "python3");
+    let line = Line::new();
+    let mut yaml = line::ports();
+    for number in 1..=ROUTERS {
+        yaml += &format!(
+            "kind: router\nname: r{number}\nslice: red\ninterfaces:\n  \
+             in: {{port: left, mac: \"02:00:00:01:00:{number:02x}\", addresses: [10.{number}.1.1/24]}}\n  \
+             out: {{port: right, mac: \"02:00:00:02:00:{number:02x}\", addresses: [10.{number}.2.1/24]}}\n\
+             fast_path: {{builtin: ipv4}}\npool: {{slots: 256}}\n---\n"
+        );
+        for (host, near, far) in [(&line.a, 1, 2), (&line.b, 2, 1)] {
+            host.address("eth0", &format!("10.{number}.{near}.2/24")).expect("an address");
+            let (to, via) = (format!("10.{number}.{far}.0/24"), format!("10.{number}.{near}.1"));
+            host.route(&to, &via).expect("a route");
+        }
+    }
+    line.node.up(yaml.trim_end_matches("---\n"));
+    let pids = line.node.processes();
+    assert!(pids.len() >= ROUTERS + 2, "{} processes", pids.len());
+    for number in 1..=ROUTERS {
+        let ping = line.a.ping(&format!("10.{number}.2.2"), 3, &[]).expect("a ping");
+        assert!(ping.is_perfect() && ping.ttl == Some(63), "router {number}: {ping:?}");
+    }
+    // All at once, in both directions.
+    let streams: Vec<_> = (1..=ROUTERS)
+        .step_by(4)
+        .map(|number| {
+            let to = format!("10.{number}.2.2:5000");
+            let sink = line.b.sink(&to, number as u64).expect("a sink");
+            (sink, line.a.stream(&to, number as u64, 500, 200).expect("a stream"))
+        })
+        .collect();
+    sleep(Duration::from_secs(1));
+    for (sink, stream) in streams {
+        let sent = stream.stop();
+        let received = sink.stop(sent);
+        assert!(sent > 100 && received.is_perfect(), "of {sent}: {received:?}");
+    }
+    // What was forwarded has been noted, neighbours have been asked: nothing is to be done.
+    sleep(Duration::from_secs(1));
+    let before = cpu_time(&pids);
+    let idle = Duration::from_secs(5);
+    sleep(idle);
+    let used = cpu_time(&pids) - before;
+    eprintln!("{ROUTERS} idle routers: {used:?} of CPU time in {idle:?}");
+    assert!(used < idle / 50, "{used:?} in {idle:?}");
+    assert_eq!(pids, line.node.processes(), "no process has ended");
 }

@@ -1,0 +1,148 @@
+//! Every process is killed under load: the others go on, and it comes back.
+
+mod tenants;
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use europa_tests::skip_without;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tenants::{Tenants, is_alive, kill_9};
+
+const RATE: u32 = 20_000;
+
+#[test]
+fn a_killed_router_disturbs_nobody_and_comes_back() {
+    skip_without!("nft", "bridge");
+    let tenants = Tenants::new();
+    tenants.up();
+    let (victim, other) = (&tenants.victim, &tenants.other);
+    let sink = victim.b.sink(&format!("{}:5000", victim.address), 1).expect("a sink");
+    let stream =
+        victim.a.stream(&format!("{}:5000", victim.address), 1, RATE, 200).expect("a stream");
+    let other_sink = other.b.sink(&format!("{}:5000", other.address), 2).expect("a sink");
+    let other_stream =
+        other.a.stream(&format!("{}:5000", other.address), 2, RATE, 200).expect("a stream");
+    sleep(Duration::from_millis(500));
+    let pid = tenants.router_pid("other").expect("the router runs");
+    let victim_pid = tenants.router_pid("victim");
+    // The first end is answered at once, the next ones later and later.
+    let before = other_sink.packets();
+    assert!(before > 1000, "only {before} packets");
+    kill_9(pid);
+    let start = Instant::now();
+    while is_alive(pid) {}
+    sleep(Duration::from_millis(1));
+    let before = other_sink.packets();
+    while other_sink.packets() < before + 2 {
+        assert!(start.elapsed() < Duration::from_secs(5), "the router does not come back");
+        sleep(Duration::from_micros(100));
+    }
+    let took = start.elapsed();
+    eprintln!("a killed router forwards again after {took:?}");
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    sleep(Duration::from_millis(500));
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    assert!(received.is_perfect(), "the other tenant: {received:?}");
+    let sent = other_stream.stop();
+    let received = other_sink.stop(sent);
+    assert_eq!((received.foreign, received.corrupted, received.duplicates), (0, 0, 0));
+    assert_eq!(tenants.router("other")["restarts"], 1);
+    assert_eq!(tenants.router_pid("victim"), victim_pid);
+}
+
+#[test]
+fn a_switch_killed_twenty_times_loses_no_slot() {
+    skip_without!("nft", "bridge");
+    let tenants = Tenants::new();
+    tenants.up();
+    let victim = &tenants.victim;
+    let to = format!("{}:5000", victim.address);
+    let pids = [tenants.router_pid("victim"), tenants.router_pid("other")];
+    let sink = victim.b.sink(&to, 1).expect("a sink");
+    let stream = victim.a.stream(&to, 1, RATE, 200).expect("a stream");
+    sleep(Duration::from_millis(300));
+    let mut longest = Duration::ZERO;
+    for round in 0..20 {
+        let pid = tenants.switch_pid().expect("the switch runs");
+        let before = sink.packets();
+        kill_9(pid);
+        let start = Instant::now();
+        tenants.await_switch(pid);
+        let before = before.max(sink.packets());
+        while sink.packets() < before + 100 {
+            assert!(start.elapsed() < Duration::from_secs(5), "round {round}: nothing forwarded");
+            sleep(Duration::from_micros(200));
+        }
+        longest = longest.max(start.elapsed());
+        // At another moment of its work each time.
+        sleep(Duration::from_micros(20_000 + 1_700 * round));
+    }
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    eprintln!("a killed switch forwards again after at most {longest:?}; {received:?} of {sent}");
+    assert!(longest < Duration::from_secs(1), "{longest:?}");
+    assert_eq!((received.foreign, received.corrupted, received.duplicates), (0, 0, 0));
+    assert_eq!(pids, [tenants.router_pid("victim"), tenants.router_pid("other")]);
+    assert_eq!(tenants.stats()["switch_restarts"], 20);
+    // Nothing was lost for good: a packet after the other passes, and so does a stream.
+    let ping = victim.a.ping(&victim.address, 20, &["-i", "0.01"]).expect("a ping");
+    assert!(ping.is_perfect(), "{ping:?}");
+    let sink = victim.b.sink(&to, 2).expect("a sink");
+    let stream = victim.a.stream(&to, 2, RATE, 200).expect("a stream");
+    sleep(Duration::from_secs(1));
+    let received = sink.stop(stream.stop());
+    assert!(received.is_perfect(), "{received:?}");
+}
+
+#[test]
+fn a_killed_node_takes_everything_along() {
+    skip_without!("nft", "bridge");
+    let tenants = Tenants::new();
+    for again in ["up", "down"] {
+        tenants.up();
+        let node = tenants.node_pid().expect("the node runs");
+        let others = [
+            tenants.switch_pid().expect("the switch runs"),
+            tenants.router_pid("victim").expect("the router runs"),
+            tenants.router_pid("other").expect("the router runs"),
+        ];
+        kill_9(node);
+        let start = Instant::now();
+        while others.iter().any(|pid| is_alive(*pid)) {
+            assert!(start.elapsed() < Duration::from_secs(2), "orphans: {others:?}");
+            sleep(Duration::from_millis(1));
+        }
+        eprintln!("after a killed node, its processes ended within {:?}", start.elapsed());
+        if again == "up" {
+            tenants.up();
+            let to = &tenants.victim.address;
+            let ping = tenants.victim.a.ping(to, 5, &["-i", "0.01"]).expect("a ping");
+            assert!(ping.is_perfect(), "{ping:?}");
+        }
+        tenants.down();
+        assert!(!tenants.directory().exists(), "{} is left", tenants.directory().display());
+    }
+}
+
+#[test]
+fn a_terminated_node_goes_cleanly() {
+    skip_without!("nft", "bridge");
+    let tenants = Tenants::new();
+    tenants.up();
+    let node = tenants.node_pid().expect("the node runs");
+    let others = [tenants.switch_pid(), tenants.router_pid("victim"), tenants.router_pid("other")];
+    kill(Pid::from_raw(node), Signal::SIGTERM).expect("a signal");
+    let start = Instant::now();
+    while is_alive(node) {
+        assert!(start.elapsed() < Duration::from_secs(5), "the node does not end");
+        sleep(Duration::from_millis(1));
+    }
+    eprintln!("a terminated node took {:?}", start.elapsed());
+    for pid in others {
+        assert!(!is_alive(pid.expect("it ran")), "{pid:?} still runs");
+    }
+    assert!(!tenants.directory().exists(), "{} is left", tenants.directory().display());
+}
