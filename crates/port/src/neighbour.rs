@@ -30,9 +30,10 @@ const NEIGHBOUR_BYTES: usize = 12;
 /// "Use it now": the kernel starts to resolve, as if a packet was waiting.
 const NTF_USE: u8 = 1;
 /// Reachable, stale, delay, probe, permanent, no ARP: the address is known.
-const KNOWN: u8 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | 0x80;
+const KNOWN: u8 = 0x02 | STALE | 0x08 | 0x10 | 0x40 | 0x80;
+/// Known once, and not heard of for a while.
+const STALE: u8 = 0x04;
 
-const WAIT: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
 
 /// How to reach an address.
@@ -49,11 +50,17 @@ pub struct NextHop {
 }
 
 /// Asks a namespace's routes and neighbours how to reach an address, waking
-/// ARP or neighbour discovery where needed. Waits a second at most.
+/// ARP or neighbour discovery where needed, and waits for the answer at most for `patience`.
+/// Three seconds let the kernel ask three times; on a device that has just been set up,
+/// neighbour discovery begins after a second or two, when it has an address to ask from.
 ///
 /// # Errors
 /// When there is no route, the route is not a remote one, or nobody answers.
-pub fn next_hop(namespace: &Namespace, to: IpAddr) -> Result<NextHop, PortError> {
+pub fn next_hop(
+    namespace: &Namespace,
+    to: IpAddr,
+    patience: Duration,
+) -> Result<NextHop, PortError> {
     let mut netlink = Netlink::route(namespace)
         .map_err(|source| PortError::Namespace { namespace: namespace.label(), source })?;
     let no_route = |source| PortError::NoRoute { to, namespace: namespace.label(), source };
@@ -82,7 +89,7 @@ pub fn next_hop(namespace: &Namespace, to: IpAddr) -> Result<NextHop, PortError>
     // A gateway of the other family comes with two bytes that tell it.
     let gateway = get(RTA_GATEWAY).or_else(|| get(RTA_VIA)?.get(2..)).and_then(address);
     let hop = gateway.unwrap_or(to);
-    match resolve(&mut netlink, device, hop) {
+    match resolve(&mut netlink, device, hop, patience) {
         Some(mac) => Ok(NextHop { device, source, hop, mac }),
         None => Err(PortError::NoNeighbour {
             to,
@@ -94,26 +101,28 @@ pub fn next_hop(namespace: &Namespace, to: IpAddr) -> Result<NextHop, PortError>
 }
 
 /// The MAC of a neighbour, resolved if it is not yet known.
-fn resolve(netlink: &mut Netlink, device: u32, hop: IpAddr) -> Option<[u8; 6]> {
+fn resolve(netlink: &mut Netlink, device: u32, hop: IpAddr, patience: Duration) -> Option<[u8; 6]> {
     let mut body = [0; NEIGHBOUR_BYTES];
     body[0] = family(hop);
     body[4..8].copy_from_slice(&device.to_ne_bytes());
     let request =
         |kind, flags, body: &[u8]| Request::new(kind, flags, body).with(NDA_DST, &octets(hop));
-    let end = Instant::now() + WAIT;
+    let end = Instant::now() + patience;
     let mut asked = false;
     loop {
-        if let Ok(entry) = netlink.ask(request(GETNEIGH, 0, &body))
-            && entry.get(8).is_some_and(|state| state & KNOWN != 0)
-        {
-            return attribute(&entry, NEIGHBOUR_BYTES, NDA_LLADDR)?.try_into().ok();
-        }
-        if !asked {
+        let entry = netlink.ask(request(GETNEIGH, 0, &body)).ok();
+        let state = entry.as_ref().and_then(|entry| entry.get(8)).copied().unwrap_or(0);
+        // What is stale may still be right, but nobody would ask again: frames that leave
+        // past Linux are no use of the entry to it.
+        if !asked && (state & KNOWN == 0 || state & STALE != 0) {
             body[10] = NTF_USE;
             let wake = netlink.talk(&mut request(NEWNEIGH, REPLACE, &body), |_, _| ());
             body[10] = 0;
             wake.ok()?;
             asked = true;
+        }
+        if let Some(entry) = entry.filter(|_| state & KNOWN != 0) {
+            return attribute(&entry, NEIGHBOUR_BYTES, NDA_LLADDR)?.try_into().ok();
         }
         if Instant::now() >= end {
             return None;

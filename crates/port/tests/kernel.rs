@@ -452,6 +452,7 @@ fn next_hops_of_both_families() -> Result {
     run(&there, "ip addr add 2001:db8::2/64 dev eup1 nodad")?;
     // Neighbour discovery speaks from link-local addresses, once these are
     // known to be unique.
+    const PATIENCE: Duration = Duration::from_secs(1);
     let end = Instant::now() + Duration::from_secs(5);
     while run(&here, "ip -6 addr show tentative")?.contains("fe80")
         || !run(&here, "ip -6 addr show dev eup0")?.contains("fe80")
@@ -466,14 +467,14 @@ fn next_hops_of_both_families() -> Result {
         ("203.0.113.9", "2001:db8::2", "192.0.2.1"),
         ("2001:db8::2", "2001:db8::2", "2001:db8::1"),
     ] {
-        let found = next_hop(&here, to.parse()?)?;
+        let found = next_hop(&here, to.parse()?, PATIENCE)?;
         assert_eq!(found.mac, [2, 0, 0, 0, 0, 2], "{to}");
         assert_eq!(found.device, device.index, "{to}");
         assert_eq!((found.hop, found.source), (hop.parse()?, source.parse()?), "{to}");
     }
     let error = |to: &str| -> Result<PortError> {
         let to: IpAddr = to.parse()?;
-        next_hop(&here, to).err().ok_or_else(|| format!("{to} was found").into())
+        next_hop(&here, to, PATIENCE).err().ok_or_else(|| format!("{to} was found").into())
     };
     let silent = error("192.0.2.77")?;
     assert!(

@@ -8,7 +8,7 @@ use europa_api::Documents;
 use europa_substrate::Substrate;
 
 use super::Node;
-use super::tunnels::encap;
+use super::tunnels::{PATIENCE, encap};
 use crate::plan::{RouterPlan, To, plan};
 use crate::ports::Port;
 use crate::router::Router;
@@ -75,8 +75,7 @@ impl Node {
             if let (Some(tunnel), Some(port)) =
                 (interface.tunnel, self.ports.iter().find(|port| port.name == *name))
             {
-                interface.spec.encap = encap(port, tunnel, interface.spec.vlan)?;
-                interface.spec.vlan = 0;
+                interface.spec.encap = encap(port, tunnel, PATIENCE)?;
             }
         }
         let group = self.group(&plan.name);

@@ -7,6 +7,8 @@ use crate::NodeError;
 use crate::plan::{To, Tunnel};
 use crate::ports::Port;
 
+/// How long a next hop may take to answer when a tunnel is brought up.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 /// How often the next hops of tunnels are looked at.
 pub(super) const TUNNELS_EVERY: Duration = Duration::from_secs(10);
 
@@ -26,7 +28,8 @@ impl Node {
                 let Some(port) = self.ports.iter().find(|port| port.name == *name) else {
                     continue;
                 };
-                match encap(port, tunnel, 0) {
+                // Whoever does not answer is asked again; the node has more to do than to wait.
+                match encap(port, tunnel, Duration::ZERO) {
                     Ok(header) if header != interface.spec.encap => {
                         substrate.set_encap(*id, &header);
                         interface.spec.encap = header;
@@ -40,7 +43,14 @@ impl Node {
 }
 
 /// Headers that go before each frame of a tunnel: to its next hop, as Linux knows it.
-pub(super) fn encap(port: &Port, tunnel: Tunnel, _vlan: u16) -> Result<Vec<u8>, NodeError> {
-    let hop = europa_port::next_hop(&port.device.namespace, tunnel.remote)?;
+pub(super) fn encap(port: &Port, tunnel: Tunnel, patience: Duration) -> Result<Vec<u8>, NodeError> {
+    let hop = europa_port::next_hop(&port.device.namespace, tunnel.remote, patience)?;
+    if hop.device != port.device.index {
+        return Err(NodeError::Refused(format!(
+            "the tunnel to {} is on port {}, but the route there leads through another device \
+             than {}",
+            tunnel.remote, port.name, port.device.name
+        )));
+    }
     crate::plan::vxlan_header(tunnel, port.device.mac, hop.mac)
 }
