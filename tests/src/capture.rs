@@ -63,6 +63,24 @@ impl Captured {
         self.folder.path().join(FILE)
     }
 
+    /// The bytes of each packet, tags included.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn frames(&self) -> Result<Vec<Vec<u8>>, Error> {
+        let bytes = std::fs::read(self.path()).map_err(Error::io("a capture"))?;
+        // Written on this machine: a header of 24 bytes, and one of 16 before each packet.
+        let mut rest = bytes.get(24..).unwrap_or_default();
+        let mut frames = Vec::new();
+        while let Some((header, after)) = rest.split_at_checked(16) {
+            let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
+            let Some((frame, after)) = after.split_at_checked(length as usize) else { break };
+            frames.push(frame.to_vec());
+            rest = after;
+        }
+        Ok(frames)
+    }
+
     /// One line for each packet, as `tcpdump -n -e` prints it.
     ///
     /// # Errors
