@@ -1,0 +1,32 @@
+//! What one direction of a link does to packets, as a state machine without clock and
+//! without packets: the caller hands in the time in nanoseconds and whatever stands for
+//! a packet.
+//!
+//! ```text
+//!                 loss?      limit, share?     rate              delay ± jitter
+//!  submit ──────▶ ─────────▶ ───────────────▶ transmitter ─────▶ on the way ──────▶ pop
+//!                                              (one by one)  └──▶ reordered: at once
+//! ```
+//!
+//! | file       | concern                                               |
+//! |------------|-------------------------------------------------------|
+//! | `settings` | what can be set                                       |
+//! | `random`   | numbers that are the same for the same seed           |
+//! | `jitter`   | distributions of the delay                            |
+//! | `loss`     | independent losses and bursts                         |
+//! | `queue`    | the packets between submission and arrival            |
+//!
+//! A packet's fate is decided when it is submitted; nothing is computed while it waits.
+//! Packets keep their order whatever the jitter, as on a real line, save those that
+//! `reorder` picks. Cost: one random number for each kind of impairment that is set, two
+//! queues without look-up, no allocation after [`Impairment::new`].
+
+mod jitter;
+mod loss;
+mod queue;
+mod random;
+mod settings;
+
+pub use queue::{Cause, Due, Impairment, Statistics};
+pub use random::Random;
+pub use settings::{Distribution, Limit, Loss, Settings};

@@ -1,0 +1,110 @@
+//! What can be set for one direction of a link.
+
+use serde::{Deserialize, Serialize};
+
+/// What one direction of a link does. The default does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What the transmitter sends, in bits a second, counted in Ethernet frames without
+    /// check sequence and preamble. `None`: as fast as can be.
+    pub rate_bits: Option<u64>,
+    /// Time on the way, in nanoseconds.
+    pub delay_ns: u64,
+    /// How much the time on the way varies, in nanoseconds: half the width of a uniform
+    /// distribution, the standard deviation of the others.
+    pub jitter_ns: u64,
+    /// How it varies.
+    pub distribution: Distribution,
+    /// Which packets are lost.
+    pub loss: Loss,
+    /// Share of packets that overtake those on the way: they skip the delay.
+    pub reorder: f64,
+    /// Share of packets that arrive twice.
+    pub duplicate: f64,
+    /// Share of packets of which one bit is wrong.
+    pub corrupt: f64,
+    /// What may wait for the transmitter; only of interest with a rate.
+    pub limit: Limit,
+    /// Where the random numbers begin.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            rate_bits: None,
+            delay_ns: 0,
+            jitter_ns: 0,
+            distribution: Distribution::Uniform,
+            loss: Loss::Independent { share: 0.0 },
+            reorder: 0.0,
+            duplicate: 0.0,
+            corrupt: 0.0,
+            limit: Limit::default(),
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// Whether packets pass as if there were nothing.
+    pub fn is_nothing(&self) -> bool {
+        let blank = Self {
+            seed: self.seed,
+            limit: self.limit,
+            distribution: self.distribution,
+            ..Self::default()
+        };
+        *self == blank
+    }
+}
+
+/// How delays vary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Distribution {
+    /// All delays between `delay - jitter` and `delay + jitter` alike.
+    #[default]
+    Uniform,
+    /// The bell curve, cut at four standard deviations.
+    Normal,
+    /// Mostly a little early, sometimes very late: Pareto with exponent 3, moved so that
+    /// its mean is the delay, and cut at four standard deviations.
+    Pareto,
+}
+
+/// Which packets are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Loss {
+    /// Each with the same probability.
+    Independent {
+        /// The probability.
+        share: f64,
+    },
+    /// Gilbert and Elliott's model: a good and a bad state, with a probability of loss
+    /// each.
+    Bursts {
+        /// Probability that a packet finds the link gone from good to bad.
+        begin: f64,
+        /// Probability that a packet finds it gone back.
+        end: f64,
+        /// Probability of loss in the bad state.
+        bad: f64,
+        /// Probability of loss in the good state.
+        good: f64,
+    },
+}
+
+/// How much may wait for the transmitter; the first bound that is reached counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Packets, the one being sent included.
+    pub packets: u32,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl Default for Limit {
+    fn default() -> Self {
+        Self { packets: 1000, bytes: u64::MAX }
+    }
+}
