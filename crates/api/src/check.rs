@@ -4,6 +4,7 @@
 mod attachments;
 mod names;
 mod routers;
+mod topology;
 
 use crate::documents::Draft;
 use crate::problem::Problem;
@@ -16,6 +17,12 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     attachments::matches(&draft.documents, problems);
     for port in &draft.documents.ports {
         routers::port(port, problems);
+    }
+    for link in &draft.documents.links {
+        topology::link(link, &draft.documents, draft.complete, problems);
+    }
+    for host in &draft.documents.hosts {
+        topology::host(host, problems);
     }
     for (router, whole) in draft.documents.routers.iter().zip(&draft.whole) {
         routers::values(router, &draft.documents, problems);

@@ -115,7 +115,7 @@ whole_number!(u16);
 whole_number!(u32);
 
 /// Decodes what is written as one text and has a `FromStr`.
-fn from_text<T>(node: &Node, context: &mut Context, wanted: &str) -> Option<T>
+pub(crate) fn from_text<T>(node: &Node, context: &mut Context, wanted: &str) -> Option<T>
 where
     T: FromStr<Err = String>,
 {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::check;
 use crate::decode::{Context, Decode, nearest};
+use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
 use crate::problem::{Problem, Problems};
@@ -24,7 +25,9 @@ pub enum Document {
     /// A tenant.
     Slice(Slice),
     /// Joins two interfaces.
-    Link(Link),
+    Link(Box<Link>),
+    /// An end system.
+    Host(Box<Host>),
     /// A virtual router.
     Router(Box<Router>),
 }
@@ -38,6 +41,8 @@ pub struct Documents {
     pub slices: Vec<Slice>,
     /// Links that were written; interfaces may name others.
     pub links: Vec<Link>,
+    /// End systems.
+    pub hosts: Vec<Host>,
     /// Virtual routers.
     pub routers: Vec<Router>,
 }
@@ -47,9 +52,10 @@ impl Documents {
     pub fn iter(&self) -> impl Iterator<Item = Document> + '_ {
         let ports = self.ports.iter().cloned().map(Document::Port);
         let slices = self.slices.iter().cloned().map(Document::Slice);
-        let links = self.links.iter().cloned().map(Document::Link);
+        let links = self.links.iter().cloned().map(|link| Document::Link(Box::new(link)));
+        let hosts = self.hosts.iter().cloned().map(|host| Document::Host(Box::new(host)));
         let routers = self.routers.iter().cloned().map(|router| Document::Router(Box::new(router)));
-        ports.chain(slices).chain(links).chain(routers)
+        ports.chain(slices).chain(links).chain(hosts).chain(routers)
     }
 }
 
@@ -68,7 +74,7 @@ pub(crate) struct Draft {
     pub(crate) whole: Vec<bool>,
 }
 
-pub(crate) const KINDS: [&str; 4] = ["port", "slice", "link", "router"];
+pub(crate) const KINDS: [&str; 5] = ["port", "slice", "link", "host", "router"];
 
 /// Reads and checks texts that belong together. On success no reference is dangling.
 ///
@@ -134,6 +140,16 @@ impl Draft {
             "port" => self.documents.ports.extend(Port::decode(node, context)),
             "slice" => self.documents.slices.extend(Slice::decode(node, context)),
             "link" => self.documents.links.extend(Link::decode(node, context)),
+            "host" => {
+                let host = Host::decode(node, context);
+                // A host's interfaces make ports, which nobody else declares.
+                for (_, interface) in host.iter().flat_map(|host| &host.interfaces.0) {
+                    if let Some(port) = &interface.port {
+                        self.declared.insert(("port".to_owned(), port.to_string()));
+                    }
+                }
+                self.documents.hosts.extend(host);
+            }
             "router" => {
                 if let Some(router) = Router::decode(node, context) {
                     self.documents.routers.push(router);

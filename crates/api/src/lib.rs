@@ -14,15 +14,18 @@
 //! assert!(report.contains("did you mean `device`?"));
 //! ```
 
+mod addressing;
 mod check;
 mod decode;
 mod documents;
 mod fast_path;
+mod host;
 mod interface;
 mod link;
 mod load;
 mod port;
 mod problem;
+mod quantity;
 mod router;
 mod schema;
 mod slice;
@@ -32,13 +35,15 @@ mod values;
 
 pub use documents::{Document, Documents, parse};
 pub use fast_path::{Builtin, Choice, Configuration, FastPath, Neighbour, Route};
+pub use host::{Host, HostAttachment, HostInterface, HostInterfaces, HostRoute, Texts};
 pub use interface::{Attachment, Interface, MacChoice, Match, Selector, Vxlan};
-pub use link::Link;
+pub use link::{Bursts, Distribution, Line, Link, LinkAddresses, Loss};
 pub use load::load;
 pub use port::Port;
 pub use problem::{Problem, Problems};
+pub use quantity::{QueueLength, Share, Time};
 pub use router::{Interfaces, Poll, Pool, Router, Run, SlotBytes};
 pub use schema::schema;
 pub use slice::Slice;
 pub use source::{At, Place, Source};
-pub use values::{InterfaceName, Mac, Name, Rate};
+pub use values::{InterfaceName, Mac, Name, Rate, hash};

@@ -61,5 +61,6 @@ pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Documents, Problems> {
             }
         }
     }
+    crate::addressing::assign(&mut documents);
     if problems.is_empty() { Ok(documents) } else { Err(Problems::new(problems, &sources)) }
 }

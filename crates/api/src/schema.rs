@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
 use crate::router::Router;
@@ -18,6 +19,7 @@ pub fn schema() -> Value {
         document::<Port>("port", &mut generator),
         document::<Slice>("slice", &mut generator),
         document::<Link>("link", &mut generator),
+        document::<Host>("host", &mut generator),
         document::<Router>("router", &mut generator),
     ];
     json!({

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::decode::{Context, Decode, Fields};
+use crate::link::LinkAddresses;
 use crate::source::At;
 use crate::tree::Node;
 use crate::values::Name;
@@ -17,6 +18,9 @@ pub struct Slice {
     /// A word for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<At<String>>,
+    /// Where links get addresses from that have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub links: Option<LinkAddresses>,
 }
 
 impl Decode for Slice {
@@ -25,7 +29,8 @@ impl Decode for Slice {
         fields.take("kind");
         let name = fields.required("name");
         let description = fields.optional("description");
+        let links = fields.optional("links");
         fields.close();
-        Some(Slice { name: name?, description })
+        Some(Slice { name: name?, description, links })
     }
 }

@@ -91,13 +91,16 @@ impl Mac {
 
     /// The same locally administered address for the same text, always and everywhere.
     pub fn generated(text: &str) -> Mac {
-        // FNV-1a: stable, and short enough to be stated here.
-        let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, b| {
-            (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3)
-        });
-        let [a, b, c, d, e, f, g, h] = hash.to_be_bytes();
+        let [a, b, c, d, e, f, g, h] = hash(text).to_be_bytes();
         Mac([0x02, a ^ f, b ^ g, c ^ h, d, e])
     }
+}
+
+/// A number that is always the same for the same text: FNV-1a, stable, and short enough
+/// to be stated here.
+pub fn hash(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, b| (hash ^ u64::from(b)).wrapping_mul(0x100_0000_01b3))
 }
 
 impl FromStr for Mac {

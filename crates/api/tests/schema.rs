@@ -27,7 +27,7 @@ fn properties(schema: &Value) -> BTreeSet<String> {
 fn fields_are_those_of_the_schema() {
     let schema = schema();
     let documents = schema["oneOf"].as_array().expect("kinds");
-    for (document, kind) in documents.iter().zip(["port", "slice", "link", "router"]) {
+    for (document, kind) in documents.iter().zip(["port", "slice", "link", "host", "router"]) {
         assert_eq!(document["properties"]["kind"]["const"], kind);
         let read = read_fields(&format!("kind: {kind}\n{UNKNOWN}: 1\n"));
         assert_eq!(properties(document), read, "{kind}");
@@ -42,6 +42,11 @@ fn fields_are_those_of_the_schema() {
         ("FastPath", format!("kind: router\nfast_path: {{{UNKNOWN}: 1}}")),
         ("Route", format!("kind: router\nfast_path: {{routes: [{{{UNKNOWN}: 1}}]}}")),
         ("Neighbour", format!("kind: router\nfast_path: {{neighbours: [{{{UNKNOWN}: 1}}]}}")),
+        ("Line", format!("kind: link\na_to_b: {{{UNKNOWN}: 1}}")),
+        ("Bursts", format!("kind: link\nloss: {{{UNKNOWN}: 1}}")),
+        ("LinkAddresses", format!("kind: slice\nlinks: {{{UNKNOWN}: 1}}")),
+        ("HostInterface", format!("kind: host\ninterfaces: {{a: {{{UNKNOWN}: 1}}}}")),
+        ("HostRoute", format!("kind: host\nroutes: [{{{UNKNOWN}: 1}}]")),
         ("Pool", format!("kind: router\npool: {{{UNKNOWN}: 1}}")),
     ] {
         assert_eq!(properties(&schema["$defs"][definition]), read_fields(&text), "{definition}");
@@ -52,7 +57,7 @@ fn fields_are_those_of_the_schema() {
 fn required_fields_are_those_that_the_reader_misses() {
     let schema = schema();
     let documents = schema["oneOf"].as_array().expect("kinds");
-    for (document, kind) in documents.iter().zip(["port", "slice", "link", "router"]) {
+    for (document, kind) in documents.iter().zip(["port", "slice", "link", "host", "router"]) {
         let source = Source { path: "t.yaml".into(), text: format!("kind: {kind}\n") };
         let missed: BTreeSet<String> = parse(&[source])
             .expect_err("missing fields")

@@ -62,6 +62,9 @@ fn table(stats: &NodeStats) -> String {
             port.device_drops
         );
     }
+    if !stats.links.is_empty() {
+        text += &links(stats);
+    }
     match &stats.switch {
         Some(switch) => {
             text += &format!(
@@ -77,6 +80,31 @@ fn table(stats: &NodeStats) -> String {
             );
         }
         None => text += "\nswitch: does not run\n",
+    }
+    text
+}
+
+/// The links that do something to packets.
+fn links(stats: &NodeStats) -> String {
+    let mut text = format!(
+        "\n{:<40} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+        "link, from", "packets", "waiting", "dropped", "reordered", "twice", "wrong bit"
+    );
+    for link in &stats.links {
+        let dropped: u64 = link.drops.iter().map(|(_, count)| count).sum();
+        text += &format!(
+            "{:<40} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
+            format!("{}, {}", link.name, link.from),
+            link.packets,
+            link.waiting,
+            dropped,
+            link.reordered,
+            link.duplicated,
+            link.corrupted
+        );
+        for (cause, count) in &link.drops {
+            text += &format!("    {count} dropped: {cause}\n");
+        }
     }
     text
 }

@@ -94,6 +94,13 @@ impl<T: Copy> Impairment<T> {
         new
     }
 
+    /// Goes on counting where another left off.
+    #[must_use]
+    pub fn continuing(mut self, statistics: Statistics) -> Self {
+        self.statistics = statistics;
+        self
+    }
+
     /// Makes room for what the settings need, so that submitting never allocates.
     fn reserve(&mut self) {
         let express = self.settings.reorder > 0.0;

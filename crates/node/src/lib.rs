@@ -5,6 +5,7 @@
 //! | `instance` | names and places: run directory, socket, pins, logs              |
 //! | `plan`     | from documents to what the substrate is told; pure               |
 //! | `node`     | the process: one loop over children, requests and timers         |
+//! | `links`    | what links do to packets                                         |
 //! | `ports`    | opening, preparing and attaching devices                         |
 //! | `switch`   | the switch: started, told everything, started again              |
 //! | `router`   | one router: pool, process, back-off                              |
@@ -21,6 +22,7 @@ mod cores;
 pub mod doctor;
 mod instance;
 mod leftovers;
+mod links;
 mod node;
 mod plan;
 mod ports;
@@ -32,7 +34,7 @@ mod switch;
 pub use instance::Instance;
 pub use node::run;
 pub use request::{Request, Response, ask};
-pub use stats::{InterfaceStats, NodeStats, PortStats, RouterStats};
+pub use stats::{InterfaceStats, LinkStats, NodeStats, PortStats, RouterStats};
 
 /// Takes away what a node that was killed left behind; says what could not be.
 ///

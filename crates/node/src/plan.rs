@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use europa_api::{Attachment, Choice, Documents, Poll, Selector, SlotBytes};
+use europa_impair::Settings;
 use europa_pool::layout::{InterfaceRow, LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
 use europa_router::orders;
 use europa_substrate::layout::{ANY_SOURCE, SHARES_MAC, TAGS};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
 
-use crate::NodeError;
+use crate::{NodeError, links};
 
 /// An Ethernet header and a VLAN tag.
 const HEADER_BYTES: u32 = 14;
@@ -44,6 +45,10 @@ pub(crate) struct InterfacePlan {
     pub(crate) spec: InterfaceSpec,
     /// The remote end of its tunnel.
     pub(crate) tunnel: Option<Tunnel>,
+    /// What its link does to what it sends.
+    pub(crate) impairment: Option<Settings>,
+    /// The name of its link.
+    pub(crate) link: Option<String>,
 }
 
 /// A VXLAN tunnel.
@@ -124,11 +129,11 @@ pub(crate) fn plan(
     documents: &Documents,
     ports: &HashMap<String, PortFacts>,
 ) -> Result<Vec<RouterPlan>, NodeError> {
-    let mut links: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
+    let mut ends: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
     for (router, document) in documents.routers.iter().enumerate() {
         for (index, (_, interface)) in document.interfaces.0.iter().enumerate() {
             if let Some(Attachment::Link(name)) = interface.value.attachment() {
-                links.entry(name.value.to_string()).or_default().push((router, index));
+                ends.entry(name.value.to_string()).or_default().push((router, index));
             }
         }
     }
@@ -136,15 +141,16 @@ pub(crate) fn plan(
         .routers
         .iter()
         .enumerate()
-        .map(|(number, document)| one(document, number, ports, &links))
+        .map(|(number, document)| one(documents, document, number, ports, &ends))
         .collect()
 }
 
 fn one(
+    documents: &Documents,
     router: &europa_api::Router,
     number: usize,
     ports: &HashMap<String, PortFacts>,
-    links: &HashMap<String, Vec<(usize, usize)>>,
+    joined: &HashMap<String, Vec<(usize, usize)>>,
 ) -> Result<RouterPlan, NodeError> {
     let name = router.full_name();
     let refused = |what: String| NodeError::Refused(format!("router {name}: {what}"));
@@ -155,7 +161,7 @@ fn one(
         let to = match interface.attachment() {
             Some(Attachment::Port(port)) => To::Port(port.value.to_string()),
             Some(Attachment::Link(link)) => {
-                let ends = links.get(&*link.value.to_string()).map_or(&[][..], Vec::as_slice);
+                let ends = joined.get(&*link.value.to_string()).map_or(&[][..], Vec::as_slice);
                 let other = ends.iter().find(|end| **end != (number, index));
                 let &(router, interface) =
                     other.ok_or_else(|| refused(format!("link {} has one end", link.value)))?;
@@ -171,7 +177,9 @@ fn one(
         };
         let planned = plan_interface(router, &key.value, index, interface, to.clone(), facts)
             .map_err(|what| refused(format!("interface {}: {what}", key.value)))?;
-        interfaces.push(planned);
+        let link = interface.link.as_ref();
+        let impairment = link.and_then(|link| links::impairment(documents, link, &name));
+        interfaces.push(InterfacePlan { impairment, link: link.map(|l| l.to_string()), ..planned });
         addresses.push(interface.addresses.iter().find_map(|net| match net.value.addr() {
             std::net::IpAddr::V4(address) => Some(address),
             std::net::IpAddr::V6(_) => None,
@@ -263,6 +271,8 @@ fn plan_interface(
             encap: Vec::new(),
         },
         tunnel,
+        impairment: None,
+        link: None,
     })
 }
 

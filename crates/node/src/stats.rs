@@ -9,6 +9,8 @@ pub struct NodeStats {
     pub routers: Vec<RouterStats>,
     /// Its ports.
     pub ports: Vec<PortStats>,
+    /// Its links, as far as they do something to packets.
+    pub links: Vec<LinkStats>,
     /// Its switch, if it runs.
     pub switch: Option<europa_switch::orders::SwitchStats>,
     /// Times that the switch was started again.
@@ -32,6 +34,51 @@ pub struct RouterStats {
     pub wakes: u64,
     /// Its interfaces.
     pub interfaces: Vec<InterfaceStats>,
+}
+
+/// How one direction of a link goes, since the switch was started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkStats {
+    /// Its name.
+    pub name: String,
+    /// Which end sends: `slice/router.interface`, or `host.interface`.
+    pub from: String,
+    /// Packets that came in.
+    pub packets: u64,
+    /// Packets on the way now.
+    pub waiting: u64,
+    /// Packets lost, by cause; causes that never happened are left out.
+    pub drops: Vec<(String, u64)>,
+    /// Packets that overtook others.
+    pub reordered: u64,
+    /// Packets that came twice.
+    pub duplicated: u64,
+    /// Packets with a wrong bit.
+    pub corrupted: u64,
+}
+
+impl LinkStats {
+    pub(crate) fn of(name: String, from: String, found: &europa_impair::Statistics) -> Self {
+        let drops = [
+            ("lost on the link", found.lost),
+            ("link's queue full", found.over_limit),
+            ("sender's pool used up", found.over_share),
+        ];
+        Self {
+            name,
+            from,
+            packets: found.packets,
+            waiting: found.waiting,
+            drops: drops
+                .into_iter()
+                .filter(|(_, count)| *count > 0)
+                .map(|(cause, count)| (cause.to_owned(), count))
+                .collect(),
+            reordered: found.reordered,
+            duplicated: found.duplicated,
+            corrupted: found.corrupted,
+        }
+    }
 }
 
 /// Counters of an interface, since it was made.

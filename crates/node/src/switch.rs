@@ -15,6 +15,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::backoff::Backoff;
 use crate::cores::argument;
+use crate::plan::InterfacePlan;
 use crate::{Doing, NodeError};
 
 /// Number of the only worker there is yet.
@@ -141,11 +142,12 @@ impl Switch {
 pub(crate) fn add_interface(
     interface: u32,
     pool: u32,
-    local: u32,
     to: Target,
-    bound: &[ipnet::IpNet],
+    planned: &InterfacePlan,
 ) -> Order {
-    Order::AddInterface { interface, pool, local, to, bound: bound.to_vec() }
+    let bound = planned.spec.bound.clone();
+    let (local, impairment) = (planned.spec.local, planned.impairment);
+    Order::AddInterface { interface, pool, local, to, bound, impairment }
 }
 
 /// When a switch is to be started again.

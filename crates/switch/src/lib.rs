@@ -18,6 +18,8 @@
 //! | `batching`   | how many frames leave at once, and which way                   |
 //! | `live`       | the live way: transmit list and kicks                          |
 //! | `socket`     | the socket way: small batches, and frames too long for live    |
+//! | `onward`     | where an interface's frames go: a port's queue, or a link      |
+//! | `impaired`   | links with a rate, a delay, losses: what waits, and arrives    |
 //! | `link`       | delivery into another router's pool                            |
 //! | `egress`     | what may leave: checks on a private copy                       |
 //! | `held`       | which slots the switch holds, in memory that outlives it       |
@@ -29,9 +31,11 @@
 mod batching;
 mod egress;
 mod held;
+mod impaired;
 mod intake;
 mod link;
 mod live;
+mod onward;
 pub mod orders;
 mod process;
 mod queue;

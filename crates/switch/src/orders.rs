@@ -1,5 +1,6 @@
 //! What the node tells a switch, and what a switch answers.
 
+use europa_impair::{Settings, Statistics};
 use europa_pool::Geometry;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,8 @@ pub enum Order {
         /// Never sleep.
         busy: bool,
     },
-    /// A pool to serve. Descriptors: its memory, an eventfd that wakes its router.
+    /// A pool to serve. Descriptors: its memory, and an eventfd that wakes its router; or,
+    /// if it is a relay's, what wakes the switch when something was received into it.
     AddPool {
         /// Number of the pool.
         pool: u32,
@@ -26,6 +28,8 @@ pub enum Order {
         slot_bytes: u32,
         /// Number of interfaces.
         interfaces: u32,
+        /// No router has it: the switch itself takes what is received into it.
+        relay: bool,
     },
     /// Forget a pool and drop every descriptor that names it.
     RemovePool {
@@ -64,6 +68,16 @@ pub enum Order {
         to: Target,
         /// Source addresses it is bound to.
         bound: Vec<IpNet>,
+        /// What its link does to what it sends.
+        impairment: Option<Settings>,
+    },
+    /// What an interface's link does from now on. Packets on the way arrive as they would
+    /// have; without an impairment, at once.
+    Impair {
+        /// Number of the interface.
+        interface: u32,
+        /// What its link does to what it sends.
+        impairment: Option<Settings>,
     },
     /// Forget an interface.
     RemoveInterface {
@@ -126,6 +140,8 @@ pub struct SwitchStats {
     pub sleeps: u64,
     /// Each port.
     pub ports: Vec<PortStats>,
+    /// Each direction of a link that does something to packets.
+    pub links: Vec<LinkStats>,
 }
 
 /// How a port goes.
@@ -141,6 +157,15 @@ pub struct PortStats {
     pub device_drops: u64,
     /// Frames that one kick may carry now.
     pub kick_frames: u32,
+}
+
+/// How one direction of a link goes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LinkStats {
+    /// Number of the interface that sends.
+    pub interface: u32,
+    /// What became of packets.
+    pub packets: Statistics,
 }
 
 /// The geometry of [`Order::AddPool`].

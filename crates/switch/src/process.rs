@@ -8,8 +8,9 @@ use europa_channel::{Channel, ChannelError};
 use europa_pool::{Idle, Mapping, NAP, Rest};
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::{Kicker, Table};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::sched_yield;
+use nix::sys::time::TimeSpec;
 use nix::unistd::read;
 
 use crate::STATUS_BYTES;
@@ -153,19 +154,29 @@ impl Switch {
         }
     }
 
-    /// Sleeps until a router rings, or the node has an order.
+    /// Sleeps until a router rings, the node has an order, something is received for a
+    /// relay, or a packet arrives over a link with a delay.
     fn sleep(&mut self, orders: &Channel<Answer, Order>) -> Result<(), SwitchError> {
         self.set_asleep(true);
+        for (pool, _) in self.worker.relays() {
+            pool.asleep().store(1, Ordering::SeqCst);
+        }
         // A router publishes a word and then reads the flag; we set the flag and then
         // look at the words: one of us sees the other.
         fence(Ordering::SeqCst);
         if !self.worker.has_work() {
             self.worker.stats.sleeps += 1;
-            let mut wait = [
+            let mut wait = vec![
                 PollFd::new(self.doorbell.as_fd(), PollFlags::POLLIN),
                 PollFd::new(orders.as_fd(), PollFlags::POLLIN),
             ];
-            match poll(&mut wait, PollTimeout::NONE) {
+            let relays = self.worker.relays();
+            wait.extend(relays.map(|(_, waker)| PollFd::new(waker.as_fd(), PollFlags::POLLIN)));
+            let time = self
+                .worker
+                .next_arrival()
+                .map(|due| TimeSpec::from_duration(due.saturating_duration_since(Instant::now())));
+            match ppoll(&mut wait, time, None) {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(SwitchError::System { what: "sleeping", error }),
             }
@@ -174,6 +185,10 @@ impl Switch {
                 // Not blocking: the doorbell is an eventfd opened so.
                 let _ = read(&self.doorbell, &mut rings);
             }
+        }
+        for (pool, waker) in self.worker.relays() {
+            pool.asleep().store(0, Ordering::SeqCst);
+            waker.clear();
         }
         self.set_asleep(false);
         Ok(())

@@ -1,11 +1,14 @@
 //! Pools, interfaces and ports that this worker serves, and the shared tables.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-use europa_pool::{PoolView, Word, ring};
+use europa_impair::{Impairment, Statistics};
+use europa_pool::ring::Entries;
+use europa_pool::{PoolView, Waker, Word, ring};
 use europa_substrate::Table;
 use europa_substrate::layout;
 
@@ -18,8 +21,17 @@ use crate::socket::Socket;
 
 pub(crate) struct Pool {
     pub(crate) view: PoolView,
-    /// Wakes the router: written after delivery over a link.
-    pub(crate) wake: OwnedFd,
+    pub(crate) wake: Wake,
+    /// Slots that packets on the way over links hold.
+    pub(crate) on_the_way: Cell<u32>,
+}
+
+/// How sleepers learn that something is in a pool.
+pub(crate) enum Wake {
+    /// The router: written after delivery over a link.
+    Router(OwnedFd),
+    /// This switch, if the pool is a relay's.
+    Switch(Waker),
 }
 
 pub(crate) struct Interface {
@@ -33,6 +45,17 @@ pub(crate) struct Interface {
     /// Bytes that its frames may have.
     pub(crate) lengths: RangeInclusive<u16>,
     pub(crate) head: u32,
+    /// What its link does to what it sends.
+    pub(crate) impairment: Option<Box<Impairment<Queued>>>,
+    /// It has no router: frames are taken from its receive ring.
+    pub(crate) relay: bool,
+}
+
+impl Interface {
+    /// The ring from which its frames are taken.
+    pub(crate) fn ring<'a>(&self, pool: &'a Pool) -> Entries<'a> {
+        if self.relay { pool.view.rx(self.local) } else { pool.view.tx(self.local) }
+    }
 }
 
 pub(crate) struct Port {
@@ -105,6 +128,10 @@ pub(crate) struct Tables {
     pub(crate) pools: HashMap<u32, Pool>,
     pub(crate) interfaces: Vec<Interface>,
     pub(crate) ports: Vec<Port>,
+    /// How many interfaces have an impairment: none is the rule, and costs nothing.
+    pub(crate) impaired: usize,
+    /// Statistics of impairments whose interface is away because its router restarts.
+    pub(crate) past: HashMap<u32, Statistics>,
 }
 
 impl Tables {

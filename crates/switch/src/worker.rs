@@ -1,24 +1,26 @@
 //! A worker: rounds of intake and sending, and the orders that change its tables
 //! between two rounds.
 
+use std::cell::Cell;
 use std::collections::HashSet;
 use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use europa_pool::PoolView;
+use europa_pool::{PoolView, Waker};
 use europa_substrate::layout::{self, MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
 use nix::errno::Errno;
 
 use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
 use crate::egress::{Policy, before_frame};
+use crate::impaired::release;
 use crate::intake::intake;
 use crate::live::Live;
 use crate::orders::{Answer, Order, PortStats, SwitchStats, Target, geometry};
 use crate::queue::PortQueue;
 use crate::socket::{Outbox, Socket};
-use crate::tables::{Interface, Pool, Port, Shared, Tables};
+use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake};
 
 /// Longest frame that may leave live, whatever goes before it.
 const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
@@ -31,6 +33,8 @@ pub(crate) struct Worker {
     /// Slots in the transmit list that a killed switch left.
     inherited: HashSet<(u32, u32)>,
     pub(crate) stats: SwitchStats,
+    /// Where the nanoseconds of impairments begin.
+    epoch: Instant,
 }
 
 impl Worker {
@@ -43,21 +47,28 @@ impl Worker {
             outbox: Outbox::new(),
             inherited,
             stats: SwitchStats::default(),
+            epoch: Instant::now(),
         }
     }
 
     /// One round. How many packets came, or `None` if there was nothing to do.
     pub(crate) fn round(&mut self, now: Instant) -> Option<u64> {
         let mut total = 0;
+        let now_ns = now.duration_since(self.epoch).as_nanos() as u64;
         // What has gathered leaves together: a kick costs the same for one frame as for
         // a thousand.
         while total < u64::from(MAX_KICK_FRAMES) {
-            let (taken, linked) = intake(&mut self.tables, &self.shared);
+            let (taken, linked) = intake(&mut self.tables, &self.shared, now_ns);
             self.stats.link_frames += linked;
             total += taken;
             if taken == 0 {
                 break;
             }
+        }
+        if self.tables.impaired > 0 {
+            let (arrived, linked) = release(&mut self.tables, &self.shared, now_ns);
+            self.stats.link_frames += linked;
+            total += arrived;
         }
         let mut busy = total > 0;
         for index in 0..self.tables.ports.len() {
@@ -88,8 +99,26 @@ impl Worker {
             self.tables
                 .pools
                 .get(&interface.pool)
-                .is_some_and(|pool| pool.view.tx(interface.local).peek(interface.head).is_some())
+                .is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
         }) || self.tables.ports.iter().any(|port| port.queue.len() > 0)
+    }
+
+    /// When the next packet arrives over a link that does something to packets.
+    pub(crate) fn next_arrival(&self) -> Option<Instant> {
+        if self.tables.impaired == 0 {
+            return None;
+        }
+        let impairments = self.tables.interfaces.iter().filter_map(|i| i.impairment.as_ref());
+        let due_ns = impairments.filter_map(|impairment| impairment.next_due_ns()).min()?;
+        self.epoch.checked_add(Duration::from_nanos(due_ns))
+    }
+
+    /// The relays' pools: no router takes what is received into them, but this switch.
+    pub(crate) fn relays(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
+        self.tables.pools.values().filter_map(|pool| match &pool.wake {
+            Wake::Switch(waker) => Some((&pool.view, waker)),
+            Wake::Router(_) => None,
+        })
     }
 
     fn send_from(&mut self, index: usize, now: Instant) -> bool {
@@ -178,11 +207,17 @@ impl Worker {
         let mut descriptor = || descriptors.next().ok_or("a descriptor is missing".to_owned());
         match order {
             Order::Start { .. } => return Err("already started".into()),
-            Order::AddPool { pool, slots, slot_bytes, interfaces } => {
+            Order::AddPool { pool, slots, slot_bytes, interfaces, relay } => {
                 let view = PoolView::open(descriptor()?, geometry(slots, slot_bytes, interfaces))
                     .map_err(|error| error.to_string())?;
                 self.reclaim(pool, &view);
-                self.tables.pools.insert(pool, Pool { view, wake: descriptor()? });
+                let wake = descriptor()?;
+                let wake = if relay {
+                    Wake::Switch(Waker::new(wake).map_err(|error| error.to_string())?)
+                } else {
+                    Wake::Router(wake)
+                };
+                self.tables.pools.insert(pool, Pool { view, wake, on_the_way: Cell::new(0) });
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
             Order::AddPort { port, device, rate_bits, live, ways_join } => {
@@ -202,12 +237,14 @@ impl Worker {
                     self.tables.drop_packet(&self.shared, packet);
                 }
             }
-            Order::AddInterface { interface, pool, local, to, bound } => {
+            Order::AddInterface { interface, pool, local, to, bound, impairment } => {
                 let head = self
                     .shared
                     .interfaces
                     .atomic_u32(interface, offset_of!(layout::Interface, tx_head))
                     .load(Ordering::Acquire);
+                let relay = self.tables.pools.get(&pool);
+                let relay = relay.is_some_and(|pool| matches!(pool.wake, Wake::Switch(_)));
                 let policy = Policy { bound };
                 let row = self.shared.interfaces.get(interface);
                 let before = before_frame(&row, &self.shared.encap.get(interface)) as u8;
@@ -220,7 +257,10 @@ impl Worker {
                     before,
                     lengths: 14..=u16::try_from(row.max_frame).unwrap_or(u16::MAX),
                     head,
+                    impairment: None,
+                    relay,
                 });
+                self.tables.impair(&self.shared, interface, impairment);
                 if let Target::Port(port) = to {
                     let count = self.tables.interfaces.iter().filter(|i| i.to == to).count();
                     if let Some(port) = self.tables.ports.iter_mut().find(|p| p.id == port) {
@@ -228,7 +268,12 @@ impl Worker {
                     }
                 }
             }
+            Order::Impair { interface, impairment } => {
+                self.tables.impair(&self.shared, interface, impairment);
+            }
             Order::RemoveInterface { interface } => {
+                self.tables.impair(&self.shared, interface, None);
+                self.tables.past.remove(&interface);
                 self.tables.interfaces.retain(|i| i.id != interface);
             }
             Order::Stats => return Ok(Answer::Stats(self.statistics())),
@@ -253,7 +298,8 @@ impl Worker {
             }
         }
         for interface in 0..view.layout().geometry.interfaces {
-            for word in view.tx(interface).snapshot() {
+            // A relay's are taken from the receive ring.
+            for word in view.tx(interface).snapshot().chain(view.rx(interface).snapshot()) {
                 self.shared.held.give(pool, word.slot() & (slots - 1));
             }
         }
@@ -273,7 +319,7 @@ impl Worker {
                 break;
             }
         }
-        self.tables.interfaces.retain(|interface| interface.pool != pool);
+        self.tables.remove_interfaces_of(pool);
         for port in &mut self.tables.ports {
             port.queue.remove_pool(pool);
         }
@@ -295,6 +341,7 @@ impl Worker {
                 kick_frames: port.batching.kick_frames,
             })
             .collect();
+        stats.links = self.tables.link_statistics();
         stats
     }
 }

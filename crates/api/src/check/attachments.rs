@@ -18,6 +18,13 @@ pub(super) fn links(draft: &Draft, problems: &mut Vec<Problem>) {
             }
         }
     }
+    for host in &draft.documents.hosts {
+        for (_, interface) in &host.interfaces.0 {
+            if let Some(link) = &interface.link {
+                ends.entry(link).or_default().push(link.place);
+            }
+        }
+    }
     for (name, places) in &ends {
         match places.as_slice() {
             // The other end may stand in a document that could not be read.

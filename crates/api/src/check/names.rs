@@ -31,6 +31,14 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     for link in &documents.links {
         once("link", link.name.to_string(), &link.name, link.name.place);
     }
+    for host in &documents.hosts {
+        once("host", host.name.to_string(), &host.name, host.name.place);
+        for (_, interface) in &host.interfaces.0 {
+            if let Some(port) = &interface.port {
+                once("port", port.to_string(), port, port.place);
+            }
+        }
+    }
     for router in &documents.routers {
         let name = router.full_name();
         once("router", name.clone(), &name, router.name.place);

@@ -45,7 +45,7 @@ impl Node {
     pub(super) fn tell_pool(&self, switch: &mut Switch, router: &Router) -> Result<(), NodeError> {
         let Some(pool) = &router.pool else { return Ok(()) };
         let Geometry { slots, slot_bytes, interfaces } = pool.layout.geometry;
-        let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces };
+        let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces, relay: false };
         switch.order(&order, &[pool.as_fd(), router.wake.as_fd()])?;
         Ok(())
     }
@@ -68,8 +68,7 @@ impl Node {
                     .map(|id| Target::Link(*id)),
             };
             let Some(to) = to else { continue };
-            let bound = &interface.spec.bound;
-            switch.order(&add_interface(*id, pool.id, interface.spec.local, to, bound), &[])?;
+            switch.order(&add_interface(*id, pool.id, to, interface), &[])?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Node;
-use crate::stats::{InterfaceStats, NodeStats, PortStats, RouterStats};
+use crate::stats::{InterfaceStats, LinkStats, NodeStats, PortStats, RouterStats};
 use crate::switch::Switch;
 
 impl Node {
@@ -65,7 +65,21 @@ impl Node {
                 device_drops: queue.device_drops,
             }
         });
+        let mut links = Vec::new();
+        for router in &self.routers {
+            for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
+                let of = switch.as_ref().map_or(&[][..], |switch| &switch.links);
+                let (Some(found), Some(link)) =
+                    (of.iter().find(|link| link.interface == *id), &interface.link)
+                else {
+                    continue;
+                };
+                let from = format!("{}.{}", router.plan.name, interface.name);
+                links.push(LinkStats::of(link.clone(), from, &found.packets));
+            }
+        }
         NodeStats {
+            links,
             routers: routers.collect(),
             ports: ports.collect(),
             switch_restarts: self.revival.restarts,

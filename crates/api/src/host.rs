@@ -1,0 +1,335 @@
+//! `kind: host`: an end system, made by Europa or already there.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::decode::{Context, Decode, Fields};
+use crate::problem::Problem;
+use crate::source::At;
+use crate::tree::{Node, Value};
+use crate::values::{InterfaceName, Mac, Name};
+
+/// An end system: a network namespace that Europa makes and takes away, or, with
+/// `namespace`, `pid` or `container`, one that is there already.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Host {
+    /// Its name, one of a kind on the node.
+    pub name: At<Name>,
+    /// Its interfaces by name, which are Linux devices inside.
+    pub interfaces: HostInterfaces,
+    /// Routes inside, beside those to its interfaces' own subnets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<HostRoute>>")]
+    pub routes: Vec<At<HostRoute>>,
+    /// Next hops of its default routes, at most one of each family.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Gateways>")]
+    pub gateway: Vec<At<IpAddr>>,
+    /// The network namespace that it is, by name or path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<At<String>>,
+    /// The process whose network namespace it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<At<u32>>,
+    /// The Docker container that it is, by name or id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<At<String>>,
+    /// Kernel parameters inside, like `net.ipv4.ip_forward: 1`.
+    #[serde(skip_serializing_if = "Texts::is_empty")]
+    #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
+    pub sysctls: Texts,
+    /// Environment of `run`.
+    #[serde(skip_serializing_if = "Texts::is_empty")]
+    #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
+    pub env: Texts,
+    /// Lines for a shell inside, run in this order when the host is there. One that does
+    /// not end needs an `&` behind it. Ended with the host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub run: Vec<At<String>>,
+}
+
+/// Interfaces in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostInterfaces(pub Vec<(At<InterfaceName>, At<HostInterface>)>);
+
+/// A host's interface: one end of a veth pair, whose other end Europa owns; or a device.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct HostInterface {
+    /// The link that joins it to another interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<At<Name>>,
+    /// Or the port that it makes: routers' interfaces share it as they share a device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub port: Option<At<Name>>,
+    /// Or a device of the machine that is moved inside, and back when the host goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device: Option<At<String>>,
+    /// Its Ethernet address. Default: made from the names of host and interface.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mac: Option<At<Mac>>,
+    /// Its addresses with the prefix lengths of their subnets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub addresses: Vec<At<IpNet>>,
+    /// Longest packet, in bytes, without the Ethernet header. Default: 1500.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<At<u32>>,
+}
+
+/// A route of a host.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct HostRoute {
+    /// Destinations.
+    #[schemars(with = "String")]
+    pub to: At<IpNet>,
+    /// The next hop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<At<IpAddr>>,
+    /// The interface. Default: the one that reaches the next hop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<At<InterfaceName>>,
+}
+
+/// Names and texts, in the order of the file; numbers are texts too.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Texts(pub Vec<(At<String>, At<String>)>);
+
+/// A text, a number or a truth value.
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum Word {
+    Text(String),
+    Number(i64),
+}
+
+/// One next hop, or one of each family.
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum Gateways {
+    One(IpAddr),
+    Several(Vec<IpAddr>),
+}
+
+/// What a host is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place<'a> {
+    /// A namespace that Europa makes.
+    Own,
+    /// A namespace that is there, by name or path.
+    Namespace(&'a str),
+    /// That of a process.
+    Process(u32),
+    /// That of a Docker container.
+    Container(&'a str),
+}
+
+/// What a host's interface is attached to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostAttachment<'a> {
+    /// One end of a link.
+    Link(&'a At<Name>),
+    /// The port that it makes.
+    Port(&'a At<Name>),
+    /// A device of the machine.
+    Device(&'a At<String>),
+}
+
+impl Host {
+    /// Where it is.
+    pub fn place(&self) -> Place<'_> {
+        match (&self.namespace, &self.pid, &self.container) {
+            (Some(name), _, _) => Place::Namespace(&name.value),
+            (_, Some(pid), _) => Place::Process(pid.value),
+            (_, _, Some(name)) => Place::Container(&name.value),
+            _ => Place::Own,
+        }
+    }
+
+    /// The Ethernet address of an interface.
+    pub fn mac(&self, name: &str, interface: &HostInterface) -> Mac {
+        match interface.mac {
+            Some(mac) => mac.value,
+            // A name with a dot: no slice has one, so no router's interface the same text.
+            None => Mac::generated(&format!("host.{}/{name}", self.name)),
+        }
+    }
+}
+
+impl HostInterface {
+    /// What it is attached to.
+    pub fn attachment(&self) -> Option<HostAttachment<'_>> {
+        let link = self.link.as_ref().map(HostAttachment::Link);
+        let port = self.port.as_ref().map(HostAttachment::Port);
+        link.or(port).or_else(|| self.device.as_ref().map(HostAttachment::Device))
+    }
+}
+
+impl Texts {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Decode for Host {
+    fn decode(node: &Node, context: &mut Context) -> Option<Host> {
+        let mut fields = Fields::open(node, "a host", context)?;
+        fields.take("kind");
+        let name = fields.required("name");
+        let interfaces = fields.required("interfaces");
+        let routes = fields.list("routes");
+        let gateway = match fields.take("gateway") {
+            Some((_, Node { value: Value::List(_), .. })) => fields.list("gateway"),
+            _ => fields.optional("gateway").into_iter().collect(),
+        };
+        let (namespace, pid) = (fields.optional("namespace"), fields.optional("pid"));
+        let container = fields.optional("container");
+        let written: Vec<_> = ["namespace", "pid", "container"]
+            .into_iter()
+            .filter_map(|field| fields.take(field))
+            .map(|(key, _)| key)
+            .collect();
+        if let [first, second, ..] = written.as_slice() {
+            let (first, second) = (fields.context.place(first), fields.context.place(second));
+            let problem = Problem::new(second, "a host is one of `namespace`, `pid`, `container`")
+                .label("a second place")
+                .also(first, "the first");
+            fields.context.report(problem);
+        }
+        let sysctls = fields.optional("sysctls").unwrap_or_default();
+        let env = fields.optional("env").unwrap_or_default();
+        let run = fields.list("run");
+        fields.close();
+        Some(Host {
+            name: name?,
+            interfaces: interfaces?,
+            routes,
+            gateway,
+            namespace,
+            pid,
+            container,
+            sysctls,
+            env,
+            run,
+        })
+    }
+}
+
+impl Decode for HostInterfaces {
+    fn decode(node: &Node, context: &mut Context) -> Option<HostInterfaces> {
+        let Value::Map(entries) = &node.value else {
+            context.wrong_type(node, "a mapping from names to interfaces");
+            return None;
+        };
+        let decode = |(key, value): &(Node, Node)| {
+            let name = At::decode(key, context);
+            let interface = At::decode(value, context);
+            Some((name?, interface?))
+        };
+        Some(HostInterfaces(entries.iter().filter_map(decode).collect()))
+    }
+}
+
+impl Decode for HostInterface {
+    fn decode(node: &Node, context: &mut Context) -> Option<HostInterface> {
+        let mut fields = Fields::open(node, "a host's interface", context)?;
+        let interface = HostInterface {
+            link: fields.optional("link"),
+            port: fields.optional("port"),
+            device: fields.optional("device"),
+            mac: fields.optional("mac"),
+            addresses: fields.list("addresses"),
+            mtu: fields.optional("mtu"),
+        };
+        let written = ["link", "port", "device"].into_iter().filter(|f| fields.has(f)).count();
+        if written != 1 {
+            let message = "a host's interface has one of `link`, `port` and `device`";
+            let problem = Problem::new(fields.place(), message).label(if written == 0 {
+                "attached to nothing"
+            } else {
+                "attached twice"
+            });
+            fields.context.report(problem);
+        }
+        fields.close();
+        Some(interface)
+    }
+}
+
+impl Decode for HostRoute {
+    fn decode(node: &Node, context: &mut Context) -> Option<HostRoute> {
+        let mut fields = Fields::open(node, "a host's route", context)?;
+        let (to, via) = (fields.required("to"), fields.optional("via"));
+        let interface = fields.optional("interface");
+        if !fields.has("via") && !fields.has("interface") {
+            let problem = Problem::new(fields.place(), "a host's route needs `via` or `interface`")
+                .label("leads nowhere");
+            fields.context.report(problem);
+        }
+        fields.close();
+        Some(HostRoute { to: to?, via, interface })
+    }
+}
+
+impl Decode for Texts {
+    fn decode(node: &Node, context: &mut Context) -> Option<Texts> {
+        let Value::Map(entries) = &node.value else {
+            context.wrong_type(node, "a mapping from names to texts");
+            return None;
+        };
+        let decode = |(key, value): &(Node, Node)| {
+            let name = At::decode(key, context)?;
+            let text = match &value.value {
+                Value::Text(text) => text.clone(),
+                Value::Integer(number) => number.to_string(),
+                Value::Float(number) => number.to_string(),
+                Value::Bool(truth) => truth.to_string(),
+                _ => {
+                    context.wrong_type(value, "a text or a number");
+                    return None;
+                }
+            };
+            Some((name, At { value: text, place: context.place(value) }))
+        };
+        Some(Texts(entries.iter().filter_map(decode).collect()))
+    }
+}
+
+impl Serialize for HostInterfaces {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, interface)| (name, interface)))
+    }
+}
+
+impl Serialize for Texts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, text)| (name, text)))
+    }
+}
+
+impl JsonSchema for HostInterfaces {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "HostInterfaces".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "object",
+            "propertyNames": generator.subschema_for::<InterfaceName>(),
+            "additionalProperties": generator.subschema_for::<HostInterface>(),
+        })
+    }
+}

@@ -1,0 +1,202 @@
+//! Links with a rate, a delay, losses: what waits on them, and what arrives.
+//!
+//! A packet on the way keeps its sender's slot, and nothing of anybody else's.
+
+use std::collections::HashMap;
+use std::mem::offset_of;
+
+use europa_impair::{Due, Impairment, Settings, Statistics};
+use europa_pool::layout::rx_offset;
+use europa_pool::{Word, ring};
+use europa_substrate::layout::PoolState;
+
+use crate::onward::Onward;
+use crate::orders::LinkStats;
+use crate::queue::Queued;
+use crate::tables::{Interface, Pool, Port, Shared, Tables};
+
+/// Packets that arrive over one link before the next one has its turn.
+const TURN: usize = 256;
+
+/// Whether one more packet may be on the way. All links of a pool together have three
+/// quarters of its slots; each may take up to twice of what is still free (dynamic
+/// thresholds, Choudhury and Hahne 1998), so that a jammed link leaves room to the others:
+/// alone it comes to half of the pool.
+fn has_room(pool: &Pool, waiting: usize) -> bool {
+    let budget = pool.view.layout().geometry.slots / 4 * 3;
+    let free = budget.saturating_sub(pool.on_the_way.get()) as usize;
+    waiting < free * 2
+}
+
+/// Puts a packet on its way, or drops it.
+pub(crate) fn submit(
+    impairment: &mut Impairment<Queued>,
+    shared: &Shared,
+    pool: &Pool,
+    packet: Queued,
+    now_ns: u64,
+) {
+    let on_the_way = if has_room(pool, impairment.len()) {
+        impairment.submit(now_ns, packet.word.length().into(), packet).is_ok()
+    } else {
+        impairment.refuse();
+        false
+    };
+    if on_the_way {
+        pool.on_the_way.set(pool.on_the_way.get() + 1);
+    } else {
+        shared.give_back(&pool.view, packet.pool, packet.word);
+    }
+}
+
+/// Passes on what has arrived: how many packets, and how many of them over links.
+pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
+    let Tables { pools, interfaces, ports, .. } = tables;
+    let (mut arrived, mut linked) = (0, 0);
+    for interface in interfaces.iter_mut() {
+        let Some(impairment) = &interface.impairment else { continue };
+        if impairment.next_due_ns().is_none_or(|due| due > now_ns) {
+            continue;
+        }
+        let (more, over_links) = release_from(interface, pools, ports, shared, now_ns, TURN);
+        arrived += more;
+        linked += over_links;
+    }
+    (arrived, linked)
+}
+
+/// Passes on up to `most` packets that have arrived from one interface.
+fn release_from(
+    interface: &mut Interface,
+    pools: &HashMap<u32, Pool>,
+    ports: &mut [Port],
+    shared: &Shared,
+    now_ns: u64,
+    most: usize,
+) -> (u64, u64) {
+    let (mut arrived, mut linked) = (0, 0);
+    let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
+    let mut onward = Onward::of(interface, pools, ports, shared);
+    let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
+    for _ in 0..most {
+        // Two: the packet may come twice.
+        if onward.room(interface.id) < 2 {
+            break;
+        }
+        let Some(due) = impairment.pop(now_ns) else { break };
+        let second = alter(shared, pool, &due);
+        for packet in std::iter::once(due.packet).chain(second) {
+            linked += onward.pass(shared, &pool.view, packet);
+        }
+        pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
+        arrived += 1;
+    }
+    onward.finish();
+    (arrived, linked)
+}
+
+/// Turns the wrong bit over, and makes the second packet of one that comes twice; none
+/// if the pool has no slot for it.
+fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
+    let view = &pool.view;
+    let packet = due.packet;
+    let (slot, offset) = (packet.word.slot(), packet.word.offset().into());
+    if let Some(bit) = due.wrong_bit
+        && u32::from(packet.word.offset()) + bit / 8 < view.layout().geometry.slot_bytes
+    {
+        let place = view.slot_offset(slot, offset) + bit as usize / 8;
+        let mut byte = [0];
+        view.mapping().copy_out(place, &mut byte);
+        view.mapping().copy_in(place, &[byte[0] ^ 1 << (bit % 8)]);
+    }
+    if !due.twice {
+        return None;
+    }
+    let head = shared.pool_state.atomic_u32(packet.pool, offset_of!(PoolState, recycle_head));
+    let free = ring::take_shared(view.recycle(), head)?.slot();
+    let free = free & (view.layout().geometry.slots - 1);
+    // A slot that is held already was returned twice: leave it to who has it.
+    if !shared.held.take(packet.pool, free) {
+        return None;
+    }
+    let (to, length) = (rx_offset(free), packet.word.length());
+    let word = Word::frame(free, to as u16, length, 0);
+    let ends = [offset, to].map(|start| start + u32::from(length));
+    if ends.iter().any(|end| *end > view.layout().geometry.slot_bytes) {
+        shared.give_back(view, packet.pool, word);
+        return None;
+    }
+    view.mapping().copy_to(
+        view.slot_offset(slot, offset),
+        view.mapping(),
+        view.slot_offset(free, to),
+        length.into(),
+    );
+    Some(Queued { word, ..packet })
+}
+
+impl Tables {
+    /// Sets what the link of interface `id` does. What is on the way over a link that does
+    /// nothing any more arrives at once.
+    pub(crate) fn impair(&mut self, shared: &Shared, id: u32, settings: Option<Settings>) {
+        let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
+        let Some(pool) = self.pools.get(&interface.pool) else { return };
+        match (&mut interface.impairment, settings) {
+            (Some(impairment), Some(settings)) => impairment.change(settings),
+            (None, Some(settings)) => {
+                let most = pool.view.layout().geometry.slots as usize / 2;
+                let past = self.past.remove(&id).unwrap_or_default();
+                let new = Impairment::new(settings, most).continuing(past);
+                interface.impairment = Some(Box::new(new));
+                self.impaired += 1;
+            }
+            (Some(_), None) => {
+                let Self { pools, ports, .. } = self;
+                release_from(interface, pools, ports, shared, u64::MAX, usize::MAX);
+                self.stop(id, shared);
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Takes an impairment away; what is still on the way has no way onward, and is dropped.
+    fn stop(&mut self, id: u32, shared: &Shared) {
+        let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
+        let Some(mut impairment) = interface.impairment.take() else { return };
+        self.impaired -= 1;
+        self.past.insert(id, impairment.statistics());
+        if let Some(pool) = self.pools.get(&interface.pool) {
+            for packet in impairment.drain() {
+                pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
+                shared.give_back(&pool.view, packet.pool, packet.word);
+            }
+        }
+    }
+
+    /// Forgets the interfaces of a pool that goes, with what is on the way from there.
+    pub(crate) fn remove_interfaces_of(&mut self, pool: u32) {
+        let Self { interfaces, past, impaired, .. } = self;
+        interfaces.retain(|interface: &Interface| {
+            if interface.pool != pool {
+                return true;
+            }
+            if let Some(impairment) = &interface.impairment {
+                *impaired -= 1;
+                past.insert(interface.id, impairment.statistics());
+            }
+            false
+        });
+    }
+
+    pub(crate) fn link_statistics(&self) -> Vec<LinkStats> {
+        let of = |interface: &Interface| {
+            let packets = interface.impairment.as_ref()?.statistics();
+            Some(LinkStats { interface: interface.id, packets })
+        };
+        let past = self.past.iter().map(|(id, past)| LinkStats {
+            interface: *id,
+            packets: Statistics { waiting: 0, ..*past },
+        });
+        self.interfaces.iter().filter_map(of).chain(past).collect()
+    }
+}

@@ -1,0 +1,77 @@
+//! Where an interface's frames go: into a port's queue, or over a link.
+
+use std::collections::HashMap;
+use std::sync::atomic::{Ordering, fence};
+
+use europa_pool::PoolView;
+use nix::unistd::write;
+
+use crate::link;
+use crate::orders::Target;
+use crate::queue::Queued;
+use crate::tables::{Interface, Pool, Port, Shared, Wake, count};
+
+/// The way onward of one interface's frames, looked up once a batch.
+pub(crate) enum Onward<'a> {
+    Port(&'a mut Port),
+    /// To an interface, and the pool of its router.
+    Link(u32, &'a Pool),
+    /// The other end is not there: its router restarts.
+    Nowhere,
+}
+
+impl<'a> Onward<'a> {
+    pub(crate) fn of(
+        interface: &Interface,
+        pools: &'a HashMap<u32, Pool>,
+        ports: &'a mut [Port],
+        shared: &Shared,
+    ) -> Self {
+        match interface.to {
+            Target::Port(id) => {
+                ports.iter_mut().find(|port| port.id == id).map_or(Self::Nowhere, Self::Port)
+            }
+            Target::Link(to) => pools
+                .get(&shared.interfaces.get(to).pool)
+                .map_or(Self::Nowhere, |pool| Self::Link(to, pool)),
+        }
+    }
+
+    /// How many frames of `interface` it takes now.
+    pub(crate) fn room(&self, interface: u32) -> u32 {
+        match self {
+            Self::Port(port) => port.queue.room(interface).into(),
+            Self::Link(..) | Self::Nowhere => u32::MAX,
+        }
+    }
+
+    /// Passes one frame on, for which there is room, or drops it; 1 if it went over a link.
+    pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
+        let delivered = match self {
+            Self::Port(port) => {
+                port.queue.push(packet);
+                return 0;
+            }
+            Self::Link(to, other) => link::deliver(shared, from, packet, &other.view, *to),
+            Self::Nowhere => false,
+        };
+        if !delivered {
+            count!(shared, packet.interface, tx_drop_link, 1);
+        }
+        shared.give_back(from, packet.pool, packet.word);
+        u64::from(delivered)
+    }
+
+    /// After a batch: wakes the other end's router if it sleeps.
+    pub(crate) fn finish(&self) {
+        let Self::Link(_, other) = self else { return };
+        // Ordered after the words were published, as the other side's sleep is.
+        fence(Ordering::SeqCst);
+        if other.view.wants_wake_up()
+            && let Wake::Router(wake) = &other.wake
+        {
+            // A counter that is full wakes as well.
+            let _ = write(wake, &1u64.to_ne_bytes());
+        }
+    }
+}
