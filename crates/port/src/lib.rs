@@ -5,6 +5,8 @@
 //! for frames that live frames cannot carry, [`DropCounters`] say what was
 //! lost below us, and [`next_hop`] finds where a tunnel's packets go.
 //!
+//! [`make_veth`] and its neighbours make namespaces and devices of Europa's own.
+//!
 //! All of it is control work: system calls that may wait for the kernel's
 //! device lock. Nothing here belongs on the packet path.
 
@@ -18,6 +20,7 @@ mod error;
 mod ethtool;
 mod guarded;
 mod limitation;
+mod make;
 mod namespace;
 mod neighbour;
 mod netlink;
@@ -31,6 +34,10 @@ pub use device::{Device, Kind, Peer};
 pub use drops::{DropCounters, Drops, counter_socket};
 pub use error::PortError;
 pub use limitation::Limitation;
+pub use make::{
+    End, Route, add_address, add_route, delete_device, delete_veths, device_index, make_veth,
+    move_device, name_path, set_mtu, set_up,
+};
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};
 pub use prepare::{Prepared, Wants, prepare};
