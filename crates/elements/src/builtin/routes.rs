@@ -35,8 +35,8 @@ impl Output {
 type Hop = (Option<IpAddr>, Output);
 
 /// Destinations that are never forwarded (RFC 1812 sections 4.2.2.11 and 5.3.7; RFC 6890).
-const MARTIANS: [&str; 5] =
-    ["0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32"];
+/// `DropMartians` drops packets to the nets from 224 on.
+const MARTIANS: [&str; 2] = ["0.0.0.0/8", "127.0.0.0/8"];
 const MARTIANS6: [&str; 4] = ["ff00::/8", "fe80::/10", "::ffff:0:0/96", "::/128"];
 
 /// The link-local address made of an Ethernet address (RFC 4291 appendix A).
