@@ -69,6 +69,8 @@ impl Router {
         let number = self.number.to_string();
         let own = self.plan.cpus.as_slice();
         let cpus = argument(if own.is_empty() { cores } else { own });
+        // tests/tests/start.rs takes its time: packets must flow soon after it.
+        tracing::info!("router {} is started", self.plan.name);
         let child = spawn(&SpawnSpec {
             arguments: vec![
                 "europa".as_ref(),

@@ -58,8 +58,8 @@ impl Node {
         }
     }
 
-    /// Gives a router a new pool and a new process. The process is started first and
-    /// builds its sandbox while the pools change.
+    /// Gives a router a new pool and a new process. The process is started first: it builds
+    /// its sandbox and its graph, on the new pool, while we wait for RCU (8 to 14 ms).
     pub(super) fn restart_router(&mut self, index: usize) -> Result<(), NodeError> {
         let geometry = match self.routers.get(index) {
             Some(router) => router.plan.geometry,
@@ -69,44 +69,50 @@ impl Node {
         let Some(router) = self.routers.get(index) else { return Ok(()) };
         let process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         new.name_interfaces(&router.plan.rows())?;
+        if let Err(error) = process.begin(router, &new, self.lasting()?) {
+            let substrate = self.substrate()?;
+            substrate.retire_pool(&new)?;
+            substrate.delete_pool(new)?;
+            return Err(error);
+        }
         let substrate = self.substrate()?;
         for id in &router.interfaces {
             substrate.halt_interface(*id);
         }
-        let old = self.routers.get_mut(index).and_then(|router| router.pool.take());
-        if let (Some(switch), Some(old)) = (&mut self.switch, &old) {
-            // A switch that has just ended learns of the new pool when it starts.
-            let _ = switch.order(&Order::RemovePool { pool: old.id }, &[]);
+        let old = self.routers.get_mut(index).and_then(|router| router.pool.replace(new));
+        // A switch that has just ended learns of the new pool when it starts.
+        if let Some(mut switch) = self.switch.take() {
+            if let Some(old) = &old {
+                let _ = switch.order(&Order::RemovePool { pool: old.id }, &[]);
+            }
+            if let Some(router) = self.routers.get(index) {
+                let _ = self.tell_pool(&mut switch, router);
+            }
+            self.switch = Some(switch);
         }
         let substrate = self.substrate()?;
         if let Some(old) = &old {
             substrate.retire_pool(old)?;
         }
         let Some(router) = self.routers.get(index) else { return Ok(()) };
+        let Some(new) = &router.pool else { return Ok(()) };
         for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
             let port = match &interface.to {
                 To::Port(name) => self.ports.iter().find(|port| port.name == *name),
                 To::Link { .. } => None,
             };
             let attachment = port.and_then(|port| port.attachment.as_ref());
-            substrate.move_interface(*id, &interface.spec, attachment, &new);
+            substrate.move_interface(*id, &interface.spec, attachment, new);
         }
         if let Some(router) = self.routers.get_mut(index) {
-            router.pool = Some(new);
             router.restarts += 1;
             router.due = None;
         }
         if let Some(mut switch) = self.switch.take() {
             if let Some(router) = self.routers.get(index) {
-                let _ = self.tell_pool(&mut switch, router);
                 let _ = self.tell_interfaces(&mut switch, router);
             }
             self.switch = Some(switch);
-        }
-        if let Some(router) = self.routers.get(index)
-            && let Some(pool) = &router.pool
-        {
-            process.begin(router, pool, self.lasting()?)?;
         }
         if let Some(router) = self.routers.get_mut(index) {
             router.process = Some(process);
