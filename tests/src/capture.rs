@@ -68,17 +68,32 @@ impl Captured {
     /// # Errors
     /// The file cannot be read.
     pub fn frames(&self) -> Result<Vec<Vec<u8>>, Error> {
+        Ok(self.packets()?.into_iter().map(|(_, frame)| frame).collect())
+    }
+
+    /// When each packet was seen, since 1970, to the microsecond.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn times(&self) -> Result<Vec<Duration>, Error> {
+        Ok(self.packets()?.into_iter().map(|(time, _)| time).collect())
+    }
+
+    fn packets(&self) -> Result<Vec<(Duration, Vec<u8>)>, Error> {
         let bytes = std::fs::read(self.path()).map_err(Error::io("a capture"))?;
         // Written on this machine: a header of 24 bytes, and one of 16 before each packet.
         let mut rest = bytes.get(24..).unwrap_or_default();
-        let mut frames = Vec::new();
+        let mut packets = Vec::new();
         while let Some((header, after)) = rest.split_at_checked(16) {
-            let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]);
-            let Some((frame, after)) = after.split_at_checked(length as usize) else { break };
-            frames.push(frame.to_vec());
+            let field = |at: usize| {
+                u32::from_ne_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+            };
+            let time = Duration::new(field(0).into(), field(4).saturating_mul(1000));
+            let Some((frame, after)) = after.split_at_checked(field(8) as usize) else { break };
+            packets.push((time, frame.to_vec()));
             rest = after;
         }
-        Ok(frames)
+        Ok(packets)
     }
 
     /// One line for each packet, as `tcpdump -n -e` prints it.
