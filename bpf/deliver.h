@@ -56,7 +56,7 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 	/* A router that does not drain its ring is found out before anything is copied. */
 	__u32 tail = *(volatile __u32 *)&to->rx_tail;
 	__u64 *place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
-	if (!place || *(volatile __u64 *)place) {
+	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)&to->rx_tail == tail)) {
 		count->rx_drop_ring++;
 		return;
 	}
@@ -104,8 +104,14 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 	for (int try = 0; try < MAX_TRIES; try++) {
 		tail = *(volatile __u32 *)&to->rx_tail;
 		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
-		if (!place || *(volatile __u64 *)place)
+		if (!place)
 			break;
+		if (*(volatile __u64 *)place) {
+			/* Full, unless another CPU was here between the two looks. */
+			if (*(volatile __u32 *)&to->rx_tail == tail)
+				break;
+			continue;
+		}
 		if (__sync_val_compare_and_swap(&to->rx_tail, tail, tail + 1) != tail)
 			continue;
 		/* Ordered before the sleep flag is read: else both could wait. */

@@ -41,8 +41,12 @@ static __always_inline __u64 ring_take(void *pool, __u32 slots, __u32 first, __u
 		if (!entry)
 			return 0;
 		__u64 word = *(volatile __u64 *)entry;
-		if (!(word & EUROPA_WORD_VALID))
-			return 0;
+		if (!(word & EUROPA_WORD_VALID)) {
+			/* Empty, unless another taker was here between the two looks. */
+			if (*(volatile __u32 *)head == cursor)
+				return 0;
+			continue;
+		}
 		if (__sync_val_compare_and_swap(head, cursor, cursor + 1) == cursor) {
 			*(volatile __u64 *)entry = 0;
 			return word;
