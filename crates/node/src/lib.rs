@@ -17,6 +17,7 @@
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
 
 mod backoff;
+mod bell;
 mod builtin;
 mod cores;
 pub mod doctor;

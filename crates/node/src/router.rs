@@ -1,6 +1,6 @@
 //! One router: its pool, its process, and when to start it again.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
@@ -11,9 +11,13 @@ use europa_substrate::PoolHandle;
 
 use crate::NodeError;
 use crate::backoff::Backoff;
+use crate::bell::Bell;
 use crate::cores::argument;
 use crate::plan::RouterPlan;
-use crate::switch::{Lasting, WORKER, eventfd};
+use crate::switch::{Lasting, WORKER};
+
+/// Most answers that came too late and are still listened to.
+const STALE_ANSWERS: usize = 64;
 
 /// A router of this node.
 pub(crate) struct Router {
@@ -29,7 +33,7 @@ pub(crate) struct Router {
     pub(crate) due: Option<Instant>,
     pub(crate) last_end: String,
     /// Written by the switch when something came over a link.
-    pub(crate) wake: OwnedFd,
+    pub(crate) wake: Bell,
     pub(crate) group: Option<Group>,
 }
 
@@ -56,7 +60,7 @@ impl Router {
             restarts: 0,
             due: None,
             last_end: String::new(),
-            wake: eventfd()?,
+            wake: Bell::new()?,
             group,
         })
     }
@@ -113,11 +117,12 @@ impl Process {
         lasting: &Lasting,
     ) -> Result<(), NodeError> {
         let waker = pool.waker()?;
+        let doorbell = lasting.doorbell.rope()?;
         let descriptors = [
             pool.as_fd(),
             waker.as_fd(),
-            router.wake.as_fd(),
-            lasting.doorbell.as_fd(),
+            router.wake.heard.as_fd(),
+            doorbell.as_fd(),
             lasting.status_for_routers.as_fd(),
         ];
         let start = Order::Start(Box::new(router.plan.start(WORKER)));
@@ -146,8 +151,13 @@ impl Process {
     /// hangs harms itself alone.
     pub(crate) fn ask(&mut self, name: &str, order: &Order) -> Result<String, NodeError> {
         let failed = |error| NodeError::Channel { who: format!("router {name}"), error };
-        // An answer that came too late belongs to an earlier question.
-        while self.orders.try_receive().map_err(failed)?.is_some() {}
+        // An answer that came too late belongs to an earlier question. Not for as long as
+        // there are any: a router may send them faster than they are read.
+        for _ in 0..STALE_ANSWERS {
+            if self.orders.try_receive().map_err(failed)?.is_none() {
+                break;
+            }
+        }
         self.orders.send(order, &[]).map_err(failed)?;
         match self.orders.receive_within(Duration::from_secs(1)).map_err(failed)? {
             Some((Answer::Done(text), _)) => Ok(text),

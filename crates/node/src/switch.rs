@@ -10,10 +10,10 @@ use europa_sandbox::{Child, SpawnSpec, spawn};
 use europa_substrate::Substrate;
 use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, SwitchStats, Target};
 use europa_switch::{HELD_BYTES, STATUS_BYTES};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::backoff::Backoff;
+use crate::bell::Bell;
 use crate::cores::argument;
 use crate::plan::InterfacePlan;
 use crate::{Doing, NodeError};
@@ -29,7 +29,7 @@ pub(crate) struct Lasting {
     pub(crate) status_for_routers: OwnedFd,
     held: OwnedFd,
     /// Rung by routers.
-    pub(crate) doorbell: OwnedFd,
+    pub(crate) doorbell: Bell,
     program: OwnedFd,
 }
 
@@ -47,16 +47,10 @@ impl Lasting {
             status_for_routers: read_only.into(),
             status,
             held: memory(c"europa-held", HELD_BYTES).doing("making the memory of held slots")?,
-            doorbell: eventfd()?,
+            doorbell: Bell::new()?,
             program: substrate.transmit_program(WORKER)?,
         })
     }
-}
-
-/// An eventfd that never blocks.
-pub(crate) fn eventfd() -> Result<OwnedFd, NodeError> {
-    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-    Ok(EventFd::from_value_and_flags(0, flags).doing("making an eventfd")?.into())
 }
 
 /// A running switch process.
@@ -98,7 +92,7 @@ impl Switch {
         descriptors.extend([
             lasting.status.as_fd(),
             lasting.held.as_fd(),
-            lasting.doorbell.as_fd(),
+            lasting.doorbell.heard.as_fd(),
         ]);
         let start =
             Order::Start { worker: WORKER, counter_rows: substrate.counter_rows(), busy: false };

@@ -8,7 +8,7 @@
 //! | `process` | the process: orders, rounds of the engine, and sleep |
 //!
 //! A router process has no privilege, and no descriptors but its pool, its control
-//! socket and three to sleep and wake: the waker, an eventfd, and the switch's doorbell.
+//! socket and three to sleep and wake: the waker, a pipe, and the switch's doorbell.
 
 mod devices;
 mod graph;

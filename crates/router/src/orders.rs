@@ -59,7 +59,7 @@ pub struct Interface {
 
 /// Descriptors that come with [`Order::Start`], in this order.
 pub const START_DESCRIPTORS: [&str; 5] =
-    ["packet pool", "waker", "wake eventfd", "doorbell", "status page"];
+    ["packet pool", "waker", "wake pipe", "doorbell", "status page"];
 
 /// What a router answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -170,7 +170,7 @@ impl Process {
         let flag = self.status.words(self.worker as usize * 64, 1).and_then(|words| words.first());
         if flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0) {
             // A doorbell that rings already rings.
-            let _ = write(&self.doorbell, &1u64.to_ne_bytes());
+            let _ = write(&self.doorbell, &[1]);
         }
     }
 
@@ -193,8 +193,8 @@ impl Process {
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
             }
             if wait[1].any() == Some(true) {
-                // Not blocking: it is an eventfd opened so.
-                let _ = read(&self.wake, &mut [0; 8]);
+                // Not blocking: it is a pipe opened so.
+                let _ = read(&self.wake, &mut [0; 4096]);
             }
             self.waker.clear();
         }

@@ -71,7 +71,7 @@ impl<'a> Onward<'a> {
             && let Wake::Router(wake) = &other.wake
         {
             // A counter that is full wakes as well.
-            let _ = write(wake, &1u64.to_ne_bytes());
+            let _ = write(wake, &[1]);
         }
     }
 }

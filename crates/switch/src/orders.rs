@@ -17,7 +17,7 @@ pub enum Order {
         /// Never sleep.
         busy: bool,
     },
-    /// A pool to serve. Descriptors: its memory, and an eventfd that wakes its router; or,
+    /// A pool to serve. Descriptors: its memory, and a pipe that wakes its router; or,
     /// if it is a relay's, what wakes the switch when something was received into it.
     AddPool {
         /// Number of the pool.

@@ -181,9 +181,9 @@ impl Switch {
                 Err(error) => return Err(SwitchError::System { what: "sleeping", error }),
             }
             if wait[0].any() == Some(true) {
-                let mut rings = [0; 8];
-                // Not blocking: the doorbell is an eventfd opened so.
-                let _ = read(&self.doorbell, &mut rings);
+                // Not blocking: the doorbell is a pipe opened so. What it does not take at
+                // once rings again.
+                let _ = read(&self.doorbell, &mut [0; 4096]);
             }
         }
         for (pool, waker) in self.worker.relays() {

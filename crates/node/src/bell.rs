@@ -1,0 +1,59 @@
+//! How processes wake each other: a pipe whose contents mean nothing.
+//!
+//! Not an eventfd: whoever may ring that may also silence it, by reading, and may make it
+//! block for everybody, for all share one open file. A router that does either would keep
+//! the switch asleep, or hang it. Of a pipe each side has its own end, and each that
+//! rings has opened it for itself.
+
+use std::fs::OpenOptions;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::OpenOptionsExt;
+
+use nix::fcntl::OFlag;
+use nix::unistd::pipe2;
+
+use crate::{Doing, NodeError};
+
+/// A bell. Ringing never blocks: a full pipe rings already.
+pub(crate) struct Bell {
+    /// For the one who is woken.
+    pub(crate) heard: OwnedFd,
+    /// For one who is trusted to ring.
+    pub(crate) rung: OwnedFd,
+}
+
+impl Bell {
+    pub(crate) fn new() -> Result<Self, NodeError> {
+        let (heard, rung) =
+            pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).doing("making a pipe to wake by")?;
+        Ok(Self { heard, rung })
+    }
+
+    /// For one more who rings, and who can change nothing for the others.
+    pub(crate) fn rope(&self) -> Result<OwnedFd, NodeError> {
+        let path = format!("/proc/self/fd/{}", self.rung.as_raw_fd());
+        let mut options = OpenOptions::new();
+        let file = options.write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path);
+        Ok(file.doing("opening a pipe to wake by")?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::errno::Errno;
+    use nix::fcntl::{FcntlArg, fcntl};
+    use nix::unistd::{read, write};
+
+    #[test]
+    fn who_rings_can_neither_silence_nor_block() {
+        let bell = Bell::new().unwrap();
+        let (mine, other) = (bell.rope().unwrap(), bell.rope().unwrap());
+        fcntl(&mine, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
+        while write(&other, &[0; 4096]).is_ok() {}
+        assert_eq!(write(&other, &[0; 8]), Err(Errno::EAGAIN), "full, and does not block");
+        assert_eq!(read(&mine, &mut [0; 8]), Err(Errno::EBADF));
+        while read(&bell.heard, &mut [0; 4096]).is_ok() {}
+        assert_eq!(read(&bell.heard, &mut [0; 8]), Err(Errno::EAGAIN), "empty, and does not block");
+    }
+}
