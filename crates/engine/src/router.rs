@@ -1,5 +1,7 @@
 //! A running graph.
 
+use std::io::Write as _;
+
 use europa_pool::Arena;
 
 use crate::arguments::{Arguments, ConfigError};
@@ -110,7 +112,8 @@ impl Router {
             index: names.iter().cloned().zip(0..).collect(),
             names,
             stopped: false,
-            log: Box::new(|line| eprintln!("{line}")),
+            // A log that is full is no reason to end.
+            log: Box::new(|line| drop(writeln!(std::io::stderr(), "{line}"))),
         };
         let mut router = Router { elements, described, core, warnings: Vec::new() };
         router.configure(devices)?;

@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
 use europa_channel::Channel;
+use europa_sandbox::LOG_BYTES;
 use europa_sandbox::cgroup::{Cgroups, Group};
 use europa_substrate::{PoolHandle, Substrate};
 use nix::fcntl::{Flock, FlockArg};
@@ -215,6 +216,10 @@ impl Node {
 
     fn log(&self, of: &str) -> Result<File, NodeError> {
         let path = self.instance.log(of);
+        // A process may write so much and no more: the next one begins anew in time.
+        if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
+            fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
+        }
         OpenOptions::new()
             .create(true)
             .append(true)

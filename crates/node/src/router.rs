@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
 use europa_router::orders::{Answer, Order};
-use europa_sandbox::cgroup::Group;
+use europa_sandbox::cgroup::{Group, Limits};
 use europa_sandbox::{Child, SpawnSpec, spawn};
 use europa_substrate::PoolHandle;
 
@@ -18,6 +18,8 @@ use crate::switch::{Lasting, WORKER};
 
 /// Most answers that came too late and are still listened to.
 const STALE_ANSWERS: usize = 64;
+/// Most memory of a router's process, its pool apart: a full Internet table has room.
+const MEMORY_BYTES: u64 = 1 << 30;
 
 /// A router of this node.
 pub(crate) struct Router {
@@ -50,6 +52,9 @@ impl Router {
         plan: RouterPlan,
         group: Option<Group>,
     ) -> Result<Self, NodeError> {
+        if let Some(group) = &group {
+            group.set(&Limits { memory_bytes: Some(MEMORY_BYTES), ..Limits::default() })?;
+        }
         Ok(Self {
             number,
             plan,

@@ -74,6 +74,7 @@ fn limit(profile: &Profile) -> Result<(), SandboxError> {
     let limits = &profile.limits;
     let table = [
         (Resource::RLIMIT_CORE, 0, "limiting core dumps"),
+        (Resource::RLIMIT_FSIZE, limits.file_bytes, "limiting files"),
         (Resource::RLIMIT_MEMLOCK, limits.locked_bytes, "limiting locked memory"),
         (Resource::RLIMIT_MSGQUEUE, 0, "limiting message queues"),
         (Resource::RLIMIT_NOFILE, limits.open_files, "limiting open files"),

@@ -60,7 +60,7 @@ mod spawn;
 
 pub use enter::enter;
 pub use error::SandboxError;
-pub use profile::{BASE_UID, Enforcement, Mount, ProcessLimits, Profile, Role};
+pub use profile::{BASE_UID, Enforcement, LOG_BYTES, Mount, ProcessLimits, Profile, Role};
 pub use report::{Finding, State, report};
 pub use schedule::schedule;
 pub use spawn::{Child, Exit, SpawnSpec, spawn};

@@ -9,6 +9,9 @@ use std::path::PathBuf;
 /// first users (from 100 000 or 524 288, 65 536 each).
 pub const BASE_UID: u32 = 2_000_000;
 
+/// Most bytes of the log of one process.
+pub const LOG_BYTES: u64 = 16 << 20;
+
 /// Which system call list, landlock rules and default limits apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -40,6 +43,9 @@ pub struct ProcessLimits {
     pub threads: u64,
     /// Bytes that may be locked into memory (`RLIMIT_MEMLOCK`).
     pub locked_bytes: u64,
+    /// Length that a file may be written to (`RLIMIT_FSIZE`), which is the log: whoever
+    /// writes more gets an error.
+    pub file_bytes: u64,
     /// Bytes of address space (`RLIMIT_AS`), pools included; `None`: no limit, the
     /// control group bounds what is really used.
     pub address_space_bytes: Option<u64>,
@@ -98,6 +104,7 @@ impl Profile {
                 open_files: 64,
                 threads: 1,
                 locked_bytes: 0,
+                file_bytes: LOG_BYTES,
                 address_space_bytes: None,
             },
             user_namespace: true,
@@ -116,6 +123,7 @@ impl Profile {
                 open_files: 16_384,
                 threads: 512,
                 locked_bytes: 0,
+                file_bytes: LOG_BYTES,
                 address_space_bytes: None,
             },
             ..Self::router("", 0)
@@ -132,6 +140,7 @@ impl Profile {
                 open_files: 256,
                 threads: 64,
                 locked_bytes: 0,
+                file_bytes: LOG_BYTES,
                 address_space_bytes: None,
             },
             ..Self::router(name, id)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use europa_api::Documents;
+use europa_sandbox::cgroup::Limits;
 use europa_substrate::Substrate;
 
 use super::Node;
@@ -15,6 +16,8 @@ use crate::router::Router;
 use crate::switch::Lasting;
 use crate::{NodeError, leftovers};
 
+/// CPU weight of the switch, of ten routers: all of them wait for it.
+const SWITCH_WEIGHT: u64 = 1000;
 /// How long a router may take to read its configuration when it is brought up.
 const READY: Duration = Duration::from_secs(30);
 
@@ -52,6 +55,10 @@ impl Node {
             self.add_router(number, plan)?;
         }
         self.switch_group = self.group("switch");
+        if let Some(group) = &self.switch_group {
+            let cpu_weight = Some(SWITCH_WEIGHT);
+            group.set(&Limits { cpu_weight, ..Limits::default() })?;
+        }
         self.start_switch()?;
         for index in 0..self.routers.len() {
             self.begin_router(index)?;

@@ -60,6 +60,8 @@ fn version_1() {
     let group = cgroups.group("i", "r").expect("made");
     group.set(&limits()).expect("set");
     for (path, wanted) in [
+        ("cpu,cpuacct/europa/cpu.shares", "10240"),
+        ("cpu,cpuacct/europa/i/cpu.shares", "10240"),
         ("cpu,cpuacct/europa/i/r/cpu.shares", "2048"),
         ("cpu,cpuacct/europa/i/r/cpu.cfs_period_us", "20000"),
         ("cpu,cpuacct/europa/i/r/cpu.cfs_quota_us", "5000"),
@@ -100,6 +102,8 @@ fn version_2() {
     for (path, wanted) in [
         ("cgroup.subtree_control", "+cpuset +cpu +memory +pids"),
         ("europa/i/cgroup.subtree_control", "+cpuset +cpu +memory +pids"),
+        ("europa/cpu.weight", "1000"),
+        ("europa/i/cpu.weight", "1000"),
         ("europa/i/r/cpu.weight", "200"),
         ("europa/i/r/cpu.max", "5000 20000"),
         ("europa/i/r/memory.max", "1048576"),

@@ -59,7 +59,7 @@ const NEW_NAMESPACE: i32 = CLONE_NEWNS
 /// What every role may do.
 const COMMON: &[Group] = &[
     Group {
-        reason: "use of descriptors that were handed over: rings' eventfds, control socket, log",
+        reason: "use of descriptors that were handed over: pipes that wake, control socket, log",
         calls: &[
             any(libc::SYS_read),
             any(libc::SYS_readv),
