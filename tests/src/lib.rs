@@ -7,6 +7,7 @@
 
 mod capture;
 mod command;
+mod hijack;
 mod iperf;
 mod lab;
 mod leftovers;
@@ -19,6 +20,7 @@ mod stream;
 
 pub use capture::{Capture, Captured};
 pub use command::{Error, Output, Process, run};
+pub use hijack::{ATTACKS, Hijacked, Neighbours, Report, can_hijack};
 pub use iperf::{Iperf, IperfServer};
 pub use lab::Lab;
 pub use leftovers::Leftovers;

@@ -18,12 +18,12 @@ fn a_killed_router_disturbs_nobody_and_comes_back() {
     let tenants = Tenants::new();
     tenants.up();
     let (victim, other) = (&tenants.victim, &tenants.other);
-    let sink = victim.b.sink(&format!("{}:5000", victim.address), 1).expect("a sink");
+    let sink = victim.b.sink(&format!("{}:5000", victim.addresses[1]), 1).expect("a sink");
     let stream =
-        victim.a.stream(&format!("{}:5000", victim.address), 1, RATE, 200).expect("a stream");
-    let other_sink = other.b.sink(&format!("{}:5000", other.address), 2).expect("a sink");
+        victim.a.stream(&format!("{}:5000", victim.addresses[1]), 1, RATE, 200).expect("a stream");
+    let other_sink = other.b.sink(&format!("{}:5000", other.addresses[1]), 2).expect("a sink");
     let other_stream =
-        other.a.stream(&format!("{}:5000", other.address), 2, RATE, 200).expect("a stream");
+        other.a.stream(&format!("{}:5000", other.addresses[1]), 2, RATE, 200).expect("a stream");
     sleep(Duration::from_millis(500));
     let pid = tenants.router_pid("other").expect("the router runs");
     let victim_pid = tenants.router_pid("victim");
@@ -59,7 +59,7 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
     let tenants = Tenants::new();
     tenants.up();
     let victim = &tenants.victim;
-    let to = format!("{}:5000", victim.address);
+    let to = format!("{}:5000", victim.addresses[1]);
     let pids = [tenants.router_pid("victim"), tenants.router_pid("other")];
     let sink = victim.b.sink(&to, 1).expect("a sink");
     let stream = victim.a.stream(&to, 1, RATE, 200).expect("a stream");
@@ -88,7 +88,7 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
     assert_eq!(pids, [tenants.router_pid("victim"), tenants.router_pid("other")]);
     assert_eq!(tenants.stats()["switch_restarts"], 20);
     // Nothing was lost for good: a packet after the other passes, and so does a stream.
-    let ping = victim.a.ping(&victim.address, 20, &["-i", "0.01"]).expect("a ping");
+    let ping = victim.a.ping(&victim.addresses[1], 20, &["-i", "0.01"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
     let sink = victim.b.sink(&to, 2).expect("a sink");
     let stream = victim.a.stream(&to, 2, RATE, 200).expect("a stream");
@@ -118,7 +118,7 @@ fn a_killed_node_takes_everything_along() {
         eprintln!("after a killed node, its processes ended within {:?}", start.elapsed());
         if again == "up" {
             tenants.up();
-            let to = &tenants.victim.address;
+            let to = &tenants.victim.addresses[1];
             let ping = tenants.victim.a.ping(to, 5, &["-i", "0.01"]).expect("a ping");
             assert!(ping.is_perfect(), "{ping:?}");
         }

@@ -24,8 +24,10 @@ pub(crate) struct Tenant {
     pub(crate) b: Namespace,
     /// Of the router's interfaces `in` and `out`.
     pub(crate) macs: [String; 2],
-    /// Address of host b.
-    pub(crate) address: String,
+    /// Ethernet addresses of hosts a and b.
+    pub(crate) hosts: [String; 2],
+    /// Addresses of hosts a and b.
+    pub(crate) addresses: [String; 2],
 }
 
 /// Hosts, wires and ports; no node yet.
@@ -51,6 +53,8 @@ impl Tenants {
     pub(crate) fn new() -> Tenants {
         let mut lab = Lab::new().expect("a lab");
         let node = lab.namespace("node").expect("a namespace");
+        // Ports have no addresses, and say nothing of their own accord.
+        node.sysctl("net.ipv6.conf.default.disable_ipv6", "1").expect("a parameter");
         let wires = SIDES.map(|side| {
             let wire = lab.namespace(&format!("wire-{side}")).expect("a namespace");
             lab.veth((&node, side), (&wire, "port")).expect("a veth pair");
@@ -75,7 +79,8 @@ impl Tenants {
                 a,
                 b,
                 macs: ["01", "02"].map(|of| mac(number, of)),
-                address: format!("10.{number}.2.2"),
+                hosts: ["0a", "0b"].map(|of| mac(number, of)),
+                addresses: [1, 2].map(|side| format!("10.{number}.{side}.2")),
             }
         });
         for (wire, side) in wires.iter().zip(0..2) {

@@ -1,0 +1,226 @@
+//! A router that has been taken over does all it can to the others, and harms nobody.
+
+mod tenants;
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use europa_tests::{
+    ATTACKS, Capture, Hijacked, Neighbours, Received, Report, Sink, Stream, can_hijack,
+    skip_without, skipped,
+};
+use nix::libc;
+use tenants::{Tenant, Tenants, is_alive, kill_9, seconds};
+
+/// Packets a second of the neighbour, each way.
+const RATE: u32 = 20_000;
+
+/// Numbered streams of a tenant, to its host b and back.
+struct Both([(Stream, Sink); 2]);
+
+impl Both {
+    fn start(of: &Tenant) -> Both {
+        let stream = |number: u64, from: &europa_tests::Namespace, to: &europa_tests::Namespace| {
+            let at = format!("{}:5000", of.addresses[usize::from(number == 1)]);
+            let sink = to.sink(&at, number).expect("a sink");
+            // Short ones and long ones, so that both ways out of a port are taken.
+            (from.stream_of(&at, number, RATE, &[64, 200, 1400]).expect("a stream"), sink)
+        };
+        Both([stream(1, &of.a, &of.b), stream(2, &of.b, &of.a)])
+    }
+
+    fn stop(self) -> [(u64, Received); 2] {
+        self.0.map(|(stream, sink)| {
+            let sent = stream.stop();
+            (sent, sink.stop(sent))
+        })
+    }
+}
+
+/// Captures on a wire what Europa must never send: frames from other addresses than the
+/// interfaces', and of the hostile router also tags, other protocols and addresses that
+/// it is not bound to. And the neighbour's pings, to show that the capture works.
+fn watch(tenants: &Tenants, side: usize) -> Capture {
+    let [victim, other] = [&tenants.victim, &tenants.other].map(|tenant| &tenant.macs[side]);
+    let allowed = "((ip and src net 10.2.0.0/16) or (arp and arp[14:2] = 0x0a02))";
+    let filter = format!(
+        "inbound and ((icmp and ether src {victim}) or not (ether src {victim} or ether src {other}) \
+         or (ether src {other} and not {allowed}) or vlan)"
+    );
+    tenants.wires[side].capture("port", &filter).expect("a capture")
+}
+
+fn neighbours(tenants: &Tenants) -> Neighbours {
+    let bytes = |mac: &String| {
+        let mut bytes = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).expect("a byte"));
+        std::array::from_fn(|_| bytes.next().expect("six bytes"))
+    };
+    let of =
+        |tenant: &Tenant| (tenant.macs.each_ref().map(bytes), tenant.hosts.each_ref().map(bytes));
+    let (own_macs, own_hosts) = of(&tenants.other);
+    let (other_macs, other_hosts) = of(&tenants.victim);
+    let (own_net, other_net) = ([10, 2], [10, 1]);
+    Neighbours { own_macs, own_hosts, other_macs, other_hosts, own_net, other_net }
+}
+
+fn take_over(tenants: &Tenants, only: Option<usize>) -> Hijacked {
+    let pid = tenants.router_pid("other").expect("the router runs");
+    Hijacked::take(pid, &neighbours(tenants), only).expect("a router taken over")
+}
+
+/// Waits until the router forwards, and says how long that took.
+fn await_forwarding(tenants: &Tenants, of: &Tenant) -> Duration {
+    let start = Instant::now();
+    loop {
+        let ping = of.a.ping(&of.addresses[1], 1, &["-W", "0.2"]).expect("a ping");
+        if ping.received == 1 {
+            return start.elapsed();
+        }
+        assert!(start.elapsed() < Duration::from_secs(15), "{}", tenants.log("node"));
+    }
+}
+
+fn told(report: &Report) -> String {
+    let lines =
+        ATTACKS.iter().zip(report.rounds).map(|(what, rounds)| format!("  {rounds:8} {what}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn runs_here() -> bool {
+    if !can_hijack() {
+        skipped("taking a process over is written for x86-64 only");
+    }
+    can_hijack()
+}
+
+#[test]
+fn a_hostile_router_harms_nobody_but_itself() {
+    skip_without!("nft", "bridge", "tcpdump", "ping", "cc");
+    if !runs_here() {
+        return;
+    }
+    let tenants = Tenants::new();
+    tenants.up();
+    let pids = (tenants.node_pid(), tenants.switch_pid(), tenants.router_pid("victim"));
+    let watches = [0, 1].map(|side| watch(&tenants, side));
+    let both = Both::start(&tenants.victim);
+    sleep(Duration::from_millis(300));
+    let hostile = take_over(&tenants, None);
+    let start = Instant::now();
+    let mut slowest = Duration::ZERO;
+    while start.elapsed() < Duration::from_secs(seconds()) {
+        sleep(Duration::from_millis(500));
+        let asked = Instant::now();
+        assert_eq!(tenants.router("other")["pid"], hostile.pid(), "it has not even died");
+        slowest = slowest.max(asked.elapsed());
+        // It answers with lies, or not at all: the node must bear either.
+        tenants.attempt(&["read", "other/r1", "to_in.drops"]);
+    }
+    let report = hostile.report().expect("a report");
+    eprintln!("rounds of each attack in {:?}:\n{}", start.elapsed(), told(&report));
+    eprintln!("`europa stats` took at most {slowest:?}");
+    let forwarded = both.stop();
+    for (sent, received) in &forwarded {
+        eprintln!("the neighbour: {received:?} of {sent}");
+    }
+    eprintln!("{}", tenants.europa(&["stats"]));
+    for (sent, received) in &forwarded {
+        assert!(*sent > u64::from(RATE) && received.is_perfect(), "of {sent}: {received:?}");
+    }
+    let now = (tenants.node_pid(), tenants.switch_pid(), tenants.router_pid("victim"));
+    assert_eq!(now, pids, "nobody else has ended");
+    assert_eq!(report.breaches, 0, "the last: {:#x}", report.breach);
+    assert!(report.rounds.iter().all(|rounds| *rounds >= 10), "{:?}", report.rounds);
+    let log = std::fs::metadata(tenants.directory().join("log/other.r1.log")).expect("a log");
+    assert!(log.len() <= 32 << 20, "it has written {} bytes into its log", log.len());
+
+    // Attacks that did not reach the checks would prove nothing.
+    let other = tenants.router("other");
+    for cause in [
+        "foreign source MAC address",
+        "source address not bound",
+        "VLAN tag not allowed",
+        "bad length",
+    ] {
+        let text = other["interfaces"].to_string();
+        assert!(text.contains(cause), "nothing was refused as {cause}: {text}");
+    }
+    assert!(
+        tenants.victim.a.ping(&tenants.victim.addresses[1], 5, &[]).expect("a ping").is_perfect()
+    );
+    // The capture has to find its turn beside all this.
+    sleep(Duration::from_secs(1));
+    for (watch, side) in watches.into_iter().zip(["left", "right"]) {
+        let seen = watch.stop().expect("a capture").lines("").expect("lines");
+        let (pings, others): (Vec<_>, Vec<_>) =
+            seen.iter().partition(|line| line.contains("ICMP echo"));
+        assert!(others.is_empty(), "{side}: {} frames, like {}", others.len(), others[0]);
+        // libpcap looks at the first frame itself, and does not know which way it went.
+        assert!(pings.len() >= 4, "{side}: the capture shows what Europa sends: {pings:?}");
+    }
+
+    // Calls that are in no router's list end it, and its successor forwards.
+    let mut hostile = Some(hostile);
+    let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let filled = libc::MAP_POPULATE as u64;
+    let calls = [
+        ("bpf", libc::SYS_bpf, [0; 6]),
+        ("socket", libc::SYS_socket, [17, 3, 0, 0, 0, 0]),
+        ("ptrace", libc::SYS_ptrace, [16, 1, 0, 0, 0, 0]),
+        ("kill", libc::SYS_kill, [u64::MAX, 9, 0, 0, 0, 0]),
+        ("executable memory", libc::SYS_mmap, [0, 4096, 7, anonymous, u64::MAX, 0]),
+        ("unshare", libc::SYS_unshare, [libc::CLONE_NEWUSER as u64, 0, 0, 0, 0, 0]),
+        ("4 GiB of memory", libc::SYS_mmap, [0, 4 << 30, 3, anonymous | filled, u64::MAX, 0]),
+    ];
+    let restarts = calls.len();
+    for (name, number, arguments) in calls {
+        let hostile = hostile.take().unwrap_or_else(|| take_over(&tenants, Some(0)));
+        hostile.call(number, arguments).expect("an order");
+        let start = Instant::now();
+        while is_alive(hostile.pid()) {
+            assert!(start.elapsed() < Duration::from_secs(5), "{name}: {:?}", hostile.report());
+            sleep(Duration::from_millis(1));
+        }
+        let took = await_forwarding(&tenants, &tenants.other);
+        let log = tenants.log("node");
+        let ends =
+            log.lines().filter(|line| line.contains("router other/r1 ended")).collect::<Vec<_>>();
+        let signal = if name.contains("GiB") { "SIGKILL" } else { "SIGSYS" };
+        assert!(ends.last().is_some_and(|line| line.contains(signal)), "{name}: {ends:?}");
+        eprintln!("{name}: ended; its successor forwarded after {took:?}");
+    }
+    assert_eq!(tenants.router("other")["restarts"], restarts);
+    assert_eq!(tenants.switch_pid(), pids.1);
+}
+
+#[test]
+fn a_switch_killed_beside_a_hostile_router_comes_back() {
+    skip_without!("nft", "bridge", "ping", "cc");
+    if !runs_here() {
+        return;
+    }
+    let tenants = Tenants::new();
+    tenants.up();
+    let hostile = take_over(&tenants, None);
+    let mut longest = Duration::ZERO;
+    for round in 0..10 {
+        sleep(Duration::from_micros(100_000 + 1_700 * round));
+        let pid = tenants.switch_pid().expect("the switch runs");
+        kill_9(pid);
+        let start = Instant::now();
+        tenants.await_switch(pid);
+        await_forwarding(&tenants, &tenants.victim);
+        longest = longest.max(start.elapsed());
+    }
+    eprintln!("beside a hostile router, a killed switch forwards again after at most {longest:?}");
+    let both = Both::start(&tenants.victim);
+    sleep(Duration::from_secs(1));
+    for (sent, received) in both.stop() {
+        assert!(received.is_perfect(), "of {sent}: {received:?}");
+    }
+    assert!(hostile.report().expect("a report").rounds.iter().any(|rounds| *rounds > 0));
+    // What the node does to a router that hangs.
+    kill_9(hostile.pid());
+    let took = await_forwarding(&tenants, &tenants.other);
+    eprintln!("a killed hostile router's successor forwarded after {took:?}");
+}
