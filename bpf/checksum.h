@@ -44,10 +44,10 @@ static __always_inline __u64 load32(const __u8 *p)
 /* Largest offset of a transport header that is looked at. */
 #define MAX_TRANSPORT 512
 
-/* True if the checksum of the frame of `length` bytes at `offset` of a slot was
- * partial, and has been completed. */
-static __always_inline int complete_checksum(__u8 *slot, __u32 offset, __u32 length,
-					     const __u32 slot_bytes)
+/* Where in the slot the checksum of the frame of `length` bytes at `offset` stands, if it was
+ * partial and has been completed; else 0. */
+static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 length,
+					       const __u32 slot_bytes)
 {
 	/* A whole-port interface may see a tag. */
 	__u32 network = offset + 14;
@@ -126,7 +126,7 @@ static __always_inline int complete_checksum(__u8 *slot, __u32 offset, __u32 len
 	if (protocol == IP_UDP && result == 0)
 		result = 0xffff;
 	*(__u16 *)(start + field) = result;
-	return 1;
+	return transport + field;
 }
 
 #endif

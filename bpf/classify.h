@@ -100,7 +100,8 @@ static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port
 
 	__u64 now = bpf_ktime_get_ns();
 	__u64 since = now - port->copy_refilled_ns;
-	if (since > 1000000) {
+	/* Another CPU may have refilled since this one looked at the clock. */
+	if ((__s64)since > 1000000) {
 		__s64 tokens = since > 1000000000 ? COPIES_AT_ONCE
 			: port->copy_tokens + (__s64)(since / (1000000000 / COPIES_PER_SECOND));
 		port->copy_tokens = tokens > COPIES_AT_ONCE ? COPIES_AT_ONCE : tokens;

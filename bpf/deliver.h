@@ -5,6 +5,7 @@
 
 #include "checksum.h"
 #include "ring.h"
+#include "tap.h"
 
 /* Wake-ups that one router may cause: this many a second, and as many at once. */
 #define WAKES_PER_SECOND 200000
@@ -19,7 +20,8 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 	if (!state)
 		return 0;
 	__u64 since = now - state->wake_refilled_ns;
-	if (since > 1000000) {
+	/* Another CPU may have refilled since this one looked at the clock. */
+	if ((__s64)since > 1000000) {
 		__s64 tokens = state->wake_tokens + (__s64)(since / (1000000000 / WAKES_PER_SECOND));
 		state->wake_tokens = tokens > WAKES_AT_ONCE ? WAKES_AT_ONCE : tokens;
 		state->wake_refilled_ns = now;
@@ -42,11 +44,14 @@ struct delivery {
 	__u32 flags; /* of the word */
 };
 
-/* Generic over the slot size, which is a constant in each of its two uses. */
-static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
-					 struct europa_pool_state *state,
-					 struct europa_interface *to, struct europa_counters *count,
-					 const struct delivery *d, int complete, const __u32 slot_bytes)
+/* Generic over the slot size, which is a constant in each of its two uses. Returns why the
+ * frame was dropped, or 0; `tapped` gets what the copy has different from the frame. */
+static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
+					  struct europa_pool_state *state,
+					  struct europa_interface *to,
+					  struct europa_counters *count, const struct delivery *d,
+					  int complete, struct tapped *tapped,
+					  const __u32 slot_bytes)
 {
 	const __u32 room = slot_bytes - EUROPA_RX_OFFSET_BYTES - EUROPA_RX_PLACES_MASK * 64 -
 			   EUROPA_TAIL_BYTES;
@@ -58,14 +63,14 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 	__u64 *place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
 	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)&to->rx_tail == tail)) {
 		count->rx_drop_ring++;
-		return;
+		return CAUSE(rx_drop_ring);
 	}
 	if (length <= d->skip)
-		return;
+		return CAUSE(rx_drop_long);
 	length -= d->skip;
 	if (length < 14 || length > room) {
 		count->rx_drop_long++;
-		return;
+		return CAUSE(rx_drop_long);
 	}
 	__u64 word = ring_take(pool, slots, state->recycle_first, state->recycle_mask,
 			       &state->recycle_head, slot_bytes);
@@ -74,16 +79,16 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 				 &state->fill_head, slot_bytes);
 	if (!word) {
 		count->rx_drop_slots++;
-		return;
+		return CAUSE(rx_drop_slots);
 	}
 	__u32 slot = word >> EUROPA_WORD_SLOT_SHIFT & (slots - 1);
 	__u8 *memory = bpf_map_lookup_elem(pool, &slot);
 	if (!memory)
-		return;
+		return CAUSE(rx_drop_slots);
 	/* Bounds that the verifier understands, where the compiler cannot undo them. */
 	asm volatile("" : "+r"(length));
 	if (length > room)
-		return;
+		return CAUSE(rx_drop_long);
 	__u32 offset = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64;
 	if (bpf_xdp_load_bytes(ctx, d->skip, memory + offset, length))
 		goto give_back;
@@ -95,8 +100,14 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 		offset += 4;
 		length -= 4;
 	}
-	if (complete && complete_checksum(memory, offset, length, slot_bytes))
+	__u32 checksum = complete ? complete_checksum(memory, offset, length, slot_bytes) : 0;
+	if (checksum) {
 		count->rx_checksums++;
+		if (tapped->taps && checksum < slot_bytes - 1) {
+			tapped->patch_at = checksum - offset;
+			tapped->patch = load16(memory + checksum);
+		}
+	}
 
 	word = free_word(slot) | length | (__u64)offset << EUROPA_WORD_OFFSET_SHIFT |
 	       (__u64)to->local << EUROPA_WORD_INTERFACE_SHIFT |
@@ -127,12 +138,13 @@ static __always_inline void deliver_into(struct xdp_md *ctx, void *pool,
 				wake(to->pool, state);
 			}
 		}
-		return;
+		return 0;
 	}
 	count->rx_drop_ring++;
 give_back:
 	ring_append(pool, slots, state->recycle_first, state->recycle_mask, &state->recycle_tail,
 		    free_word(slot), slot_bytes);
+	return CAUSE(rx_drop_ring);
 }
 
 /* Copies the frame, less its first `skip` bytes, to interface `d->interface`. */
@@ -149,16 +161,28 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 	struct europa_pool_state *state = bpf_map_lookup_elem(&pool_state, &pool);
 	if (!state || !state->slots)
 		return 0;
+	struct tapped tapped = { .taps = to->taps };
+	__u32 cause = 0;
 	if (to->flags & EUROPA_IF_LARGE) {
 		void *memory = bpf_map_lookup_elem(&large_pools, &pool);
 		if (memory)
-			deliver_into(ctx, memory, state, to, count, d, complete,
-				     EUROPA_LARGE_SLOT_BYTES);
+			cause = deliver_into(ctx, memory, state, to, count, d, complete, &tapped,
+					     EUROPA_LARGE_SLOT_BYTES);
 	} else {
 		void *memory = bpf_map_lookup_elem(&small_pools, &pool);
 		if (memory)
-			deliver_into(ctx, memory, state, to, count, d, complete,
-				     EUROPA_SMALL_SLOT_BYTES);
+			cause = deliver_into(ctx, memory, state, to, count, d, complete, &tapped,
+					     EUROPA_SMALL_SLOT_BYTES);
+	}
+	if (tapped.taps) {
+		__u32 tag = to->flags & EUROPA_IF_STRIP_VLAN ? 4 : 0;
+		tapped.interface = id;
+		tapped.skip = d->skip;
+		tapped.tagged = tag != 0;
+		tapped.length = bpf_xdp_get_buff_len(ctx) - d->skip - tag;
+		tapped.direction = EUROPA_TAP_IN;
+		tapped.cause = cause;
+		tap(ctx, &tapped);
 	}
 	return 0;
 }

@@ -8,6 +8,7 @@
 #define EUROPA_EGRESS_H
 
 #include "checksum.h"
+#include "tap.h"
 
 #define MAX_ENCAP 72
 
@@ -21,35 +22,35 @@ static __always_inline __u32 before_frame(__u32 id, struct europa_interface *fro
 	return from->flags & EUROPA_IF_STRIP_VLAN ? 4 : 0;
 }
 
-/* Whether the copy may leave; counts why not. */
-static __always_inline int allowed(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
-				   struct europa_counters *count)
+/* Why the copy may not leave, counted; 0 if it may. */
+static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
+				     struct europa_counters *count)
 {
 	/* Inside a VXLAN the frame is the tenant's own affair: nobody else's MAC or VLAN. */
 	if (from->flags & EUROPA_IF_VXLAN)
-		return 1;
+		return 0;
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	if (data + 14 > end)
-		return 0;
+		return CAUSE(tx_drop_length);
 	if (!(from->flags & EUROPA_IF_ANY_SOURCE) &&
 	    (*(__u32 *)(data + 6) != *(__u32 *)from->mac ||
 	     *(__u16 *)(data + 10) != *(__u16 *)(from->mac + 4))) {
 		count->tx_drop_source++;
-		return 0;
+		return CAUSE(tx_drop_source);
 	}
 	__u16 type = load16(data + 12);
 	__u8 *ip = data + 14;
 	if (from->flags & EUROPA_IF_STRIP_VLAN) {
 		if (data + 18 > end)
-			return 0;
+			return CAUSE(tx_drop_length);
 		type = load16(data + 16);
 		ip = data + 18;
 	} else if ((type == ETH_VLAN || type == ETH_QINQ) && !(from->flags & EUROPA_IF_TAGS)) {
 		count->tx_drop_vlan++;
-		return 0;
+		return CAUSE(tx_drop_vlan);
 	}
 	if (!(from->flags & EUROPA_IF_BOUND))
-		return 1;
+		return 0;
 	if (type == ETH_IPV4 || type == ETH_ARP) {
 		/* ARP: the sender's protocol address. */
 		__u32 at = type == ETH_IPV4 ? 12 : 14;
@@ -57,18 +58,18 @@ static __always_inline int allowed(struct xdp_md *ctx, __u32 id, struct europa_i
 			struct europa_prefix4 key = { .bits = 64, .scope = id };
 			__builtin_memcpy(key.address, ip + at, 4);
 			if (bpf_map_lookup_elem(&bound4, &key))
-				return 1;
+				return 0;
 		}
 	} else if (type == ETH_IPV6) {
 		if (ip + 40 <= end) {
 			struct europa_prefix6 key = { .bits = 160, .scope = id };
 			__builtin_memcpy(key.address, ip + 8, 16);
 			if (bpf_map_lookup_elem(&bound6, &key))
-				return 1;
+				return 0;
 		}
 	}
 	count->tx_drop_address++;
-	return 0;
+	return CAUSE(tx_drop_address);
 }
 
 /* Puts the outer headers before a frame: UDP port from the addresses inside (RFC 7348

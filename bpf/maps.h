@@ -57,6 +57,19 @@ struct {
 	__array(values, struct waker);
 } wakers SEC(".maps");
 
+/* A capture's ring. */
+struct tap_ring {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, EUROPA_MAX_TAPS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__array(values, struct tap_ring);
+} tap_rings SEC(".maps");
+
 #define SHARED_ARRAY(name, type_, entries)               \
 	struct {                                         \
 		__uint(type, BPF_MAP_TYPE_ARRAY);        \
@@ -74,6 +87,7 @@ SHARED_ARRAY(pool_state, struct europa_pool_state, EUROPA_MAX_POOLS);
 SHARED_ARRAY(counters, struct europa_counters, 1); /* resized by the loader */
 SHARED_ARRAY(transmit_list, struct europa_transmit, EUROPA_TRANSMIT_LIST *EUROPA_MAX_WORKERS);
 SHARED_ARRAY(workers, struct europa_worker, EUROPA_MAX_WORKERS);
+SHARED_ARRAY(tap_state, struct europa_tap, EUROPA_MAX_TAPS);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -69,7 +69,8 @@ struct europa_interface {
 	uint16_t vlan;
 	uint8_t mac[6];
 	uint32_t max_frame; /* longest it may send, in bytes, without VLAN tag */
-	uint32_t reserved[5];
+	uint32_t taps;      /* captures that want its frames, a bit each; mostly 0 */
+	uint32_t reserved[4];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail __attribute__((aligned(64)));
 	/* the switch */
@@ -148,6 +149,40 @@ struct europa_worker {
 	uint32_t reserved[14];
 };
 
+/* What a capture wants, and what it lost. Table `tap_state`, by tap. */
+#define EUROPA_MAX_TAPS 8
+struct europa_tap {
+	/* written by the node */
+	uint32_t snaplen; /* bytes of a frame that are copied, at most */
+	uint32_t rate;    /* records a second, at most */
+	uint64_t reserved[7];
+	/* programs and switch: records that may still be made, refilled with time */
+	int64_t tokens __attribute__((aligned(64)));
+	uint64_t refilled_ns;
+	uint64_t lost_rate; /* frames not copied: over the rate */
+	uint64_t lost_room; /* frames not copied: nobody has read the ring in time */
+	uint64_t reserved_to_end[4];
+};
+
+/* A frame in a capture's ring; its bytes follow. The Rust twin is crates/substrate/src/tap.rs. */
+#define EUROPA_TAP_IN 1  /* to the router */
+#define EUROPA_TAP_OUT 2 /* from it */
+struct europa_record {
+	uint64_t time_ns; /* monotonic clock */
+	uint32_t interface;
+	uint32_t length;   /* of the frame, as its router sees it */
+	uint32_t captured; /* of these, bytes that follow */
+	uint8_t direction;
+	uint8_t cause; /* 0: went its way; else the number of its counter in europa_counters */
+	uint8_t way;   /* EUROPA_WAY_ */
+	uint8_t reserved;
+	uint64_t reserved_to_end;
+};
+#define EUROPA_WAY_POOL 0 /* into the pool, from a port */
+#define EUROPA_WAY_LIVE 1 /* out by a kick */
+#define EUROPA_WAY_SOCKET 2
+#define EUROPA_WAY_LINK 3
+
 /* Exact matches: table `exact`. */
 #define EUROPA_MATCH_MAC 1
 #define EUROPA_MATCH_VLAN 2 /* everything on the VLAN */
@@ -183,6 +218,8 @@ _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 128, "counters");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
+_Static_assert(sizeof(struct europa_tap) == 128, "tap");
+_Static_assert(sizeof(struct europa_record) == 32, "record");
 _Static_assert(sizeof(struct europa_exact) == 12, "exact match");
 
 #endif

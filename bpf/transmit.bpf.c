@@ -75,19 +75,22 @@ static __always_inline void give_back_into(void *pool, struct europa_pool_state 
 			    &state->recycle_tail, slot, slot_bytes);
 }
 
-/* Copies a frame out of its pool and gives the slot back; 0 if there is a copy. */
-static __always_inline int take(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
-				struct europa_pool_state *state, __u32 pool_id, __u64 word,
-				void *pools, struct europa_counters *count, const __u32 slot_bytes)
+/* Copies a frame out of its pool and gives the slot back; why there is no copy, or 0. */
+static __always_inline __u32 take(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
+				  struct europa_pool_state *state, __u32 pool_id, __u64 word,
+				  void *pools, struct europa_counters *count,
+				  const __u32 slot_bytes)
 {
 	void *pool = bpf_map_lookup_elem(pools, &pool_id);
 	if (!pool) {
 		count->tx_drop_pool++;
-		return -1;
+		return CAUSE(tx_drop_pool);
 	}
-	int refused = copy_out(ctx, id, from, pool, state->slots, word, slot_bytes);
-	if (refused)
+	__u32 refused = copy_out(ctx, id, from, pool, state->slots, word, slot_bytes);
+	if (refused) {
 		count->tx_drop_length++;
+		refused = CAUSE(tx_drop_length);
+	}
 	give_back_into(pool, state, word, slot_bytes);
 	return refused;
 }
@@ -117,14 +120,32 @@ SEC("xdp") int europa_transmit(struct xdp_md *ctx)
 	__u32 whole = (length + before_frame(id, from)) & 0xfff;
 	if (length >= 14 && set_length(ctx, whole))
 		length = 0;
-	int refused;
+	__u32 cause;
 	if (state->flags & EUROPA_IF_LARGE)
-		refused = take(ctx, id, from, state, pool_id, word, &large_pools, count,
-			       EUROPA_LARGE_SLOT_BYTES);
+		cause = take(ctx, id, from, state, pool_id, word, &large_pools, count,
+			     EUROPA_LARGE_SLOT_BYTES);
 	else
-		refused = take(ctx, id, from, state, pool_id, word, &small_pools, count,
-			       EUROPA_SMALL_SLOT_BYTES);
-	if (refused || !allowed(ctx, id, from, count))
+		cause = take(ctx, id, from, state, pool_id, word, &small_pools, count,
+			     EUROPA_SMALL_SLOT_BYTES);
+	/* Without a copy the frame holds what it carried last, perhaps another's. */
+	__u32 copied = !cause;
+	if (!cause)
+		cause = refusal(ctx, id, from, count);
+	if (from->taps) {
+		struct tapped tapped = {
+			.taps = from->taps,
+			.interface = id,
+			.length = word & EUROPA_WORD_LENGTH_MASK,
+			.skip = from->flags & EUROPA_IF_VXLAN ? before_frame(id, from) : 0,
+			.tagged = !(from->flags & EUROPA_IF_VXLAN) && from->flags & EUROPA_IF_STRIP_VLAN,
+			.nothing = !copied,
+			.direction = EUROPA_TAP_OUT,
+			.cause = cause,
+			.way = EUROPA_WAY_LIVE,
+		};
+		tap(ctx, &tapped);
+	}
+	if (cause)
 		return XDP_DROP;
 	count->tx_packets++;
 	count->tx_bytes += length;

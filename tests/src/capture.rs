@@ -116,7 +116,11 @@ impl Captured {
     }
 }
 
-fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Result<Vec<Vec<String>>, Error> {
+/// Fields of each packet of a file that a display filter of `tshark` lets through.
+///
+/// # Errors
+/// `tshark` is missing, cannot read the file or knows no such field.
+pub fn tshark(file: &Path, filter: &str, fields: &[&str]) -> Result<Vec<Vec<String>>, Error> {
     let file = file.to_string_lossy();
     let wanted = fields.iter().flat_map(|field| ["-e", field]);
     let argv =

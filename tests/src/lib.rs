@@ -18,7 +18,7 @@ mod scapy;
 mod skip;
 mod stream;
 
-pub use capture::{Capture, Captured};
+pub use capture::{Capture, Captured, tshark};
 pub use command::{Error, Output, Process, run};
 pub use hijack::{ATTACKS, Hijacked, Neighbours, Report, can_hijack};
 pub use iperf::{Iperf, IperfServer};

@@ -49,6 +49,12 @@ impl Node {
     /// Runs `europa` for this node, whatever comes of it.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
+        self.start(arguments).wait(Duration::from_secs(90)).expect("europa ends")
+    }
+
+    /// Starts `europa` for this node.
+    #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
+    pub fn start(&self, arguments: &[&str]) -> Process {
         let program = europa();
         let program = program.to_string_lossy();
         let mut argv = Vec::new();
@@ -59,8 +65,7 @@ impl Node {
         }
         argv.extend([&program[..], "--instance", &self.instance]);
         argv.extend(arguments);
-        let process = Process::start(&argv).expect("europa starts");
-        process.wait(Duration::from_secs(90)).expect("europa ends")
+        Process::start(&argv).expect("europa starts")
     }
 
     /// Runs `europa` for this node, which must succeed, and returns what it printed.

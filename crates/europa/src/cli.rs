@@ -8,7 +8,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use europa_node::Instance;
 
-use crate::{roles, show, up};
+use crate::capture::CaptureArgs;
+use crate::{capture, roles, show, up};
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
 #[derive(Parser)]
@@ -69,6 +70,15 @@ enum Command {
         #[arg(default_value = "")]
         value: String,
     },
+    /// Show packets of interfaces as they come and go, or write them for Wireshark.
+    ///
+    /// Ends with Ctrl-C. Nobody else is slowed: what a capture costs is bounded, and frames that
+    /// it does not look at for that are counted.
+    #[command(after_help = "Examples:\n  \
+        europa capture red/r1 -f 'icmp or arp'\n  \
+        europa capture left -w left.pcapng\n  \
+        europa capture red/r1.in -w - | wireshark -k -i -")]
+    Capture(CaptureArgs),
     /// Print a completion script for a shell.
     ///
     /// For bash: `europa completion bash > /etc/bash_completion.d/europa`.
@@ -113,6 +123,7 @@ impl Cli {
             Command::Write { router, handler, value } => {
                 show::write(&instance, router, handler, value)
             }
+            Command::Capture(args) => capture::capture(&instance, &args),
             Command::Completion { shell } => {
                 clap_complete::generate(
                     shell,

@@ -5,8 +5,10 @@
 //! | `cli`      | what can be typed                                    |
 //! | `up`       | `up` and `down`                                      |
 //! | `show`     | `stats`, `doctor`, `read`: what is printed           |
+//! | `capture`  | `capture`: packets to the terminal or into a file     |
 //! | `roles`    | `node`, `switch` and `router` processes              |
 
+mod capture;
 mod cli;
 mod roles;
 mod show;

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 
+use europa_capture::ask;
 use europa_port::Undo;
 use europa_sandbox::cgroup::Cgroups;
 use europa_substrate::Substrate;
@@ -42,7 +43,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).doing("reading changes of devices"),
     }
-    for file in [instance.undo(), instance.socket()] {
+    for file in [instance.undo(), instance.socket(), ask::socket(&directory)] {
         let _ = fs::remove_file(file);
     }
     let _ = fs::remove_dir_all(instance.logs());

@@ -9,6 +9,7 @@
 //! | `ports`    | opening, preparing and attaching devices                         |
 //! | `switch`   | the switch: started, told everything, started again              |
 //! | `router`   | one router: pool, process, back-off                              |
+//! | `capture`  | captures: who may look at which interface, and for how long      |
 //! | `cores`    | which CPUs are Europa's                                          |
 //! | `backoff`  | when to start something again that keeps failing                 |
 //! | `request`  | what the command line asks, and the answers                      |
@@ -19,6 +20,7 @@
 mod backoff;
 mod bell;
 mod builtin;
+mod capture;
 mod cores;
 pub mod doctor;
 mod instance;

@@ -22,6 +22,7 @@ mod tunnels;
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 use std::time::Instant;
 
 use europa_channel::Channel;
@@ -37,6 +38,7 @@ use nix::sys::socket::{
 };
 
 use self::tunnels::TUNNELS_EVERY;
+use crate::capture::Captures;
 use crate::ports::Port;
 use crate::request::{Request, Response};
 use crate::router::Router;
@@ -65,7 +67,7 @@ pub fn run(instance: Instance) -> Result<(), NodeError> {
     signals.thread_block().doing("blocking signals")?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)
         .doing("making a signal descriptor")?;
-    let listener = listen_at(&instance)?;
+    let listener = listen_at(&instance.socket())?;
     let mut node = Node::new(instance)?;
     let result = node.serve(&listener, &signals);
     let farewell = node.take_down();
@@ -86,16 +88,17 @@ pub fn run(instance: Instance) -> Result<(), NodeError> {
     farewell.map(|_| ())
 }
 
-fn listen_at(instance: &Instance) -> Result<OwnedFd, NodeError> {
-    let what = || format!("listening at {}", instance.socket().display());
+/// A socket for requests of root's.
+pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
+    let what = || format!("listening at {}", path.display());
     let listener: OwnedFd =
         socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)
             .doing(what())?;
-    let address = UnixAddr::new(&instance.socket()).doing(what())?;
+    let address = UnixAddr::new(path).doing(what())?;
     bind(listener.as_raw_fd(), &address).doing(what())?;
     // Root only, whatever the umask was.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    fs::set_permissions(instance.socket(), mode).doing(what())?;
+    fs::set_permissions(path, mode).doing(what())?;
     listen(&listener, Backlog::new(16).doing(what())?).doing(what())?;
     Ok(listener)
 }
@@ -116,6 +119,7 @@ struct Node {
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
     tunnels_looked: Instant,
+    captures: Captures,
 }
 
 impl Node {
@@ -123,6 +127,7 @@ impl Node {
         Ok(Self {
             cgroups: Cgroups::detect()?,
             cores: cores::cores(),
+            captures: Captures::start(&instance)?,
             instance,
             substrate: None,
             lasting: None,

@@ -8,6 +8,7 @@ use europa_port::Namespace;
 use europa_sandbox::cgroup::Group;
 use europa_sandbox::{Child, SpawnSpec, spawn};
 use europa_substrate::Substrate;
+use europa_substrate::tap::MEMORY_BYTES;
 use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, SwitchStats, Target};
 use europa_switch::{HELD_BYTES, STATUS_BYTES};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -31,6 +32,8 @@ pub(crate) struct Lasting {
     /// Rung by routers.
     pub(crate) doorbell: Bell,
     program: OwnedFd,
+    /// Records for captures, written by the switch.
+    pub(crate) taps: OwnedFd,
 }
 
 impl Lasting {
@@ -49,6 +52,7 @@ impl Lasting {
             held: memory(c"europa-held", HELD_BYTES).doing("making the memory of held slots")?,
             doorbell: Bell::new()?,
             program: substrate.transmit_program(WORKER)?,
+            taps: memory(c"europa-taps", MEMORY_BYTES).doing("making the memory of captures")?,
         })
     }
 }
@@ -83,7 +87,7 @@ impl Switch {
             pid_namespace: true,
         })?;
         drop(theirs);
-        let maps = START_DESCRIPTORS[1..7]
+        let maps = START_DESCRIPTORS[1..8]
             .iter()
             .map(|name| substrate.share(name))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
@@ -93,6 +97,7 @@ impl Switch {
             lasting.status.as_fd(),
             lasting.held.as_fd(),
             lasting.doorbell.heard.as_fd(),
+            lasting.taps.as_fd(),
         ]);
         let start =
             Order::Start { worker: WORKER, counter_rows: substrate.counter_rows(), busy: false };

@@ -8,6 +8,7 @@
 //! | `pool`      | packet pools: the map of one router, and its place in the tables  |
 //! | `ports`     | ports: attach, look-up tables, way out                            |
 //! | `matches`   | which frames are whose                                            |
+//! | `tap`       | captures: taps on interfaces, their rings and records             |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
 //! Everything here but [`Kicker`] and [`Table`] needs privileges and is used by the
@@ -22,6 +23,7 @@ mod ports;
 mod programs;
 mod substrate;
 mod table;
+pub mod tap;
 
 pub use kick::{KickError, Kicker};
 pub use matches::{InterfaceSpec, Match, MatchKind};

@@ -173,8 +173,9 @@ impl Substrate {
         let layout: &Layout = &pool.layout;
         let rx = layout.rx(spec.local);
         let large = layout.geometry.slot_bytes != europa_pool::layout::SMALL_SLOT_BYTES;
-        let next = self.interfaces.get(id);
-        let next = if next.max_frame == 0 { NONE } else { next.next };
+        let old = self.interfaces.get(id);
+        // Captures go on over a router's restart.
+        let (next, taps) = if old.max_frame == 0 { (NONE, 0) } else { (old.next, old.taps) };
         self.interfaces.set(
             id,
             layout::Interface {
@@ -188,6 +189,7 @@ impl Substrate {
                 vlan: spec.vlan,
                 mac: spec.mac,
                 max_frame: spec.max_frame,
+                taps,
                 ..Default::default()
             },
         );

@@ -21,8 +21,8 @@ pub mod layout {
     pub use super::receive::types::{
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
         europa_interface as Interface, europa_pool_state as PoolState, europa_port as Port,
-        europa_prefix4 as Prefix4, europa_prefix6 as Prefix6, europa_transmit as Transmit,
-        europa_worker as Worker,
+        europa_prefix4 as Prefix4, europa_prefix6 as Prefix6, europa_tap as Tap,
+        europa_transmit as Transmit, europa_worker as Worker,
     };
 
     /// No interface.
@@ -37,6 +37,8 @@ pub mod layout {
     pub const PORT_PROBES: u32 = 4;
     /// Entries of one worker's transmit list.
     pub const TRANSMIT_LIST: u32 = 4096;
+    /// Captures of one node at a time.
+    pub const MAX_TAPS: u32 = 8;
     /// Workers of one node.
     pub const MAX_WORKERS: u32 = 64;
     /// Longest frame that leaves as a live frame, in bytes.
@@ -101,6 +103,7 @@ mod tests {
             ("PORT_PROBES", PORT_PROBES),
             ("TRANSMIT_LIST", TRANSMIT_LIST),
             ("MAX_WORKERS", MAX_WORKERS),
+            ("MAX_TAPS", MAX_TAPS),
             ("MAX_LIVE_FRAME", MAX_LIVE_FRAME),
             ("PORT_LOCAL_SENDER", PORT_LOCAL_SENDER),
             ("PORT_HAS_MPLS", PORT_HAS_MPLS),

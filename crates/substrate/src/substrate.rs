@@ -86,7 +86,7 @@ pub struct Substrate {
     counter_rows: u32,
 }
 
-const MAPS: [&str; 16] = [
+const MAPS: [&str; 18] = [
     "exact",
     "small_pools",
     "large_pools",
@@ -98,6 +98,8 @@ const MAPS: [&str; 16] = [
     "counters",
     "transmit_list",
     "workers",
+    "tap_state",
+    "tap_rings",
     "groups",
     "prefix4",
     "prefix6",
@@ -178,7 +180,7 @@ impl Substrate {
     }
 
     /// A descriptor of a map for a switch: `workers`, `transmit_list`, `interfaces`,
-    /// `encap`, `pool_state` or `counters`.
+    /// `encap`, `pool_state`, `counters` or `tap_state`.
     ///
     /// # Errors
     /// When this process has no descriptor left.

@@ -35,6 +35,8 @@ unsafe impl Plain for crate::layout::Counters {}
 unsafe impl Plain for crate::layout::Transmit {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::Worker {}
+// SAFETY: as above.
+unsafe impl Plain for crate::layout::Tap {}
 
 impl<T: Plain> Table<T> {
     /// Maps the array map behind `fd`, which has `entries` elements of `T`.

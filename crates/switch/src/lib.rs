@@ -22,6 +22,7 @@
 //! | `impaired`   | links with a rate, a delay, losses: what waits, and arrives    |
 //! | `link`       | delivery into another router's pool                            |
 //! | `egress`     | what may leave: checks on a private copy                       |
+//! | `tap`        | records for captures                                           |
 //! | `held`       | which slots the switch holds, in memory that outlives it       |
 //!
 //! A switch process holds no capability. It reaches packets through descriptors that
@@ -41,6 +42,7 @@ mod process;
 mod queue;
 mod socket;
 mod tables;
+mod tap;
 mod worker;
 
 pub use egress::{Policy, Refusal};

@@ -90,7 +90,7 @@ pub enum Order {
 
 /// Descriptors that come with [`Order::Start`], in this order; the names are those of
 /// the substrate's maps where there is one.
-pub const START_DESCRIPTORS: [&str; 10] = [
+pub const START_DESCRIPTORS: [&str; 12] = [
     "transmit program",
     "interfaces",
     "encap",
@@ -98,9 +98,11 @@ pub const START_DESCRIPTORS: [&str; 10] = [
     "counters",
     "transmit_list",
     "workers",
+    "tap_state",
     "status page",
     "held slots",
     "doorbell",
+    "tap memory",
 ];
 
 /// Where an interface's frames go.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use europa_channel::{Channel, ChannelError};
 use europa_pool::{Idle, Mapping, NAP, Rest};
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
+use europa_substrate::tap::MemoryTaps;
 use europa_substrate::{Kicker, Table};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::sched_yield;
@@ -79,9 +80,11 @@ impl Switch {
                 counters,
                 list,
                 workers,
+                tap_state,
                 status,
                 held,
                 doorbell,
+                tap_memory,
             ],
         ) = <[OwnedFd; START_DESCRIPTORS.len()]>::try_from(descriptors)
         else {
@@ -95,6 +98,7 @@ impl Switch {
             Table::new(counters, MAX_INTERFACES * counter_rows).map_err(mapping)?,
             counter_rows,
             Held::new(Mapping::new(held, HELD_BYTES).map_err(mapping)?),
+            MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
         );
         let live = Live::new(
             worker,

@@ -10,10 +10,14 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 
 use europa_pool::PoolView;
 use europa_port::DropCounters;
+use europa_substrate::cause;
+use europa_substrate::layout::VXLAN;
+use europa_substrate::tap::Record;
 
 use crate::egress::{Policy, Refusal, before_frame, finish};
 use crate::queue::Queued;
 use crate::tables::{Shared, count};
+use crate::tap::{Leaving, leaving};
 
 /// Frames of one system call.
 pub(crate) const BATCH: usize = 64;
@@ -50,6 +54,10 @@ struct Copied {
     length: usize,
     interface: u32,
     counted_bytes: u64,
+    taps: u32,
+    /// Bytes of outer headers, and whether there is a tag that the router does not see.
+    outer: usize,
+    tagged: bool,
 }
 
 impl Outbox {
@@ -93,17 +101,47 @@ impl Outbox {
             }
             _ => Err(Refusal::Length),
         };
+        let tunnel = interface.flags & VXLAN != 0;
         match verdict {
             Ok(()) => self.frames.push(Copied {
                 length: before + length,
                 interface: packet.interface,
                 counted_bytes: length as u64,
+                taps: interface.taps,
+                outer: if tunnel { before } else { 0 },
+                tagged: !tunnel && before > 0,
             }),
             Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, 1),
             Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, 1),
             Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, 1),
             Err(Refusal::Address) => count!(shared, packet.interface, tx_drop_address, 1),
         }
+        if let Err(refusal) = verdict
+            && interface.taps != 0
+        {
+            let (cause, bytes) = match refusal {
+                Refusal::Length => (cause!(tx_drop_length), &[][..]),
+                Refusal::Source => (cause!(tx_drop_source), self.copy(start + before, length)),
+                Refusal::Vlan => (cause!(tx_drop_vlan), self.copy(start + before, length)),
+                Refusal::Address => (cause!(tx_drop_address), self.copy(start + before, length)),
+            };
+            let time_ns = Record::now_ns();
+            let (taps, interface) = (interface.taps, packet.interface);
+            let (outer, tagged) = (0, false);
+            leaving(shared, &Leaving { taps, interface, bytes, outer, tagged, cause, time_ns });
+        }
+    }
+
+    fn copy(&self, start: usize, length: usize) -> &[u8] {
+        self.memory.get(start..start + length).unwrap_or_default()
+    }
+
+    /// Records a frame for whoever captures its interface.
+    fn tap(&self, shared: &Shared, index: usize, cause: u8, time_ns: u64) {
+        let Some(frame) = self.frames.get(index).filter(|frame| frame.taps != 0) else { return };
+        let Copied { length, interface, taps, outer, tagged, .. } = *frame;
+        let bytes = self.copy(index * FRAME_BYTES, length);
+        leaving(shared, &Leaving { taps, interface, bytes, outer, tagged, cause, time_ns });
     }
 
     /// Sends all copies; how many the device took. The others are lost, and counted.
@@ -116,6 +154,8 @@ impl Outbox {
         let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
         let mut sent = 0;
         let mut refused = 0;
+        // Before they leave: an answer may be here before the call returns.
+        let tapped = frames.iter().any(|frame| frame.taps != 0).then(Record::now_ns);
         while sent + refused < frames.len() {
             let from = sent + refused;
             let result = sendmmsg(
@@ -133,12 +173,18 @@ impl Outbox {
                         count!(shared, frame.interface, tx_packets, 1);
                         count!(shared, frame.interface, tx_bytes, frame.counted_bytes);
                     }
+                    if let Some(time_ns) = tapped {
+                        (from..from + taken).for_each(|at| self.tap(shared, at, 0, time_ns));
+                    }
                     sent += taken;
                 }
                 Err(Errno::EINTR) => {}
                 // The first frame was refused: the rest may still go.
                 Err(_) => {
                     count!(shared, frames[from].interface, tx_drop_device, 1);
+                    if let Some(time_ns) = tapped {
+                        self.tap(shared, from, cause!(tx_drop_device), time_ns);
+                    }
                     refused += 1;
                 }
             }

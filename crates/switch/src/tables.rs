@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -11,6 +12,7 @@ use europa_pool::ring::Entries;
 use europa_pool::{PoolView, Waker, Word, ring};
 use europa_substrate::Table;
 use europa_substrate::layout;
+use europa_substrate::tap::MemoryTaps;
 
 use crate::batching::Batching;
 use crate::egress::Policy;
@@ -73,6 +75,7 @@ pub(crate) struct Shared {
     counters: Table<layout::Counters>,
     counter_rows: u32,
     pub(crate) held: Held,
+    pub(crate) taps: MemoryTaps,
 }
 
 /// Adds to one of the switch's own counters of an interface.
@@ -95,8 +98,9 @@ impl Shared {
         counters: Table<layout::Counters>,
         counter_rows: u32,
         held: Held,
+        taps: MemoryTaps,
     ) -> Self {
-        Self { interfaces, encap, pool_state, counters, counter_rows, held }
+        Self { interfaces, encap, pool_state, counters, counter_rows, held, taps }
     }
 
     pub(crate) fn add(&self, interface: u32, field: usize, by: u64) {
@@ -104,6 +108,12 @@ impl Shared {
         let counter = self.counters.atomic_u64(row, field);
         // The row is this worker's own.
         counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+
+    /// Captures that want the frames of an interface, a bit each.
+    pub(crate) fn taps_of(&self, interface: u32) -> u32 {
+        let taps = self.interfaces.atomic_u32(interface, offset_of!(layout::Interface, taps));
+        taps.load(Ordering::Relaxed)
     }
 
     /// Gives a held slot to whom its word names, and forgets it.

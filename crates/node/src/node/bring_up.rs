@@ -14,7 +14,7 @@ use crate::plan::{RouterPlan, To, plan};
 use crate::ports::Port;
 use crate::router::Router;
 use crate::switch::Lasting;
-use crate::{NodeError, leftovers};
+use crate::{NodeError, capture, leftovers};
 
 /// CPU weight of the switch, of ten routers: all of them wait for it.
 const SWITCH_WEIGHT: u64 = 1000;
@@ -69,6 +69,8 @@ impl Node {
                 router.process = Some(process);
             }
         }
+        let scene = capture::scene(documents, &self.ports, &self.routers);
+        self.captures.know(scene, &self.lasting()?.taps);
         Ok(())
     }
 

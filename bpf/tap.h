@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Taps: copies of an interface's frames for `europa capture`. An interface that nobody
+ * captures costs one look at a word that lies in a cache line already there. One that is
+ * captured costs its tap's rate at most: a bounded number of copies a second. Nobody is
+ * woken: the reader looks by itself.
+ */
+#ifndef EUROPA_TAP_H
+#define EUROPA_TAP_H
+
+#include "maps.h"
+
+/* Number of a drop counter, as records carry it. */
+#define CAUSE(counter) ((__u32)(__builtin_offsetof(struct europa_counters, counter) / 8))
+
+/* What is copied. */
+struct tapped {
+	__u32 taps;
+	__u32 interface;
+	__u32 length;   /* as the router sees it */
+	__u16 skip;     /* bytes before what the router sees */
+	__u16 patch_at; /* where its copy differs: a checksum that was completed */
+	__u16 patch;
+	__u8 tagged;  /* the router does not see the VLAN tag */
+	__u8 nothing; /* the frame does not hold it */
+	__u8 direction;
+	__u8 cause;
+	__u8 way;
+};
+
+/* Whether this tap's rate has room for a record. Racing CPUs may let a few more through. */
+static __always_inline int tap_allows(struct europa_tap *tap, __u64 now)
+{
+	__u64 since = now - tap->refilled_ns;
+	/* Another CPU may have refilled since this one looked at the clock. */
+	if ((__s64)since > 1000000) {
+		__u64 rate = tap->rate, most = rate / 8 + 1024;
+		__u64 fresh = since > 1000000000 ? rate : (since / 1000) * rate / 1000000;
+		__s64 tokens = tap->tokens + (__s64)fresh;
+		tap->tokens = tokens > (__s64)most ? (__s64)most : tokens;
+		tap->refilled_ns = now;
+	}
+	if (tap->tokens <= 0)
+		return 0;
+	tap->tokens--;
+	return 1;
+}
+
+/* Copies into a record of `bytes`, a constant in each of its uses; 0 if there is room. */
+static __always_inline int tap_into(struct xdp_md *ctx, void *ring, const struct tapped *t,
+				    __u64 now, __u32 captured, const __u32 bytes)
+{
+	const __u32 room = bytes - sizeof(struct europa_record);
+	struct europa_record *record = bpf_ringbuf_reserve(ring, bytes, 0);
+	if (!record)
+		return -1;
+	__u8 *data = (void *)(record + 1);
+	record->time_ns = now;
+	record->interface = t->interface;
+	record->length = t->length;
+	record->direction = t->direction;
+	record->cause = t->cause;
+	record->way = t->way;
+	asm volatile("" : "+r"(captured));
+	if (captured > room)
+		captured = room;
+	__u32 skip = t->skip;
+	if (captured <= 12) {
+		captured = 0;
+	} else if (t->tagged) {
+		if (bpf_xdp_load_bytes(ctx, skip, data, 12) ||
+		    bpf_xdp_load_bytes(ctx, skip + 16, data + 12, captured - 12))
+			captured = 0;
+	} else if (bpf_xdp_load_bytes(ctx, skip, data, captured)) {
+		captured = 0;
+	}
+	__u32 at = t->patch_at;
+	asm volatile("" : "+r"(at));
+	if (at && at < room - 1 && at + 2 <= captured)
+		*(__u16 *)(data + at) = t->patch;
+	record->captured = captured;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}
+
+/* Copies the frame for every tap that wants it. Not static: the verifier looks at it once,
+ * not once more for every state in which it may be called. */
+__noinline int tap(struct xdp_md *ctx, const struct tapped *t)
+{
+	if (!ctx || !t)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	for (__u32 i = 0; i < EUROPA_MAX_TAPS; i++) {
+		__u32 number = i;
+		if (!(t->taps & 1u << i))
+			continue;
+		struct europa_tap *state = bpf_map_lookup_elem(&tap_state, &number);
+		void *ring = bpf_map_lookup_elem(&tap_rings, &number);
+		if (!state || !ring)
+			continue;
+		if (!tap_allows(state, now)) {
+			__sync_fetch_and_add(&state->lost_rate, 1);
+			continue;
+		}
+		__u32 captured = t->nothing ? 0 : t->length;
+		if (captured > state->snaplen)
+			captured = state->snaplen;
+		int lost;
+		if (captured <= 128 - 32)
+			lost = tap_into(ctx, ring, t, now, captured, 128);
+		else if (captured <= 512 - 32)
+			lost = tap_into(ctx, ring, t, now, captured, 512);
+		else if (captured <= 2048 - 32)
+			lost = tap_into(ctx, ring, t, now, captured, 2048);
+		else if (captured <= 10240 - 32)
+			lost = tap_into(ctx, ring, t, now, captured, 10240);
+		else
+			lost = tap_into(ctx, ring, t, now, captured, 16384);
+		if (lost)
+			__sync_fetch_and_add(&state->lost_room, 1);
+	}
+	return 0;
+}
+
+#endif

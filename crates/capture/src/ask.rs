@@ -1,0 +1,59 @@
+//! The conversation with the node, on a socket of its own beside the node's.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::scene::Scene;
+use crate::target::Named;
+
+/// The socket in a node's run directory.
+pub fn socket(directory: &Path) -> PathBuf {
+    directory.join("capture.sock")
+}
+
+/// What a client says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Question {
+    /// What is there?
+    Describe,
+    /// Make a capture ready.
+    Begin {
+        /// What to capture, by name.
+        target: String,
+        /// Bytes of a frame that are copied, at most.
+        snaplen: u32,
+        /// Frames a second that are copied, at most.
+        rate: u32,
+    },
+    /// The rings are mapped: turn it on.
+    Go,
+    /// Turn it off; the rings stay.
+    Stop,
+}
+
+/// What the node answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Answer {
+    /// To `Describe`.
+    Scene(Scene),
+    /// To `Begin`: number of the tap and what it is on. Descriptors: the programs' ring, the
+    /// switch's memory.
+    Ready {
+        /// Which ring of the switch's memory.
+        tap: u32,
+        /// What will be captured.
+        interfaces: Vec<Named>,
+    },
+    /// To `Go`.
+    Going,
+    /// To `Stop`: frames that were not copied.
+    Stopped {
+        /// They were over the rate.
+        lost_rate: u64,
+        /// The rings were full.
+        lost_room: u64,
+    },
+    /// It cannot be done, and why.
+    Refused(String),
+}

@@ -1,0 +1,25 @@
+//! Captures of interfaces: what `europa capture` asks for, reads and writes.
+//!
+//! | file      | concern                                                          |
+//! |-----------|------------------------------------------------------------------|
+//! | `scene`   | what there is to see on a node: ports, routers, interfaces       |
+//! | `target`  | which interfaces a name on the command line means                |
+//! | `ask`     | the conversation with the node                                   |
+//! | `session` | a running capture: rings, put in order                           |
+//! | `compile` | pcap filters, compiled by libpcap                                |
+//! | `line`    | one packet as a line of text                                     |
+//! | `pcapng`  | packets as a file for Wireshark                                  |
+//!
+//! The node hands the descriptors of a capture's rings to whoever holds the other end of its
+//! socket, which only root can open, and turns the capture off when that end is closed.
+
+pub mod ask;
+pub mod compile;
+pub mod line;
+pub mod pcapng;
+pub mod scene;
+mod session;
+mod target;
+
+pub use session::{CaptureError, Packet, Session, describe};
+pub use target::{Named, find};

@@ -1,0 +1,80 @@
+//! What there is to see on a node.
+
+use serde::{Deserialize, Serialize};
+
+/// Ports, slices, routers and their interfaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scene {
+    /// The node's devices.
+    pub ports: Vec<Port>,
+    /// Virtual routers; their slices are the part of their names before the `/`.
+    pub routers: Vec<Router>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Port {
+    /// Its name.
+    pub name: String,
+    /// Name of its device.
+    pub device: String,
+    /// The device's kind.
+    pub kind: String,
+    /// Longest packet, in bytes, without the Ethernet header.
+    pub mtu: u32,
+    /// Bits a second, if known.
+    pub rate_bits: Option<u64>,
+}
+
+/// A router.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Router {
+    /// `slice/router`.
+    pub name: String,
+    /// What it runs: `builtin: ipv4`, or the file of its configuration.
+    pub fast_path: String,
+    /// Its interfaces.
+    pub interfaces: Vec<Interface>,
+}
+
+/// An interface of a router.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Number in the substrate.
+    pub id: u32,
+    /// Its name in its router.
+    pub name: String,
+    /// Its Ethernet address.
+    pub mac: [u8; 6],
+    /// Longest packet, in bytes, without the Ethernet header.
+    pub mtu: u32,
+    /// Its addresses with the lengths of their prefixes.
+    pub addresses: Vec<String>,
+    /// Which packets of its port are its own, for people; empty on a link.
+    pub matches: String,
+    /// What it is attached to.
+    pub to: To,
+}
+
+/// What an interface is attached to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum To {
+    /// A port, by name.
+    Port(String),
+    /// A link, by name.
+    Link(String),
+}
+
+impl Router {
+    /// Name of its slice.
+    pub fn slice(&self) -> &str {
+        self.name.split('/').next().unwrap_or_default()
+    }
+}
+
+impl Scene {
+    /// Every interface with its router.
+    pub fn interfaces(&self) -> impl Iterator<Item = (&Router, &Interface)> {
+        self.routers.iter().flat_map(|router| router.interfaces.iter().map(move |i| (router, i)))
+    }
+}

@@ -1,0 +1,209 @@
+//! A running capture: its rings are read and their records put in order.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use europa_channel::{Channel, ChannelError};
+use europa_substrate::tap::{Direction, Lost, MemoryRing, ProgramRing, Record, Way};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+
+use crate::ask::{self, Answer, Question};
+use crate::scene::Scene;
+use crate::target::Named;
+
+/// The two rings are written by different processes: a record waits this long for one of the
+/// other ring that is older.
+const PATIENCE_NS: u64 = 20_000_000;
+
+/// Why there is no capture.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// Nobody listens.
+    #[error("the node `{0}` does not run; start it with `europa up FILE`")]
+    NoNode(String),
+    /// It may not be asked.
+    #[error("only root may look at packets")]
+    NotRoot,
+    /// The node says no.
+    #[error("{0}")]
+    Refused(String),
+    /// The node has gone, or babbles.
+    #[error("the node: {0}")]
+    Channel(#[from] ChannelError),
+    /// The kernel.
+    #[error("mapping a capture's ring: {0}")]
+    System(#[from] Errno),
+}
+
+/// A captured packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// Nanoseconds since 1970.
+    pub time_ns: u64,
+    /// Index in [`Session::interfaces`].
+    pub interface: usize,
+    /// Bytes of the frame.
+    pub length: u32,
+    /// Which way it went, seen from its router.
+    pub direction: Direction,
+    /// How.
+    pub way: Way,
+    /// Why it was dropped, if it was.
+    pub drop: Option<&'static str>,
+    /// Its first bytes.
+    pub data: Vec<u8>,
+}
+
+type Conversation = Channel<Question, Answer>;
+
+fn open(directory: &Path) -> Result<Conversation, CaptureError> {
+    let path = ask::socket(directory);
+    let client = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    let address = UnixAddr::new(&path)?;
+    match connect(std::os::fd::AsRawFd::as_raw_fd(&client), &address) {
+        Ok(()) => Ok(Channel::new(client)),
+        Err(Errno::EACCES) => Err(CaptureError::NotRoot),
+        Err(_) => {
+            let name = directory.file_name().unwrap_or_default();
+            Err(CaptureError::NoNode(name.to_string_lossy().into_owned()))
+        }
+    }
+}
+
+fn ask(
+    node: &mut Conversation,
+    question: &Question,
+) -> Result<(Answer, Vec<OwnedFd>), CaptureError> {
+    node.send(question, &[])?;
+    match node.receive()? {
+        (Answer::Refused(why), _) => Err(CaptureError::Refused(why)),
+        other => Ok(other),
+    }
+}
+
+fn babble() -> CaptureError {
+    CaptureError::Refused("the node answered something else".into())
+}
+
+/// What there is on the node whose run directory this is.
+///
+/// # Errors
+/// No node.
+pub fn describe(directory: &Path) -> Result<Scene, CaptureError> {
+    match ask(&mut open(directory)?, &Question::Describe)? {
+        (Answer::Scene(scene), _) => Ok(scene),
+        _ => Err(babble()),
+    }
+}
+
+/// A capture that runs; it ends when this is dropped, whatever becomes of the process.
+pub struct Session {
+    node: Conversation,
+    /// What is captured.
+    pub interfaces: Vec<Named>,
+    places: BTreeMap<u32, usize>,
+    programs: ProgramRing,
+    memory: MemoryRing,
+    /// By time and order of arrival.
+    waiting: BTreeMap<(u64, u64), Packet>,
+    arrived: u64,
+    /// What to add to the clock of records for nanoseconds since 1970.
+    offset_ns: u64,
+}
+
+impl Session {
+    /// Begins to capture `target` on the node whose run directory this is.
+    ///
+    /// # Errors
+    /// No node, or it refuses.
+    pub fn begin(
+        directory: &Path,
+        target: &str,
+        snaplen: u32,
+        rate: u32,
+    ) -> Result<Session, CaptureError> {
+        let mut node = open(directory)?;
+        let question = Question::Begin { target: target.to_owned(), snaplen, rate };
+        let (Answer::Ready { tap, interfaces }, descriptors) = ask(&mut node, &question)? else {
+            return Err(babble());
+        };
+        let Ok([ring, memory]) = <[OwnedFd; 2]>::try_from(descriptors) else {
+            return Err(babble());
+        };
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let mut session = Session {
+            places: interfaces.iter().enumerate().map(|(at, one)| (one.id, at)).collect(),
+            interfaces,
+            programs: ProgramRing::new(ring)?,
+            memory: MemoryRing::new(memory, tap)?,
+            waiting: BTreeMap::new(),
+            arrived: 0,
+            offset_ns: (since_1970.as_nanos() as u64).wrapping_sub(Record::now_ns()),
+            node,
+        };
+        match ask(&mut session.node, &Question::Go)? {
+            (Answer::Going, _) => Ok(session),
+            _ => Err(babble()),
+        }
+    }
+
+    fn gather(&mut self) {
+        let Session { places, programs, memory, waiting, arrived, offset_ns, .. } = self;
+        let mut take = |record: Record, data: &[u8]| {
+            let Some(&interface) = places.get(&record.interface) else { return };
+            *arrived += 1;
+            let packet = Packet {
+                time_ns: record.time_ns.wrapping_add(*offset_ns),
+                interface,
+                length: record.length,
+                direction: record.direction,
+                way: record.way,
+                drop: match record.cause {
+                    0 => None,
+                    cause => Some(europa_substrate::tap::cause_name(cause)),
+                },
+                data: data.to_vec(),
+            };
+            waiting.insert((record.time_ns, *arrived), packet);
+        };
+        programs.read(&mut take);
+        memory.read(&mut take);
+    }
+
+    /// The packets that have come, in order; those of the last moment come with the next call.
+    pub fn poll(&mut self) -> Vec<Packet> {
+        self.gather();
+        let until = (Record::now_ns().saturating_sub(PATIENCE_NS), 0);
+        let later = self.waiting.split_off(&until);
+        std::mem::replace(&mut self.waiting, later).into_values().collect()
+    }
+
+    /// Whether the node is still there.
+    ///
+    /// # Errors
+    /// It has gone, and the capture with it.
+    pub fn check(&mut self) -> Result<(), CaptureError> {
+        Ok(self.node.try_receive().map(|_| ())?)
+    }
+
+    /// Turns the capture off; the last packets, and how many were lost.
+    ///
+    /// # Errors
+    /// The node has gone.
+    pub fn stop(&mut self) -> Result<(Vec<Packet>, Lost), CaptureError> {
+        let (answer, _) = ask(&mut self.node, &Question::Stop)?;
+        // A program or the switch may still be at its last record.
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        self.gather();
+        let last = std::mem::take(&mut self.waiting).into_values().collect();
+        match answer {
+            Answer::Stopped { lost_rate, lost_room } => {
+                Ok((last, Lost { rate: lost_rate, room: lost_room }))
+            }
+            _ => Err(babble()),
+        }
+    }
+}

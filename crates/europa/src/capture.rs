@@ -1,0 +1,218 @@
+//! `capture`: packets of interfaces, to the terminal or into a file.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use europa_capture::{Packet, Session, compile, line, pcapng};
+use europa_node::Instance;
+use europa_substrate::tap::{Direction, Lost};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// How often the rings are looked at: nobody wakes us, so that nobody pays for that.
+const EVERY: Duration = Duration::from_millis(5);
+/// How often it is looked whether the node is still there.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
+
+/// What `capture` can be told.
+#[derive(Args)]
+pub(crate) struct CaptureArgs {
+    /// `slice/router.interface`, `slice/router`, or the name of a port, link or slice.
+    ///
+    /// Where one name is of several kinds, say which: `port:NAME`, `slice:NAME`.
+    target: String,
+    /// Only packets that this pcap filter wants, like 'icmp or port 53'; see pcap-filter(7).
+    #[arg(short, long)]
+    filter: Option<String>,
+    /// Write a pcapng file; `-` for standard output: `europa capture r -w - | wireshark -k -i -`.
+    #[arg(short, long)]
+    write: Option<PathBuf>,
+    /// Stop after so many packets.
+    #[arg(short, long)]
+    count: Option<u64>,
+    /// Bytes of a frame to keep; the default is all.
+    #[arg(short, long, default_value_t = 65535, value_parser = clap::value_parser!(u32).range(14..))]
+    snaplen: u32,
+    /// Frames a second to look at, at most; others are counted as lost.
+    ///
+    /// This bounds what a capture costs those whose packets it copies.
+    #[arg(long, default_value_t = 250_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    rate: u32,
+    /// Print JSON, an object a line.
+    #[arg(long, conflicts_with = "write")]
+    json: bool,
+}
+
+/// Where packets go.
+enum Out {
+    Text(BufWriter<io::Stdout>),
+    Json(BufWriter<io::Stdout>),
+    File(pcapng::Writer<BufWriter<Box<dyn Write>>>),
+}
+
+impl Out {
+    fn open(args: &CaptureArgs, session: &Session) -> Result<Out, String> {
+        let Some(path) = &args.write else {
+            let stdout = BufWriter::new(io::stdout());
+            return Ok(if args.json { Out::Json(stdout) } else { Out::Text(stdout) });
+        };
+        let to: Box<dyn Write> = if path.as_os_str() == "-" {
+            if io::stdout().is_terminal() {
+                return Err(
+                    "a capture file is not for a terminal; write it into a pipe or a file".into()
+                );
+            }
+            Box::new(io::stdout())
+        } else {
+            Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?)
+        };
+        let to = BufWriter::with_capacity(1 << 18, to);
+        pcapng::Writer::new(to, &session.interfaces, args.snaplen, args.filter.as_deref())
+            .map(Out::File)
+            .map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    fn packet(&mut self, session: &Session, packet: &Packet) -> io::Result<()> {
+        match self {
+            Out::File(writer) => writer.packet(packet),
+            Out::Text(stdout) => writeln!(stdout, "{}", text(session, packet)),
+            Out::Json(stdout) => writeln!(stdout, "{}", json(session, packet)),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Out::File(writer) => writer.flush(),
+            Out::Text(stdout) | Out::Json(stdout) => stdout.flush(),
+        }
+    }
+
+    fn finish(self, lost: Lost) -> io::Result<()> {
+        match self {
+            Out::File(writer) => writer.finish(lost),
+            Out::Text(mut stdout) | Out::Json(mut stdout) => stdout.flush(),
+        }
+    }
+}
+
+fn arrow(direction: Direction) -> &'static str {
+    match direction {
+        Direction::In => "in ",
+        Direction::Out => "out",
+    }
+}
+
+fn text(session: &Session, packet: &Packet) -> String {
+    let name = session.interfaces.get(packet.interface).map_or("?", |one| one.name.as_str());
+    let drop = packet.drop.map(|cause| format!("  DROPPED: {cause}")).unwrap_or_default();
+    format!(
+        "{} {name} {} {}{drop}",
+        line::clock(packet.time_ns),
+        arrow(packet.direction),
+        line::frame(&packet.data)
+    )
+}
+
+fn json(session: &Session, packet: &Packet) -> serde_json::Value {
+    let interface = session.interfaces.get(packet.interface);
+    serde_json::json!({
+        "time_ns": packet.time_ns,
+        "interface": interface.map(|one| &one.name),
+        "router": interface.map(|one| &one.router),
+        "direction": arrow(packet.direction).trim_end(),
+        "length": packet.length,
+        "drop": packet.drop,
+        "summary": line::frame(&packet.data),
+        "data": packet.data.iter().map(|byte| format!("{byte:02x}")).collect::<String>(),
+    })
+}
+
+pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCode, String> {
+    let program = args.filter.as_deref().map(compile::compile).transpose()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| error.to_string())?;
+    }
+    let begin = Session::begin(&instance.directory(), &args.target, args.snaplen, args.rate);
+    let mut session = begin.map_err(|error| error.to_string())?;
+    let mut out = Out::open(args, &session)?;
+    let names: Vec<&str> = session.interfaces.iter().map(|one| one.name.as_str()).collect();
+    eprintln!("capturing {}; end with Ctrl-C", names.join(", "));
+    let mut count = Count { captured: 0, unwanted: 0, most: args.count.unwrap_or(u64::MAX) };
+    let mut checked = Instant::now();
+    let mut result = Ok(());
+    while !stop.load(Ordering::Relaxed) && count.captured < count.most && result.is_ok() {
+        let packets = session.poll();
+        if packets.is_empty() {
+            std::thread::sleep(EVERY);
+        } else {
+            result = count.write(&mut out, &session, packets, program.as_ref());
+        }
+        if checked.elapsed() >= CHECK_EVERY {
+            session.check().map_err(|_| "the node has gone, and the capture with it")?;
+            checked = Instant::now();
+        }
+    }
+    let (last, lost) = session.stop().map_err(|error| error.to_string())?;
+    let result = result
+        .and_then(|()| count.write(&mut out, &session, last, program.as_ref()))
+        .and_then(|()| out.finish(lost));
+    match result {
+        // Whoever read has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        other => other.map_err(|error| format!("writing packets: {error}"))?,
+    }
+    eprintln!("{}", count.summary(lost));
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Count {
+    captured: u64,
+    unwanted: u64,
+    most: u64,
+}
+
+impl Count {
+    fn write(
+        &mut self,
+        out: &mut Out,
+        session: &Session,
+        packets: Vec<Packet>,
+        program: Option<&europa_cbpf::Program>,
+    ) -> io::Result<()> {
+        for packet in packets {
+            let wanted =
+                program.is_none_or(|wants| wants.matches(&packet.data, packet.length as usize));
+            if !wanted {
+                self.unwanted += 1;
+            } else if self.captured < self.most {
+                self.captured += 1;
+                out.packet(session, &packet)?;
+            }
+        }
+        out.flush()
+    }
+
+    fn summary(&self, lost: Lost) -> String {
+        let mut text = format!("{} packets captured", self.captured);
+        if self.unwanted > 0 {
+            text += &format!(", {} not wanted by the filter", self.unwanted);
+        }
+        text += &format!(", {} lost", lost.rate + lost.room);
+        match (lost.rate, lost.room) {
+            (0, 0) => {}
+            (rate, 0) => text += &format!(": {rate} over the rate"),
+            (0, room) => text += &format!(": {room} too fast for the reader"),
+            (rate, room) => {
+                text += &format!(": {rate} over the rate, {room} too fast for the reader");
+            }
+        }
+        text
+    }
+}

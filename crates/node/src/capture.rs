@@ -1,0 +1,270 @@
+//! Captures: who may look at which interface, and for how long.
+//!
+//! A thread of its own, on a socket of its own, that only root can open. A capture lasts as
+//! long as its client's connection: a client that is killed leaves nothing behind. The thread
+//! needs only what is pinned, and is told by the node what there is.
+
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use europa_api::{Attachment, Documents};
+use europa_capture::ask::{self, Answer, Question};
+use europa_capture::{Named, find, scene};
+use europa_channel::Channel;
+use europa_substrate::layout::MAX_TAPS;
+use europa_substrate::tap::{MEMORY_BYTES, Taps};
+use nix::fcntl::{FallocateFlags, fallocate};
+use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
+
+use crate::plan::To;
+use crate::ports::Port;
+use crate::router::Router;
+use crate::{Doing, Instance, NodeError, node};
+
+/// How often it is looked at whether taps are where they should be: a restart of a router
+/// that falls into the turning on of one could undo it.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How long a client may take for its first question.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What the thread knows.
+#[derive(Default)]
+struct Known {
+    scene: scene::Scene,
+    /// The switch's memory of records.
+    memory: Option<OwnedFd>,
+    /// Taps in use.
+    used: [bool; MAX_TAPS as usize],
+}
+
+/// The captures of a node.
+pub(crate) struct Captures(Arc<Mutex<Known>>);
+
+impl Captures {
+    /// Begins to listen.
+    pub(crate) fn start(instance: &Instance) -> Result<Self, NodeError> {
+        let listener = node::listen_at(&ask::socket(&instance.directory()))?;
+        let known = Arc::new(Mutex::new(Known::default()));
+        let (pins, shared) = (instance.pins(), Arc::clone(&known));
+        std::thread::Builder::new()
+            .name("captures".into())
+            .spawn(move || listen(&listener, &pins, &shared))
+            .doing("starting the thread of captures")?;
+        Ok(Self(known))
+    }
+
+    /// Tells what there is now. `memory` is the switch's memory of records.
+    pub(crate) fn know(&self, scene: scene::Scene, memory: &OwnedFd) {
+        let mut known = lock(&self.0);
+        known.scene = scene;
+        // Without a descriptor there is no capture, which is said when one is asked for.
+        known.memory = memory.try_clone().ok();
+    }
+}
+
+fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn listen(listener: &OwnedFd, pins: &Path, known: &Arc<Mutex<Known>>) {
+    loop {
+        let Ok(raw) = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) else {
+            // No descriptor is left: somebody may let one go.
+            std::thread::sleep(LOOK_EVERY);
+            continue;
+        };
+        // SAFETY: a new descriptor that nobody else has.
+        #[allow(unsafe_code)]
+        let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+        // The socket's file is root's alone; a descriptor of it may have been handed on.
+        let by_root = getsockopt(&socket, sockopt::PeerCredentials).is_ok_and(|of| of.uid() == 0);
+        if !by_root {
+            continue;
+        }
+        let (pins, known) = (pins.to_path_buf(), Arc::clone(known));
+        let thread = std::thread::Builder::new().name("capture".into());
+        let result = thread.spawn(move || {
+            // Ends with the connection, however that ends.
+            let _ = serve(Channel::new(socket), &pins, &known);
+        });
+        if let Err(error) = result {
+            tracing::warn!("no thread for a capture: {error}");
+        }
+    }
+}
+
+type Client = Channel<Answer, Question>;
+
+fn serve(
+    mut client: Client,
+    pins: &Path,
+    known: &Mutex<Known>,
+) -> Result<(), europa_channel::ChannelError> {
+    loop {
+        match client.receive_within(PATIENCE)? {
+            Some((Question::Describe, _)) => {
+                let scene = lock(known).scene.clone();
+                client.send(&Answer::Scene(scene), &[])?;
+            }
+            Some((Question::Begin { target, snaplen, rate }, _)) => {
+                match Capture::begin(pins, known, &target, snaplen, rate) {
+                    Ok(capture) => return capture.serve(&mut client),
+                    Err(why) => client.send(&Answer::Refused(why), &[])?,
+                }
+            }
+            Some(_) => client.send(&Answer::Refused("nothing is captured".into()), &[])?,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// A capture that is ready or runs; turned off when dropped.
+struct Capture<'a> {
+    known: &'a Mutex<Known>,
+    taps: Taps,
+    number: u32,
+    interfaces: Vec<Named>,
+    ring: OwnedFd,
+    memory: OwnedFd,
+}
+
+impl<'a> Capture<'a> {
+    fn begin(
+        pins: &Path,
+        known: &'a Mutex<Known>,
+        target: &str,
+        snaplen: u32,
+        rate: u32,
+    ) -> Result<Capture<'a>, String> {
+        let mut locked = lock(known);
+        let interfaces = find(&locked.scene, target)?;
+        let memory = locked.memory.as_ref().ok_or("this node is not up")?;
+        let memory = memory.try_clone().map_err(|error| error.to_string())?;
+        let taps = Taps::open(pins).map_err(|error| error.to_string())?;
+        let free = locked.used.iter().position(|used| !used).ok_or_else(|| {
+            format!("{MAX_TAPS} captures run already, which is the most; end one")
+        })?;
+        let number = free as u32;
+        let ring = taps.begin(number, snaplen, rate).map_err(|error| error.to_string())?;
+        if let Some(used) = locked.used.get_mut(free) {
+            *used = true;
+        }
+        Ok(Capture { known, taps, number, interfaces, ring, memory })
+    }
+
+    fn serve(&self, client: &mut Client) -> Result<(), europa_channel::ChannelError> {
+        let interfaces = self.interfaces.clone();
+        let ready = Answer::Ready { tap: self.number, interfaces };
+        client.send(&ready, &[self.ring.as_fd(), self.memory.as_fd()])?;
+        let mut on = false;
+        loop {
+            let question = client.receive_within(LOOK_EVERY)?.map(|(question, _)| question);
+            match question {
+                Some(Question::Go) => {
+                    on = true;
+                    self.look();
+                    client.send(&Answer::Going, &[])?;
+                }
+                Some(Question::Stop) => {
+                    on = false;
+                    self.taps.set(self.number, &[]);
+                    let lost = self.taps.lost(self.number);
+                    let (lost_rate, lost_room) = (lost.rate, lost.room);
+                    client.send(&Answer::Stopped { lost_rate, lost_room }, &[])?;
+                }
+                Some(_) => client.send(&Answer::Refused("a capture runs".into()), &[])?,
+                None if on => self.look(),
+                None => {}
+            }
+        }
+    }
+
+    /// Puts the tap on its interfaces, as far as they are still what they were.
+    fn look(&self) {
+        let scene = lock(self.known).scene.clone();
+        let there = |one: &&Named| {
+            scene.interfaces().any(|(router, interface)| {
+                interface.id == one.id && format!("{}.{}", router.name, interface.name) == one.name
+            })
+        };
+        let ids: Vec<u32> = self.interfaces.iter().filter(there).map(|one| one.id).collect();
+        self.taps.set(self.number, &ids);
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        self.taps.end(self.number);
+        // The memory of its records goes, but for what others use.
+        let bytes = MEMORY_BYTES as i64 / i64::from(MAX_TAPS);
+        let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
+        let _ = fallocate(&self.memory, hole, bytes * i64::from(self.number), bytes);
+        if let Some(used) = lock(self.known).used.get_mut(self.number as usize) {
+            *used = false;
+        }
+    }
+}
+
+/// What there is to see of these documents, as they run.
+pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -> scene::Scene {
+    let ports = ports.iter().map(|port| scene::Port {
+        name: port.name.clone(),
+        device: port.device.name.clone(),
+        kind: port.device.kind.to_string(),
+        mtu: port.mtu,
+        rate_bits: port.rate_bits,
+    });
+    let routers = routers.iter().map(|router| {
+        let document =
+            documents.routers.iter().find(|document| document.full_name() == router.plan.name);
+        let planned = router.plan.interfaces.iter().zip(&router.interfaces);
+        let interfaces = planned.map(|(planned, id)| {
+            let written = document
+                .and_then(|d| d.interfaces.0.iter().find(|(name, _)| *name.value == *planned.name))
+                .map(|(_, interface)| &interface.value);
+            let to = match (written.and_then(|written| written.attachment()), &planned.to) {
+                (Some(Attachment::Link(link)), _) => scene::To::Link(link.value.to_string()),
+                (_, To::Port(port)) => scene::To::Port(port.clone()),
+                (_, To::Link { .. }) => scene::To::Link(planned.name.clone()),
+            };
+            scene::Interface {
+                id: *id,
+                name: planned.name.clone(),
+                mac: planned.spec.mac,
+                mtu: planned.mtu,
+                addresses: written
+                    .map(|written| written.addresses.iter().map(|a| a.value.to_string()).collect())
+                    .unwrap_or_default(),
+                matches: matches(&planned.spec),
+                to,
+            }
+        });
+        scene::Router {
+            name: router.plan.name.clone(),
+            fast_path: router.plan.file.clone(),
+            interfaces: interfaces.collect(),
+        }
+    });
+    scene::Scene { ports: ports.collect(), routers: routers.collect() }
+}
+
+/// Which packets are an interface's own, for people.
+fn matches(spec: &europa_substrate::InterfaceSpec) -> String {
+    use europa_substrate::MatchKind;
+    let vlan = match spec.matches.first() {
+        Some(first) if first.vlan != 0 => format!("VLAN {} ", first.vlan),
+        _ => String::new(),
+    };
+    let kinds = spec.matches.iter().map(|one| match &one.kind {
+        MatchKind::Mac(_) => "MAC".to_owned(),
+        MatchKind::Udp(port) => format!("UDP {port}"),
+        MatchKind::Vxlan(vni) => format!("VNI {vni}"),
+        MatchKind::Mpls(label) => format!("label {label}"),
+        MatchKind::Prefix(prefix) => prefix.to_string(),
+        MatchKind::All => "all".to_owned(),
+    });
+    let kinds: Vec<String> = kinds.collect();
+    vlan + &kinds.join(", ")
+}

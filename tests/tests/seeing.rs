@@ -1,0 +1,271 @@
+//! `europa capture`, `trace` and `graph` on real traffic.
+
+mod line;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use europa_tests::{Counters, Process, skip_without, tshark};
+use line::{Line, ports};
+use nix::sys::signal::Signal;
+
+/// What `tshark` says of each packet of a capture.
+const FIELDS: [&str; 5] = [
+    "frame.interface_name",
+    "frame.packet_flags_direction",
+    "frame.comment",
+    "frame.len",
+    "frame.cap_len",
+];
+
+/// A running `europa capture` that writes a file.
+struct Capturing {
+    process: Process,
+    file: PathBuf,
+}
+
+impl Capturing {
+    fn start(line: &Line, target: &str, options: &[&str]) -> Capturing {
+        let file = line.node.file(&format!("{}.pcapng", target.replace('/', "-")), "");
+        let arguments = [&["capture", target, "-w", &file], options].concat();
+        let mut process = line.node.start(&arguments);
+        process.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a capture");
+        Capturing { process, file: file.into() }
+    }
+
+    /// Ends it as Ctrl-C does; what it said at the end.
+    fn stop(self) -> (PathBuf, String) {
+        // Answers that are still on their way.
+        sleep(Duration::from_millis(200));
+        self.process.signal(Signal::SIGINT);
+        let output = self.process.wait(Duration::from_secs(10)).expect("it ends");
+        assert!(output.status.success(), "{}", output.stderr);
+        let last = output.stderr.lines().last().unwrap_or_default().to_owned();
+        (self.file, last)
+    }
+}
+
+/// Packets by interface and direction (1 in, 2 out) that were not dropped.
+fn passed(file: &Path) -> Counts {
+    let mut counts = BTreeMap::new();
+    for packet in tshark(file, "frame", &FIELDS).expect("a capture file") {
+        let [interface, direction, comment, ..] = packet.as_slice() else { panic!("{packet:?}") };
+        let router = interface.split('.').next().expect("a name");
+        let start = format!("slice {}, router {router}: ", router.split('/').next().expect("it"));
+        assert!(comment.starts_with(&start), "{packet:?}");
+        if !comment.contains("dropped") {
+            *counts.entry((interface.clone(), direction.clone())).or_default() += 1;
+        }
+    }
+    counts
+}
+
+/// Packets by interface and direction.
+type Counts = BTreeMap<(String, String), u64>;
+
+/// What the node has counted since `before`, in the same form.
+fn counted(before: &BTreeMap<String, Counters>, after: &BTreeMap<String, Counters>) -> Counts {
+    let mut counts = BTreeMap::new();
+    for (name, now) in after {
+        let then = before.get(name).cloned().unwrap_or_default();
+        for (direction, count) in
+            [("0x00000001", now.rx - then.rx), ("0x00000002", now.tx - then.tx)]
+        {
+            if count > 0 {
+                counts.insert((name.clone(), direction.to_owned()), count);
+            }
+        }
+    }
+    counts
+}
+
+/// What was captured is what was counted: no less than between the beginning and the end of the
+/// capture, and no more than in the moments around, in which hosts may say something of their
+/// own accord.
+fn same(found: &Counts, inside: &Counts, around: &Counts) -> bool {
+    let of = |counts: &Counts, key| counts.get(key).copied().unwrap_or(0);
+    found
+        .keys()
+        .chain(around.keys())
+        .all(|key| (of(inside, key)..=of(around, key)).contains(&of(found, key)))
+}
+
+#[test]
+fn a_capture_has_every_packet_of_both_directions() {
+    skip_without!("ping", "iperf3", "tshark");
+    let line = Line::new();
+    line.up_ipv4();
+    let before = line.node.counters();
+    let capturing = Capturing::start(&line, "red/r1", &[]);
+    let begun = line.node.counters();
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        assert!(line.a.ping(to, 20, &["-s", "1000"]).expect("a ping").is_perfect());
+    }
+    let _server = line.b.iperf_server().expect("a server");
+    line.a.iperf("10.0.2.2", 1, &["-b", "200M"]).expect("a result");
+    line.a.iperf("10.0.2.2", 1, &["-u", "-b", "20M", "-l", "100"]).expect("a result");
+    sleep(Duration::from_millis(200));
+    let ending = line.node.counters();
+    let (file, said) = capturing.stop();
+    let (found, after) = (passed(&file), line.node.counters());
+    let (inside, around) = (counted(&begun, &ending), counted(&before, &after));
+    assert!(same(&found, &inside, &around), "{said}: {found:?}, not {inside:?} to {around:?}");
+    let all: u64 = found.values().sum();
+    assert!(all > 10_000, "{found:?}");
+    assert_eq!(said, format!("{all} packets captured, 0 lost"));
+    // As the router saw it: an answer comes after its question, checksums are complete.
+    let echo = tshark(&file, "icmp", &["frame.interface_name", "icmp.type", "icmp.seq"]);
+    let echo = echo.expect("fields");
+    for (at, group) in echo.chunks(4).enumerate() {
+        let seq = (at + 1).to_string();
+        let steps = [("in", "8"), ("out", "8"), ("out", "0"), ("in", "0")];
+        for (packet, (interface, kind)) in group.iter().zip(steps) {
+            assert_eq!(packet, &[&format!("red/r1.{interface}"), kind, &seq]);
+        }
+    }
+    assert_eq!(echo.len(), 80);
+    let bad = "tcp.checksum.status == 0 || udp.checksum.status == 0";
+    let checked = europa_tests::run(&[
+        "tshark",
+        "-n",
+        "-r",
+        &file.to_string_lossy(),
+        "-o",
+        "tcp.check_checksum:TRUE",
+        "-o",
+        "udp.check_checksum:TRUE",
+        "-Y",
+        bad,
+    ]);
+    assert_eq!(checked.expect("tshark").stdout, "");
+    // Without a file, a line each; filters are pcap filters.
+    let mut process =
+        line.node.start(&["capture", "red/r1.out", "-f", "icmp[icmptype] == 0", "-c", "2"]);
+    process.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a capture");
+    line.a.ping("10.0.2.2", 3, &[]).expect("a ping");
+    let output = process.wait(Duration::from_secs(5)).expect("it ends by itself");
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{output:?}");
+    assert!(
+        lines[0].contains(" red/r1.out in  ") && lines[0].contains("ICMP echo reply"),
+        "{lines:?}"
+    );
+    for (arguments, why) in [
+        (&["capture", "nobody"][..], "there is no interface, router, port, link or slice `nobody`"),
+        (&["capture", "red/r1", "-f", "icmp and and"], "the filter `icmp and and` cannot be read"),
+    ] {
+        let output = line.node.attempt(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(output.stderr.contains(why), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn links_large_frames_and_drops_are_captured() {
+    skip_without!("ping", "tshark", "iperf3", "python3");
+    let line = Line::with_mtus(9000, 9000);
+    let routers = r#"kind: router
+name: r1
+slice: red
+interfaces:
+  in: {port: left, mac: "02:00:00:00:00:01", addresses: [10.0.1.1/24]}
+  mid: {link: middle, mtu: 9000, addresses: [10.0.3.1/24]}
+fast_path: {builtin: ipv4, routes: [{to: 10.0.2.0/24, via: 10.0.3.2}]}
+---
+kind: router
+name: r2
+slice: red
+interfaces:
+  mid: {link: middle, mtu: 9000, addresses: [10.0.3.2/24]}
+  out: {port: right, mac: "02:00:00:00:00:02", addresses: [10.0.2.1/24]}
+fast_path: {builtin: ipv4, routes: [{to: 10.0.1.0/24, via: 10.0.3.1}]}
+"#;
+    line.node.up(&(ports() + routers));
+    let before = line.node.counters();
+    let whole = Capturing::start(&line, "red", &[]);
+    let cut = Capturing::start(&line, "middle", &["-s", "64"]);
+    let begun = line.node.counters();
+    for bytes in ["56", "3000", "8972"] {
+        let ping = line.a.ping("10.0.2.2", 5, &["-s", bytes, "-M", "do"]).expect("a ping");
+        assert!(ping.is_perfect(), "{ping:?}");
+    }
+    sleep(Duration::from_millis(200));
+    let ending = line.node.counters();
+    let (file, said) = whole.stop();
+    let (short, _) = cut.stop();
+    let (found, after) = (passed(&file), line.node.counters());
+    let (inside, around) = (counted(&begun, &ending), counted(&before, &after));
+    assert!(same(&found, &inside, &around), "{said}: {found:?}, not {inside:?} to {around:?}");
+    let jumbo = tshark(&file, "icmp && frame.len == 9014 && frame.cap_len == 9014", &FIELDS);
+    assert_eq!(jumbo.expect("fields").len(), 5 * 8, "both ways by four interfaces");
+    let on_link: BTreeMap<_, _> =
+        found.into_iter().filter(|((name, _), _)| name.ends_with(".mid")).collect();
+    assert_eq!(passed(&short), on_link);
+    let longer = tshark(&short, "frame.cap_len > 64", &FIELDS).expect("fields");
+    assert!(longer.is_empty(), "{longer:?}");
+}
+
+#[test]
+fn a_killed_capture_leaves_nothing_and_a_flood_is_bounded() {
+    skip_without!("ping", "iperf3", "tshark");
+    let line = Line::new();
+    let other = r#"---
+kind: slice
+name: blue
+---
+kind: router
+name: r1
+slice: blue
+interfaces:
+  in: {port: left, mac: "02:00:00:00:00:03", addresses: [10.0.1.3/24]}
+  out: {port: right, mac: "02:00:00:00:00:04", addresses: [10.0.2.3/24]}
+fast_path: {builtin: ipv4}
+"#;
+    line.node.up(&(ports() + line::ROUTER + other));
+    // There are eight taps: the ninth begins only if those who were killed have let go.
+    for _ in 0..9 {
+        let capturing = Capturing::start(&line, "left", &[]);
+        capturing.process.signal(Signal::SIGKILL);
+        let _ = capturing.process.wait(Duration::from_secs(5)).expect("killed");
+        sleep(Duration::from_millis(50));
+    }
+    // Blue's stream goes another way than red's flood, by the same ports.
+    line.b.ip(&["address", "add", "10.0.2.9/32", "dev", "eth0"]).expect("an address");
+    line.a.route("10.0.2.9/32", "10.0.1.3").expect("a route");
+    // Neighbours are known before the flood.
+    for to in ["10.0.2.9", "10.0.2.2"] {
+        assert!(line.a.ping(to, 2, &[]).expect("a ping").is_perfect());
+    }
+    let _server = line.b.iperf_server().expect("a server");
+    let sink = line.b.sink("10.0.2.9:5000", 1).expect("a sink");
+    let before = line.node.counters();
+    let capturing = Capturing::start(&line, "red/r1", &["--rate", "1000"]);
+    let begun = line.node.counters();
+    let stream = line.a.stream_of("10.0.2.9:5000", 1, 500, &[64, 1000]).expect("a stream");
+    line.a.iperf("10.0.2.2", 3, &["-u", "-b", "60M", "-l", "400"]).expect("a result");
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    let ending = line.node.counters();
+    let (file, said) = capturing.stop();
+    let after = line.node.counters();
+    assert!(received.is_perfect(), "of {sent}: {received:?} {after:?}");
+    let numbers: Vec<u64> = said
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let [captured, lost, rate] = numbers[..] else { panic!("{said}") };
+    assert!(said.ends_with("over the rate") && lost == rate, "{said}");
+    // 1000 a second, and what may come at once.
+    assert!((2_000..20_000).contains(&captured), "{said}");
+    // What the flood itself lost, red's ring being full, has passed the tap too.
+    let red = |counters: &BTreeMap<String, Counters>| -> u64 {
+        let red = counters.iter().filter(|(name, _)| name.starts_with("red/"));
+        red.map(|(_, count)| count.rx + count.tx + count.drops.values().sum::<u64>()).sum()
+    };
+    let (inside, around) = (red(&ending) - red(&begun), red(&after) - red(&before));
+    assert!((inside..=around).contains(&(captured + lost)), "{said}, not {inside} to {around}");
+    let in_file = tshark(&file, "frame", &FIELDS).expect("a capture file").len();
+    assert_eq!(in_file as u64, captured);
+}
