@@ -37,6 +37,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
 
+use self::answer::Last;
 use self::tunnels::TUNNELS_EVERY;
 use crate::capture::Captures;
 use crate::ports::Port;
@@ -74,10 +75,14 @@ pub fn run(instance: Instance) -> Result<(), NodeError> {
     for line in farewell.as_deref().unwrap_or_default() {
         tracing::warn!("{line}");
     }
-    if let Ok(Some(mut client)) = result {
-        let answer = match &farewell {
-            Ok(said) => Response::Done(said.clone()),
-            Err(error) => Response::Failed(error.to_string()),
+    if let Ok(Some(Last { mut client, failed })) = result {
+        let answer = match (&farewell, failed) {
+            (Ok(said), None) => Response::Done(said.clone()),
+            (Ok(_), Some(why)) => Response::Failed(why),
+            (Err(error), None) => Response::Failed(error.to_string()),
+            (Err(error), Some(why)) => {
+                Response::Failed(format!("{why}\nand cleaning up failed: {error}"))
+            }
         };
         // Whoever asked may be gone.
         let _ = client.send(&answer, &[]);
@@ -142,11 +147,7 @@ impl Node {
     }
 
     /// Serves until a signal or `down`; then whoever asked for it.
-    fn serve(
-        &mut self,
-        listener: &OwnedFd,
-        signals: &SignalFd,
-    ) -> Result<Option<Client>, NodeError> {
+    fn serve(&mut self, listener: &OwnedFd, signals: &SignalFd) -> Result<Option<Last>, NodeError> {
         loop {
             let timeout = self.next_timeout();
             let mut wait = vec![
@@ -175,9 +176,9 @@ impl Node {
             self.refill_stock();
             self.follow_tunnels();
             if ready.get(1) == Some(&true)
-                && let Some(client) = self.answer(listener)
+                && let Some(last) = self.answer(listener)
             {
-                return Ok(Some(client));
+                return Ok(Some(last));
             }
         }
     }

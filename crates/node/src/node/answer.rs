@@ -10,9 +10,16 @@ use nix::sys::socket::{SockFlag, accept4};
 use super::{Client, Node};
 use crate::request::{Request, Response};
 
+/// The last client of a node that goes down.
+pub(super) struct Last {
+    pub(super) client: Client,
+    /// Why the node goes, if it could not be brought up.
+    pub(super) failed: Option<String>,
+}
+
 impl Node {
-    /// Answers one client; gives it back if it wants the node to go down.
-    pub(super) fn answer(&mut self, listener: &OwnedFd) -> Option<Client> {
+    /// Answers one client; or gives it back, to be answered when the node has gone down.
+    pub(super) fn answer(&mut self, listener: &OwnedFd) -> Option<Last> {
         let raw = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).ok()?;
         // SAFETY: a new descriptor that nobody else has.
         #[allow(unsafe_code)]
@@ -20,19 +27,15 @@ impl Node {
         let mut client: Client = Channel::new(socket);
         let (request, _) = client.receive_within(Duration::from_secs(1)).ok()??;
         let response = match request {
-            Request::Down => return Some(client),
-            Request::Up { files, colour } => {
-                if let Err(why) = self.up(&files, colour) {
-                    let mut text = why;
-                    if let Err(error) = self.take_down_routers() {
-                        text += &format!("\nand cleaning up failed: {error}");
-                    }
-                    // A node with nothing to do goes.
-                    let _ = client.send(&Response::Failed(text), &[]);
-                    return Some(client);
-                }
-                Response::Done(self.summary())
-            }
+            Request::Down => return Some(Last { client, failed: None }),
+            Request::Up { .. } if self.is_up() => Response::Failed(
+                "this node is up already; take it down first with `europa down`".into(),
+            ),
+            Request::Up { files, colour } => match self.up(&files, colour) {
+                Ok(()) => Response::Done(self.summary()),
+                // A node with nothing to do goes, before anybody can take it for a running one.
+                Err(why) => return Some(Last { client, failed: Some(why) }),
+            },
             Request::Stats => Response::Stats(Box::new(self.stats())),
             Request::Read { router, path } => {
                 let order = router_orders::Order::Read { path, parameter: String::new() };

@@ -22,10 +22,12 @@ const SWITCH_WEIGHT: u64 = 1000;
 const READY: Duration = Duration::from_secs(30);
 
 impl Node {
+    /// Whether it has been brought up.
+    pub(super) fn is_up(&self) -> bool {
+        !self.routers.is_empty() || !self.ports.is_empty()
+    }
+
     pub(super) fn up(&mut self, files: &[PathBuf], colour: bool) -> Result<(), String> {
-        if !self.routers.is_empty() || !self.ports.is_empty() {
-            return Err("this node is up already; take it down first with `europa down`".into());
-        }
         let documents = europa_api::load(files).map_err(|problems| problems.render(colour))?;
         self.bring_up(&documents).map_err(|error| error.to_string())
     }
