@@ -308,6 +308,17 @@ fn configuration(
             "builtin: ipv4".into(),
         )),
         Some(Choice::Bridge) => {
+            // It sends on what others sent: with an address of its own it would lose all.
+            let own = |i: &&InterfacePlan| {
+                matches!(i.to, To::Port(_)) && i.spec.flags & ANY_SOURCE == 0 && i.tunnel.is_none()
+            };
+            if let Some(interface) = interfaces.iter().find(own) {
+                return Err(format!(
+                    "interface {}: a bridge sends frames from others' Ethernet addresses, which \
+                     only `match: {{all: true}}`, alone or with `vlan`, and tunnels may",
+                    interface.name
+                ));
+            }
             Ok((crate::builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Program(_)) => {

@@ -90,15 +90,29 @@ impl Port {
 
     /// Attaches the receive program.
     pub(crate) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
-        let local_sender = matches!(self.device.kind, Kind::Veth | Kind::Tap);
-        self.attachment = Some(substrate.attach_port(
+        // Whoever sends to a device made of software may be on this machine, or its host.
+        let local_sender = match &self.device.kind {
+            Kind::Physical { driver } => driver == "virtio_net",
+            _ => true,
+        };
+        let attached = substrate.attach_port(
             self.id,
             &self.device.namespace,
             self.device.index,
             self.device.mac,
             self.mode,
             local_sender,
-        )?);
+        );
+        self.attachment = Some(attached.map_err(|error| match error {
+            europa_substrate::Error::Busy => {
+                let (port, device) = (&self.name, &self.device.name);
+                NodeError::Refused(format!(
+                    "port {port}: {device} has another XDP program (see `ip link show {device}`); \
+                     is it a port of another node?"
+                ))
+            }
+            other => other.into(),
+        })?);
         Ok(())
     }
 

@@ -142,7 +142,19 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     }
 
     match &device.peer {
-        Peer::None => Ok(()),
+        Peer::None => {
+            if wants.generic && !matches!(device.kind, Kind::Physical { .. }) {
+                prepared.limitations.push(Limitation::Oversized {
+                    device: port,
+                    why: "nobody between a sender on this machine and generic mode segments"
+                        .to_owned(),
+                    remedy: "turn segmentation off at the senders: \
+                             `ethtool -K DEVICE tso off gso off`"
+                        .to_owned(),
+                });
+            }
+            Ok(())
+        }
         Peer::At { namespace, index, .. } => {
             let mut peer = End::open(namespace, *index)?;
             peer.want(true, |feature| feature == "rx-gro");

@@ -73,7 +73,10 @@ impl Substrate {
                 PortMode::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
                 PortMode::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
             };
-            attach(program, ifindex, flags).doing("attaching the receive program")
+            match attach(program, ifindex, flags) {
+                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => Err(Error::Busy),
+                other => other.doing("attaching the receive program"),
+            }
         })
         .doing("entering the port's namespace")
         .flatten();

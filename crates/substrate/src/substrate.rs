@@ -35,6 +35,9 @@ pub enum Error {
         /// What libbpf said.
         error: libbpf_rs::Error,
     },
+    /// A device that another XDP program is attached to.
+    #[error("another XDP program is attached")]
+    Busy,
     /// A table has no room.
     #[error("no room for another {0}")]
     Full(&'static str),
