@@ -1,0 +1,177 @@
+//! What local senders leave to devices that do not exist: checksums, segmentation, tags.
+//! With everything switched on as the kernel does it, TCP must arrive, whole.
+
+mod line;
+
+use std::io::Write as _;
+use std::time::Duration;
+
+use europa_tests::{Namespace, Process, run, skip_without};
+use line::{Line, ROUTER, ports};
+
+/// 100 MB.
+const BYTES: u64 = 100_000_000;
+
+/// Sends a file of random bytes by TCP to `at`, and compares the hashes of both ends.
+fn transfer(from: &Namespace, to: &Namespace, at: &str, bytes: u64) {
+    const SERVE: &str = "import hashlib, socket, sys\n\
+        s = socket.create_server((sys.argv[1], 7000), family=socket.AF_INET6 if ':' in sys.argv[1] else socket.AF_INET)\n\
+        print('ready', flush=True)\n\
+        c, _ = s.accept()\n\
+        h = hashlib.sha256()\n\
+        while data := c.recv(1 << 16):\n    h.update(data)\n\
+        print(h.hexdigest(), flush=True)\n";
+    const SEND: &str = "import hashlib, os, socket, sys\n\
+        c = socket.create_connection((sys.argv[1], 7000))\n\
+        h, left = hashlib.sha256(), int(sys.argv[2])\n\
+        while left:\n    \
+        data = os.urandom(min(left, 1 << 20))\n    h.update(data)\n    c.sendall(data)\n    left -= len(data)\n\
+        c.close()\n\
+        print(h.hexdigest())\n";
+    let mut server = to.start(&["/usr/bin/python3", "-c", SERVE, at]).expect("a server");
+    server.wait_for("ready", Duration::from_secs(5)).expect("a server");
+    let sent = from.run(&["/usr/bin/python3", "-c", SEND, at, &bytes.to_string()]).expect("sent");
+    let received = server.wait(Duration::from_secs(10)).expect("received").stdout;
+    assert_eq!(received.trim_start_matches("ready\n"), sent.stdout, "{at}: other bytes arrived");
+}
+
+fn is_on(namespace: &Namespace, device: &str, feature: &str) -> bool {
+    let features = namespace.run(&["ethtool", "-k", device]).expect("offloads").stdout;
+    features.lines().any(|line| line.trim() == format!("{feature}: on"))
+}
+
+#[test]
+fn tcp_works_with_everything_switched_on() {
+    skip_without!("iperf3", "ethtool", "python3");
+    for mtu in [1500, 9000] {
+        let line = Line::with_mtus(mtu, mtu);
+        for host in [&line.a, &line.b] {
+            for feature in [
+                "tx-checksumming",
+                "tcp-segmentation-offload",
+                "generic-segmentation-offload",
+                "tx-vlan-offload",
+                "rx-vlan-offload",
+            ] {
+                assert!(is_on(host, "eth0", feature), "{feature} is not the default any more");
+            }
+        }
+        line.up_ipv4();
+        let _server = line.b.iperf_server().expect("a server");
+        for to in ["10.0.2.2", "fd00:2::2"] {
+            for options in [&[][..], &["-R"]] {
+                let result = line.a.iperf(to, 2, options).expect("a result");
+                let rate = result.bits_per_second / 1e9;
+                let _ = writeln!(std::io::stderr(), "{to} {options:?} MTU {mtu}: {rate:.1} Gb/s");
+                assert!(result.bytes > 20_000_000, "{to} {options:?}: {} bytes", result.bytes);
+            }
+        }
+        // Checksums of UDP are completed too: iperf3 counts what its own socket gets.
+        let udp = line.a.iperf("10.0.2.2", 1, &["-u", "-b", "20M"]).expect("a result");
+        assert!(udp.datagrams > 100 && udp.lost == 0, "{udp:?}");
+        transfer(&line.a, &line.b, "10.0.2.2", BYTES);
+        transfer(&line.b, &line.a, "fd00:1::2", BYTES);
+    }
+}
+
+#[test]
+fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
+    skip_without!("ping", "iperf3", "python3");
+    // A VXLAN device of Linux's own has no native XDP; the left port is one.
+    let line = Line::new();
+    let (a, middle) = (&line.a, &line.middle);
+    middle.address("eu-left", "192.0.2.1/24").expect("an address");
+    a.address("eth0", "192.0.2.2/24").expect("an address");
+    for (place, name, below, own, far) in [
+        (middle, "eu-vx", "eu-left", "192.0.2.1", "192.0.2.2"),
+        (a, "vx0", "eth0", "192.0.2.2", "192.0.2.1"),
+    ] {
+        let device = ["link", "add", name, "type", "vxlan", "id", "7", "dstport", "4789"];
+        let ends = ["local", own, "remote", far, "dev", below];
+        place.ip(&[&device[..], &ends[..]].concat()).expect("a tunnel");
+        place.ip(&["link", "set", name, "up"]).expect("it is up");
+    }
+    a.address("vx0", "10.7.0.2/24").expect("an address");
+    a.address("vx0", "fd07::2/64").expect("an address");
+    a.ip(&["route", "replace", "10.0.2.0/24", "via", "10.7.0.1"]).expect("a route");
+    a.ip(&["-6", "route", "replace", "fd00:2::/64", "via", "fd07::1"]).expect("a route");
+    line.b.route("10.7.0.0/24", "10.0.2.1").expect("a route");
+    line.b.route("fd07::/64", "fd00:2::1").expect("a route");
+    let yaml = (ports() + ROUTER)
+        .replace("device: eu-left", "device: eu-vx")
+        .replace("10.0.1.1/24, \"fd00:1::1/64\"", "10.7.0.1/24, \"fd07::1/64\"");
+    let said = line.node.run(&["up", &line.node.file("node.yaml", &yaml)]);
+    // Told in one line each: how it works, and why not better.
+    assert!(said.contains("generic mode only (the driver of vxlan has no XDP)"), "{said}");
+    assert!(said.contains("port left is eu-vx (vxlan, MTU 1450, by socket only)"), "{said}");
+    // Nobody between a sender and a program in generic mode segments what is too long.
+    assert!(said.contains("frames longer than its MTU may arrive"), "{said}");
+    assert!(said.contains("turn segmentation off at the senders"), "{said}");
+    a.offloads("vx0", &[("tso", false), ("gso", false)]).expect("offloads");
+    for (from, to) in [(a, "10.0.2.2"), (a, "fd00:2::2"), (&line.b, "10.7.0.2")] {
+        let ping = from.ping(to, 5, &[]).expect("a ping");
+        assert!(ping.is_perfect(), "{to}: {ping:?}");
+    }
+    let _server = line.b.iperf_server().expect("a server");
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        for options in [&[][..], &["-R"]] {
+            let result = a.iperf(to, 2, options).expect("a result");
+            let rate = result.bits_per_second / 1e9;
+            let _ = writeln!(std::io::stderr(), "generic, {to} {options:?}: {rate:.2} Gb/s");
+            assert!(result.bytes > 5_000_000, "{to} {options:?}: {} bytes", result.bytes);
+        }
+    }
+    transfer(a, &line.b, "10.0.2.2", BYTES / 10);
+}
+
+/// A host that no name leads to: its namespace hangs on a descriptor of this process.
+fn hidden_host(place: &Namespace, device: &str) -> Process {
+    let script = format!(
+        "import ctypes, os, subprocess, sys, time\n\
+         libc = ctypes.CDLL(None, use_errno=True)\n\
+         home = os.open('/proc/self/ns/net', os.O_RDONLY)\n\
+         assert libc.unshare(0x40000000) == 0\n\
+         hidden = os.open('/proc/self/ns/net', os.O_RDONLY)\n\
+         for line in ('link add eth0 type veth peer name {device} netns {home}',\n             \
+         'link set eth0 address 02:00:00:00:00:0c', 'link set eth0 up', 'link set lo up',\n             \
+         'address add 10.0.3.2/24 dev eth0', 'route add default via 10.0.3.1'):\n    \
+         subprocess.run(['ip', *line.split()], check=True)\n\
+         assert libc.setns(home, 0x40000000) == 0\n\
+         os.close(home)\n\
+         print('descriptor', hidden, flush=True)\n\
+         time.sleep(600)\n",
+        home = place.name(),
+    );
+    let mut process = place.start(&["/usr/bin/python3", "-c", &script]).expect("a host");
+    process.wait_for("descriptor", Duration::from_secs(5)).expect("a host");
+    place.ip(&["link", "set", device, "up"]).expect("it is up");
+    process
+}
+
+#[test]
+fn what_cannot_be_switched_is_told_or_refused() {
+    skip_without!("ping", "python3");
+    let line = Line::new();
+    let host = hidden_host(&line.middle, "eu-hidden");
+    let third = "kind: port\nname: third\ndevice: eu-hidden\n---\n";
+    let router = |fields: &str| {
+        ports() + third + &ROUTER.replace("fast_path", &format!("  hid: {{{fields}}}\nfast_path"))
+    };
+    // Its tags may travel beside the frames, unseen: a match on them would be a lie.
+    let vlan = router("port: third, match: {vlan: 10}, addresses: [10.0.3.1/24]");
+    let output = line.node.attempt(&["up", &line.node.file("node.yaml", &vlan)]);
+    assert_eq!(output.status.code(), Some(1));
+    for part in ["eu-hidden", "VLAN", "cannot be seen from here", "tx-vlan-offload off"] {
+        assert!(output.stderr.contains(part), "{part:?} is not in {}", output.stderr);
+    }
+    assert!(!line.node.directory().exists());
+    // Without, it works, by the way that is left.
+    let plain = router("port: third, addresses: [10.0.3.1/24]");
+    let said = line.node.run(&["up", &line.node.file("node.yaml", &plain)]);
+    assert!(said.contains("by socket only"), "{said}");
+    line.b.route("10.0.3.0/24", "10.0.2.1").expect("a route");
+    let number = host.stdout().trim().rsplit(' ').next().expect("a number").to_owned();
+    let inside = format!("--net=/proc/{}/fd/{number}", host.id());
+    let ping = run(&["nsenter", &inside, "ping", "-c", "3", "-i", "0.2", "10.0.2.2"]);
+    assert!(ping.expect("a ping").stdout.contains(" 3 received"));
+}
