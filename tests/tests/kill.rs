@@ -64,7 +64,7 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
     let sink = victim.b.sink(&to, 1).expect("a sink");
     let stream = victim.a.stream(&to, 1, RATE, 200).expect("a stream");
     sleep(Duration::from_millis(300));
-    let mut longest = Duration::ZERO;
+    let mut times = Vec::new();
     for round in 0..20 {
         let pid = tenants.switch_pid().expect("the switch runs");
         let before = sink.packets();
@@ -76,13 +76,17 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
             assert!(start.elapsed() < Duration::from_secs(5), "round {round}: nothing forwarded");
             sleep(Duration::from_micros(200));
         }
-        longest = longest.max(start.elapsed());
+        times.push(start.elapsed());
         // At another moment of its work each time.
         sleep(Duration::from_micros(20_000 + 1_700 * round));
     }
     let sent = stream.stop();
     let received = sink.stop(sent);
-    eprintln!("a killed switch forwards again after at most {longest:?}; {received:?} of {sent}");
+    // The first time it is started again at once, later after a while.
+    let (first, longest) = (times[0], times.iter().max().copied().unwrap_or_default());
+    eprintln!(
+        "a killed switch forwards again after {first:?}, at most {longest:?}; {received:?} of {sent}"
+    );
     assert!(longest < Duration::from_secs(1), "{longest:?}");
     assert_eq!((received.foreign, received.corrupted, received.duplicates), (0, 0, 0));
     assert_eq!(pids, [tenants.router_pid("victim"), tenants.router_pid("other")]);
