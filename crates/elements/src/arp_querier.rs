@@ -59,8 +59,8 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext, Ipv4Prefix, Names, Packet, Value,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    InitContext, Ipv4Prefix, Names, Packet, Value, Verdict,
 };
 use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use zerocopy::IntoBytes;
@@ -79,6 +79,10 @@ pub(crate) struct ARPQuerier {
     broadcasts: Vec<u32>,
     broadcast_poll: bool,
     fixed: Vec<(Ipv4Addr, [u8; 6])>,
+    /// In a pass: the last packet's next hop and its header, and the time.
+    last: u32,
+    header: [u8; 14],
+    now_ns: u64,
     /// Room for what a timer has to ask.
     questions: Vec<(u32, Option<[u8; 6]>)>,
     queries: u64,
@@ -96,6 +100,9 @@ impl Default for ARPQuerier {
             broadcasts: Vec::new(),
             broadcast_poll: false,
             fixed: Vec::new(),
+            last: 0,
+            header: [0; 14],
+            now_ns: 0,
             questions: Vec::new(),
             queries: 0,
             responses: 0,
@@ -160,6 +167,11 @@ fn group(address: u32, broadcasts: &[u32]) -> Option<[u8; 6]> {
 }
 
 impl ARPQuerier {
+    /// Has the timer set to when the table needs it.
+    pub(crate) fn set_alarm(&mut self, context: &mut Context<'_>) {
+        self.alarm.set(&self.neighbours, context);
+    }
+
     fn source(&self, target: u32) -> Ipv4Addr {
         let own = self.addresses.iter().find(|own| target & own.mask() == own.network());
         own.or(self.addresses.first()).map_or(Ipv4Addr::UNSPECIFIED, |own| own.address)
@@ -246,6 +258,26 @@ impl ARPQuerier {
     }
 }
 
+impl Each for ARPQuerier {
+    fn begin(&mut self, context: &Context<'_>) {
+        self.now_ns = context.now_ns();
+        // Nobody's address.
+        self.last = 0;
+    }
+
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        let target = packet.dst_ip();
+        if target != self.last || target == 0 {
+            match self.neighbours.header(target, self.now_ns).filter(|_| target != 0) {
+                Some(header) => (self.last, self.header) = (target, *header),
+                None => return Verdict::ALONE,
+            }
+        }
+        if encapsulate(packet, &self.header) { Verdict::ON } else { Verdict::ALONE }
+    }
+}
+
 impl Element for ARPQuerier {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let mut limits = DEFAULTS.configure(arguments)?;
@@ -311,7 +343,7 @@ impl Element for ARPQuerier {
             }
             context.give_batch(unknown);
         }
-        self.alarm.set(&self.neighbours, context);
+        self.set_alarm(context);
     }
 
     fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {

@@ -32,13 +32,14 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Ipv4Prefix, Packet,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    Ipv4Prefix, Packet, Verdict,
 };
+use europa_pool::packet::annotation::DST_IP;
 
 /// Checks IPv4 headers.
 pub(crate) struct CheckIPHeader {
-    offset: usize,
+    offset: u32,
     checksum: bool,
     verbose: bool,
     bad_sources: Vec<u32>,
@@ -105,36 +106,36 @@ fn bit(address: u32) -> u64 {
 }
 
 impl CheckIPHeader {
-    /// The usual packet: no options, nothing wrong. All else goes the long way.
+    /// The usual packet: no options, nothing wrong. `false`, and no change, for all others.
+    #[inline(always)]
+    fn is_usual(&self, packet: &mut Packet) -> bool {
+        let Some(header) = packet.bytes::<20>(self.offset) else { return false };
+        let [first, _, high, low, _, _, _, _, _, _, _, _, s0, s1, s2, s3, destination @ ..] =
+            *header;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let source = u32::from_be_bytes([s0, s1, s2, s3]);
+        if first == 0x45
+            && (is_intact(header) || !self.checksum)
+            && self.bad_bits & bit(source) == 0
+            && packet.set_ip_packet(self.offset as usize, 20, length).is_some()
+        {
+            packet.set_annotation(DST_IP, destination);
+            return true;
+        }
+        false
+    }
+
     #[inline(always)]
     fn check(&self, packet: &mut Packet) -> Result<(), Reason> {
-        if let Some(data) = packet.data().get(self.offset..)
-            && let Some(header) = data.first_chunk::<20>()
-        {
-            let [first, _, high, low, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] =
-                *header;
-            let available = data.len();
-            let length = usize::from(u16::from_be_bytes([high, low]));
-            let source = u32::from_be_bytes([s0, s1, s2, s3]);
-            if first == 0x45
-                && length >= 20
-                && length <= available
-                && (is_intact(header) || !self.checksum)
-                && self.bad_bits & bit(source) == 0
-            {
-                let destination = u32::from_be_bytes([d0, d1, d2, d3]);
-                packet.set_dst_ip(destination);
-                return packet.set_ip_packet(self.offset, 20, length).ok_or(Reason::Length);
-            }
-        }
-        self.check_all(packet)
+        if self.is_usual(packet) { Ok(()) } else { self.check_all(packet) }
     }
 
     /// All checks, one by one.
     #[cold]
     #[inline(never)]
     fn check_all(&self, packet: &mut Packet) -> Result<(), Reason> {
-        let data = packet.data().get(self.offset..).ok_or(Reason::Short)?;
+        let offset = self.offset as usize;
+        let data = packet.data().get(offset..).ok_or(Reason::Short)?;
         let header = data.first_chunk::<20>().ok_or(Reason::Short)?;
         let available = data.len();
         let [first, _, high, low, _, _, _, _, _, _, _, _, s0, s1, s2, s3, d0, d1, d2, d3] = *header;
@@ -159,7 +160,26 @@ impl CheckIPHeader {
             return Err(Reason::Source);
         }
         packet.set_dst_ip(destination);
-        packet.set_ip_packet(self.offset, header_length, length).ok_or(Reason::Length)
+        packet.set_ip_packet(offset, header_length, length).ok_or(Reason::Length)
+    }
+
+    /// What becomes of an unusual packet in a pass.
+    #[cold]
+    #[inline(never)]
+    fn unusual(&mut self, packet: &mut Packet) -> Verdict {
+        match self.check_all(packet) {
+            // A good one, which is checked once more: going on from here would cost the usual
+            // packets what the processor has in its registers.
+            Ok(()) => Verdict::ALONE,
+            // There is something to log.
+            Err(_) if self.verbose || self.drops == [0; REASONS.len()] => Verdict::ALONE,
+            Err(reason) => {
+                if let Some(count) = self.drops.get_mut(reason as usize) {
+                    *count += 1;
+                }
+                Verdict::out(1)
+            }
+        }
     }
 
     /// A list of addresses separated by spaces.
@@ -170,6 +190,13 @@ impl CheckIPHeader {
     ) -> Result<Vec<u32>, ConfigError> {
         let read = |word| arguments.value::<Ipv4Addr>(name, 0, word).map(u32::from);
         text.split_whitespace().map(read).collect()
+    }
+}
+
+impl Each for CheckIPHeader {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if self.is_usual(packet) { Verdict::ON } else { self.unusual(packet) }
     }
 }
 
@@ -192,7 +219,7 @@ impl Element for CheckIPHeader {
         arguments.keyword::<bool>("DETAILS")?;
         // By position: OFFSET alone, or bad sources and OFFSET.
         if let Some(text) = arguments.positional::<String>("BADSRC")? {
-            match arguments.value::<usize>("OFFSET", 0, &text) {
+            match arguments.value::<u32>("OFFSET", 0, &text) {
                 Ok(offset) => self.offset = offset,
                 Err(_) => self.bad_sources = Self::addresses(arguments, "BADSRC", &text)?,
             }

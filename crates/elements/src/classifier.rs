@@ -26,8 +26,8 @@
 //! `Switch`, `CheckPaint`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, DROP, Element, Flags, Handler,
-    HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, DROP, Each, Element, Flags, Handler,
+    HandlerError, Packet, Verdict,
 };
 
 /// Sorts packets by contents.
@@ -37,12 +37,26 @@ pub(crate) struct Classifier {
     first: Code,
     /// Steps that compare the same bytes one after the other, as one load and a list.
     chains: Vec<Chain>,
+    usual: Usual,
+}
+
+/// What the last packet that one comparison decided was like, in network order.
+struct Usual {
+    offset: u32,
+    mask: u32,
+    value: u32,
+    output: u16,
+}
+
+impl Usual {
+    /// No packet is like this.
+    const NOTHING: Usual = Usual { offset: 0, mask: 0, value: 1, output: DROP };
 }
 
 /// The values that the bytes under a mask may have.
 #[derive(Debug)]
 struct Chain {
-    offset: usize,
+    offset: u32,
     needed: usize,
     mask: u32,
     /// The first one that fits counts.
@@ -52,14 +66,17 @@ struct Chain {
 
 impl Chain {
     /// Where a packet goes from here.
-    #[inline(always)]
     fn follow(&self, data: &[u8]) -> Code {
-        let word = match data.get(self.offset..).and_then(<[u8]>::first_chunk::<4>) {
+        let word = match data.get(self.offset as usize..).and_then(<[u8]>::first_chunk::<4>) {
             Some(bytes) => u32::from_be_bytes(*bytes),
-            None if data.len() >= self.needed => last_word(data, self.offset),
+            None if data.len() >= self.needed => last_word(data, self.offset as usize),
             None => return self.otherwise,
         };
-        let found = word & self.mask;
+        self.case(word & self.mask)
+    }
+
+    #[inline(always)]
+    fn case(&self, found: u32) -> Code {
         for (value, then) in &self.cases {
             if *value == found {
                 return *then;
@@ -92,6 +109,7 @@ impl Default for Classifier {
             start: Target::Drop,
             first: DONE | Code::from(DROP),
             chains: Vec::new(),
+            usual: Usual::NOTHING,
         }
     }
 }
@@ -296,6 +314,40 @@ fn last_word(data: &[u8], offset: usize) -> u32 {
 }
 
 impl Classifier {
+    /// The output for a packet, or [`DROP`].
+    #[inline(always)]
+    pub(crate) fn output(&mut self, packet: &Packet) -> u16 {
+        // Packets like the last one are done after one look.
+        if let Some(bytes) = packet.bytes::<4>(self.usual.offset)
+            && u32::from_ne_bytes(*bytes) & self.usual.mask == self.usual.value
+        {
+            return self.usual.output;
+        }
+        self.output_all(packet)
+    }
+
+    #[inline(never)]
+    fn output_all(&mut self, packet: &Packet) -> u16 {
+        let data = packet.data();
+        let code = self.classify(self.first, data);
+        // If the first comparison of four bytes decided: the same bytes, the same output.
+        if let Some(chain) = self.chains.get(self.first as usize)
+            && let Some(bytes) = packet.bytes::<4>(chain.offset)
+        {
+            let found = u32::from_be_bytes(*bytes) & chain.mask;
+            if chain.case(found) == code && code & DONE != 0 {
+                self.usual = Usual {
+                    offset: chain.offset,
+                    mask: chain.mask.to_be(),
+                    value: found.to_be(),
+                    output: code as u16,
+                };
+            }
+        }
+        // An output or DROP is in the lower half.
+        code as u16
+    }
+
     /// The output for a packet that has got to `code`.
     fn classify(&self, mut code: Code, data: &[u8]) -> Code {
         // Chains only lead forward, so this ends.
@@ -326,9 +378,21 @@ impl Classifier {
                     otherwise = next.no;
                 }
                 let Step { offset, needed, mask, .. } = *first;
+                // Below 65536, as it was read.
+                let offset = offset as u32;
                 Chain { offset, needed, mask, cases, otherwise: otherwise.code() }
             })
             .collect();
+    }
+}
+
+impl Each for Classifier {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, main: u16) -> Verdict {
+        match self.output(packet) {
+            output if output == main => Verdict::ON,
+            output => Verdict::out(output),
+        }
     }
 }
 
@@ -376,20 +440,7 @@ impl Element for Classifier {
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        let Some(chain) = self.chains.get(self.first as usize) else {
-            // No pattern looks at any byte.
-            return context.forward_each(batch, |_| self.first as u16);
-        };
-        context.forward_each(batch, |packet| {
-            let data = packet.data();
-            let mut code = chain.follow(data);
-            // Most packets are done after one look; the rest goes out of line.
-            if code & DONE == 0 {
-                code = self.classify(code, data);
-            }
-            // An output or DROP is in the lower half.
-            code as u16
-        });
+        context.forward_each(batch, |packet| self.output(packet));
     }
 
     fn handlers(&self) -> &'static [Handler] {

@@ -23,8 +23,8 @@
 //! `CheckIPHeader`, `ICMPError`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, Packet,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Flags, Handler,
+    HandlerError, Packet, Verdict,
 };
 
 use crate::common::parse;
@@ -49,9 +49,7 @@ impl Class for DecIPTTL {
 /// Whether the packet may go on.
 #[inline(always)]
 fn decrement(packet: &mut Packet, multicast: bool) -> bool {
-    let Some(header) = packet.network_header_mut().and_then(|h| h.first_chunk_mut::<20>()) else {
-        return false;
-    };
+    let Some(header) = packet.network_bytes_mut::<20>() else { return false };
     let [_, _, _, _, _, _, _, _, ttl, protocol, high, low, _, _, _, _, destination, ..] = header;
     if !multicast && *destination & 0xf0 == 0xe0 {
         return true;
@@ -69,6 +67,25 @@ fn decrement(packet: &mut Packet, multicast: bool) -> bool {
     true
 }
 
+impl Each for DecIPTTL {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if !self.active || decrement(packet, self.multicast) {
+            return Verdict::ON;
+        }
+        self.refuse()
+    }
+}
+
+impl DecIPTTL {
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self) -> Verdict {
+        self.drops += 1;
+        Verdict::out(1)
+    }
+}
+
 impl Element for DecIPTTL {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
@@ -77,17 +94,8 @@ impl Element for DecIPTTL {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        if !self.active {
-            return;
-        }
-        let (multicast, drops) = (self.multicast, &mut self.drops);
-        batch.filter(
-            |packet| decrement(packet, multicast),
-            |packet| {
-                *drops += 1;
-                context.push(1, packet);
-            },
-        );
+        batch
+            .filter(|packet| self.each(packet, 0) == Verdict::ON, |packet| context.push(1, packet));
     }
 
     fn handlers(&self) -> &'static [Handler] {

@@ -38,7 +38,7 @@ use crate::ip_routes::{CHANGEABLE, IpRoutes};
 
 /// A table of IPv4 routes.
 #[derive(Default)]
-pub(crate) struct DirectIPLookup(IpRoutes);
+pub(crate) struct DirectIPLookup(pub(crate) IpRoutes);
 
 impl Class for DirectIPLookup {
     const INFO: ClassInfo = ClassInfo::new("DirectIPLookup", "1/-").processing("h/h");

@@ -20,7 +20,10 @@
 //! ## See also
 //! `FromDevice`
 
-use europa_engine::{Batch, Class, ClassInfo, Context, Element, Handler, HandlerError, PacketType};
+use europa_engine::{
+    Batch, Class, ClassInfo, Context, Each, Element, Handler, HandlerError, Packet, PacketType,
+    Verdict,
+};
 
 /// Keeps link-level broadcasts from being forwarded.
 #[derive(Default)]
@@ -32,16 +35,29 @@ impl Class for DropBroadcasts {
     const INFO: ClassInfo = ClassInfo::new("DropBroadcasts", "1/1-2").processing("a/ah");
 }
 
+impl Each for DropBroadcasts {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if !matches!(packet.packet_type(), PacketType::Broadcast | PacketType::Multicast) {
+            return Verdict::ON;
+        }
+        self.refuse()
+    }
+}
+
+impl DropBroadcasts {
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self) -> Verdict {
+        self.drops += 1;
+        Verdict::out(1)
+    }
+}
+
 impl Element for DropBroadcasts {
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let drops = &mut self.drops;
-        batch.filter(
-            |packet| !matches!(packet.packet_type(), PacketType::Broadcast | PacketType::Multicast),
-            |packet| {
-                *drops += 1;
-                context.push(1, packet);
-            },
-        );
+        batch
+            .filter(|packet| self.each(packet, 0) == Verdict::ON, |packet| context.push(1, packet));
     }
 
     fn handlers(&self) -> &'static [Handler] {

@@ -27,8 +27,8 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Packet,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    Packet, Verdict,
 };
 use europa_packet::{Header, Ipv4Header};
 
@@ -47,6 +47,13 @@ impl Class for DropMartians {
 }
 
 impl DropMartians {
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self) -> Verdict {
+        self.drops += 1;
+        Verdict::out(1)
+    }
+
     #[inline(always)]
     fn may_pass(&self, packet: &Packet) -> bool {
         let header = packet.network_header().and_then(Ipv4Header::parse);
@@ -57,6 +64,16 @@ impl DropMartians {
                 self.filter >> (source & 63) & 1 != 0 && self.bad.binary_search(&source).is_ok();
             net != 0 && net != 127 && net < 224 && header.destination.get() >> 29 != 7 && !listed
         })
+    }
+}
+
+impl Each for DropMartians {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if self.may_pass(packet) {
+            return Verdict::ON;
+        }
+        self.refuse()
     }
 }
 
@@ -73,15 +90,8 @@ impl Element for DropMartians {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let mut drops = 0;
-        batch.filter(
-            |packet| self.may_pass(packet),
-            |packet| {
-                drops += 1;
-                context.push(1, packet);
-            },
-        );
-        self.drops += drops;
+        batch
+            .filter(|packet| self.each(packet, 0) == Verdict::ON, |packet| context.push(1, packet));
     }
 
     fn handlers(&self) -> &'static [Handler] {

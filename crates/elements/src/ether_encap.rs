@@ -22,7 +22,8 @@
 //! `Strip`, `ARPQuerier`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    Packet, Verdict,
 };
 
 use crate::common::parse;
@@ -39,10 +40,29 @@ impl Class for EtherEncap {
 }
 
 impl EtherEncap {
+    #[cold]
+    #[inline(never)]
+    fn refuse(&mut self) -> Verdict {
+        self.drops += 1;
+        // There is no such output.
+        Verdict::out(1)
+    }
+
     fn set(&mut self, at: usize, bytes: &[u8]) {
         if let Some(field) = self.header.get_mut(at..at + bytes.len()) {
             field.copy_from_slice(bytes);
         }
+    }
+}
+
+impl Each for EtherEncap {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if packet.push_bytes(&self.header).is_none() {
+            return self.refuse();
+        }
+        packet.set_mac_header(0);
+        Verdict::ON
     }
 }
 
@@ -58,16 +78,7 @@ impl Element for EtherEncap {
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
-        let before = batch.len();
-        batch.retain(|packet| {
-            let Some(place) = packet.push(14).and_then(|new| new.first_chunk_mut::<14>()) else {
-                return false;
-            };
-            *place = self.header;
-            packet.set_mac_header(0);
-            true
-        });
-        self.drops += (before - batch.len()) as u64;
+        batch.retain(|packet| self.each(packet, 0) == Verdict::ON);
     }
 
     fn handlers(&self) -> &'static [Handler] {

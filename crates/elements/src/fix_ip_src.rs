@@ -23,7 +23,9 @@
 
 use std::net::Ipv4Addr;
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
+};
 use europa_packet::{Header, Ipv4Header};
 use europa_pool::packet::annotation::FIX_IP_SRC;
 
@@ -37,6 +39,24 @@ impl Class for FixIPSrc {
     const INFO: ClassInfo = ClassInfo::new("FixIPSrc", "1/1");
 }
 
+impl FixIPSrc {
+    #[cold]
+    fn fix(&self, packet: &mut Packet) {
+        packet.set_annotation(FIX_IP_SRC, [0]);
+        let header = packet.network_header_mut().and_then(Ipv4Header::parse_mut);
+        if let Some((header, _)) = header {
+            header.set_source(self.address);
+        }
+    }
+}
+
+impl Each for FixIPSrc {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if packet.annotation(FIX_IP_SRC) == [0] { Verdict::ON } else { Verdict::ALONE }
+    }
+}
+
 impl Element for FixIPSrc {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.address = arguments.mandatory::<Ipv4Addr>("IPADDR")?.into();
@@ -46,11 +66,7 @@ impl Element for FixIPSrc {
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         for packet in batch {
             if packet.annotation(FIX_IP_SRC) != [0] {
-                packet.set_annotation(FIX_IP_SRC, [0]);
-                let header = packet.network_header_mut().and_then(Ipv4Header::parse_mut);
-                if let Some((header, _)) = header {
-                    header.set_source(self.address);
-                }
+                self.fix(packet);
             }
         }
     }

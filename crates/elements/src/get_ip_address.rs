@@ -21,12 +21,14 @@
 //! ## See also
 //! `SetIPAddress`, `RadixIPLookup`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
+};
 
 /// Copies an address to an annotation.
 #[derive(Default)]
 pub(crate) struct GetIPAddress {
-    offset: usize,
+    offset: u32,
     annotation: usize,
     from_ip_header: bool,
 }
@@ -35,10 +37,26 @@ impl Class for GetIPAddress {
     const INFO: ClassInfo = ClassInfo::new("GetIPAddress", "1/1");
 }
 
+impl Each for GetIPAddress {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        let address = match self.from_ip_header {
+            false => packet.bytes(self.offset),
+            true => packet
+                .network_header()
+                .and_then(|bytes| bytes.get(self.offset as usize..)?.first_chunk::<4>()),
+        };
+        if let Some(address) = address.copied() {
+            packet.set_annotation::<4>(self.annotation, address);
+        }
+        Verdict::ON
+    }
+}
+
 impl Element for GetIPAddress {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let field = arguments.keyword::<String>("IP")?;
-        let offset = arguments.positional::<usize>("OFFSET")?;
+        let offset = arguments.positional::<u32>("OFFSET")?;
         self.annotation = arguments.positional("ANNO")?.unwrap_or(0);
         if self.annotation > 44 {
             return Err(ConfigError::other("ANNO: four bytes must fit, so at most 44"));
@@ -57,12 +75,7 @@ impl Element for GetIPAddress {
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         for packet in batch {
-            let bytes =
-                if self.from_ip_header { packet.network_header() } else { Some(packet.data()) };
-            let address = bytes.and_then(|bytes| bytes.get(self.offset..)?.first_chunk::<4>());
-            if let Some(address) = address.copied() {
-                packet.set_annotation(self.annotation, address);
-            }
+            self.each(packet, 0);
         }
     }
 }

@@ -32,8 +32,8 @@
 //! `ICMPError`, `CheckLength`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Packet,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    Packet, Verdict,
 };
 use europa_packet::{Header, Ipv4Header, Ipv4Packet, checksum, ipv4};
 use zerocopy::IntoBytes;
@@ -103,12 +103,6 @@ enum Refusal {
     Cannot,
 }
 
-/// Length of a packet from the IP header on.
-#[inline(always)]
-fn network_len(packet: &Packet) -> usize {
-    packet.network_header().map_or(0, <[u8]>::len)
-}
-
 impl IPFragmenter {
     /// Cuts a packet: the later fragments go into `out`, the first is left in `packet`.
     fn fragment(&mut self, packet: &mut Packet, out: &mut Batch) -> Result<(), Refusal> {
@@ -167,6 +161,13 @@ impl IPFragmenter {
     }
 }
 
+impl Each for IPFragmenter {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if packet.network_len() <= self.mtu { Verdict::ON } else { Verdict::ALONE }
+    }
+}
+
 impl Element for IPFragmenter {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.mtu = arguments.mandatory("MTU")?;
@@ -181,14 +182,14 @@ impl Element for IPFragmenter {
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let mtu = self.mtu;
-        if batch.iter().all(|packet| network_len(packet) <= mtu) {
-            context.push_batch(0, batch);
+        if batch.iter().all(|packet| packet.network_len() <= mtu) {
+            context.forward(0, batch);
             return;
         }
         // Everything goes one by one now, so that packets keep their order.
         let mut fragments = context.take_batch();
         for mut packet in batch.drain() {
-            if network_len(&packet) <= mtu {
+            if packet.network_len() <= mtu {
                 context.push(0, packet);
                 continue;
             }

@@ -30,8 +30,8 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Packet,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    Packet, Verdict,
 };
 use europa_packet::ipv4::option;
 use europa_packet::{Header, Ipv4Header, checksum};
@@ -181,6 +181,17 @@ impl IPGWOptions {
     }
 }
 
+impl Each for IPGWOptions {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        match packet.network_bytes() {
+            // Four bits of version, four bits of header length.
+            Some([first]) if first & 15 == 5 => Verdict::ON,
+            _ => Verdict::ALONE,
+        }
+    }
+}
+
 impl Element for IPGWOptions {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.address = arguments.mandatory::<Ipv4Addr>("MYADDR")?.octets();
@@ -197,9 +208,9 @@ impl Element for IPGWOptions {
         let milliseconds = (context.wall_ns() / 1_000_000 % DAY_MS) as u32;
         let mut drops = 0;
         batch.filter(
-            |packet| match packet.network_header().and_then(<[u8]>::first) {
+            |packet| match packet.network_bytes() {
                 // Four bits of version, four bits of header length.
-                Some(first) if first & 15 == 5 => true,
+                Some([first]) if first & 15 == 5 => true,
                 _ => self.work_on(packet, milliseconds),
             },
             |packet| {

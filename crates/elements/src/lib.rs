@@ -45,6 +45,7 @@ mod neighbour;
 mod null;
 mod paint;
 mod paint_tee;
+mod passes;
 mod print;
 mod queue;
 mod radix_ip_lookup;

@@ -13,12 +13,10 @@ pub(crate) fn make(context: &Context<'_>, length: usize) -> Option<Packet> {
 #[inline(always)]
 pub(crate) fn encapsulate(packet: &mut Packet, header: &[u8; 14]) -> bool {
     // Only packets with little headroom are moved.
-    if packet.headroom() < header.len() && packet.set_headroom(64).is_none() {
+    if packet.push_bytes(header).is_none()
+        && packet.set_headroom(64).and_then(|()| packet.push_bytes(header)).is_none()
+    {
         return false;
-    }
-    match packet.push(header.len()).and_then(|bytes| bytes.first_chunk_mut()) {
-        Some(bytes) => *bytes = *header,
-        None => return false,
     }
     packet.set_mac_header(0);
     true

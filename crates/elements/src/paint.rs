@@ -20,7 +20,8 @@
 //! `CheckPaint`, `PaintTee`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    Packet, Verdict,
 };
 
 use crate::common::{annotation, parse};
@@ -36,6 +37,14 @@ impl Class for Paint {
     const INFO: ClassInfo = ClassInfo::new("Paint", "1/1");
 }
 
+impl Each for Paint {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        packet.set_annotation(self.annotation, [self.colour]);
+        Verdict::ON
+    }
+}
+
 impl Element for Paint {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.colour = arguments.mandatory("COLOR")?;
@@ -45,7 +54,7 @@ impl Element for Paint {
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         for packet in batch {
-            packet.set_annotation(self.annotation, [self.colour]);
+            self.each(packet, 0);
         }
     }
 

@@ -22,7 +22,8 @@
 //! `Paint`, `CheckPaint`, `ICMPError`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    Packet, Verdict,
 };
 
 use crate::common::{annotation, parse};
@@ -36,6 +37,16 @@ pub(crate) struct PaintTee {
 
 impl Class for PaintTee {
     const INFO: ClassInfo = ClassInfo::new("PaintTee", "1/2").processing("a/ah");
+}
+
+impl Each for PaintTee {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        match packet.near_annotation(self.annotation) {
+            Some([colour]) if colour != self.colour => Verdict::ON,
+            _ => Verdict::ALONE,
+        }
+    }
 }
 
 impl Element for PaintTee {

@@ -39,7 +39,7 @@ use crate::ip_routes::{CHANGEABLE, IpRoutes};
 
 /// A table of IPv4 routes.
 #[derive(Default)]
-pub(crate) struct RadixIPLookup(IpRoutes);
+pub(crate) struct RadixIPLookup(pub(crate) IpRoutes);
 
 impl Class for RadixIPLookup {
     const INFO: ClassInfo = ClassInfo::new("RadixIPLookup", "1/-").processing("h/h");

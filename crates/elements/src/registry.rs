@@ -54,5 +54,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::to_host::ToHost>();
     registry.add::<crate::unqueue::Unqueue>();
     registry.add::<crate::unstrip::Unstrip>();
+    registry.add_pass(&crate::passes::Ingress);
+    registry.add_pass(&crate::passes::Egress);
     registry
 }

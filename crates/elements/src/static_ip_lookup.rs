@@ -34,7 +34,7 @@ use crate::ip_routes::{FIXED, IpRoutes};
 
 /// A table of IPv4 routes.
 #[derive(Default)]
-pub(crate) struct StaticIPLookup(IpRoutes);
+pub(crate) struct StaticIPLookup(pub(crate) IpRoutes);
 
 impl Class for StaticIPLookup {
     const INFO: ClassInfo = ClassInfo::new("StaticIPLookup", "1/-").processing("h/h");

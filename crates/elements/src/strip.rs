@@ -19,7 +19,9 @@
 //! ## See also
 //! `Unstrip`, `EtherEncap`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
+};
 
 /// Removes bytes at the front.
 #[derive(Default)]
@@ -27,6 +29,18 @@ pub(crate) struct Strip(usize);
 
 impl Class for Strip {
     const INFO: ClassInfo = ClassInfo::new("Strip", "1/1");
+}
+
+impl Each for Strip {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if packet.pull(self.0).is_none() {
+            // Shorter than that: nothing is left.
+            let all = packet.len();
+            let _ = packet.pull(all);
+        }
+        Verdict::ON
+    }
 }
 
 impl Element for Strip {
@@ -37,11 +51,7 @@ impl Element for Strip {
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         for packet in batch {
-            if packet.pull(self.0).is_none() {
-                // Shorter than that: nothing is left.
-                let all = packet.len();
-                let _ = packet.pull(all);
-            }
+            self.each(packet, 0);
         }
     }
 }

@@ -124,6 +124,31 @@ pub(crate) fn device_router(chain: &[(&str, &str, &[&str])]) -> (Router, MemoryD
     (router, devices)
 }
 
+/// Sources and sinks of a graph of any shape.
+pub(crate) mod part {
+    use super::*;
+
+    fn of<'a, T: Element>(router: &'a mut Router, name: &str) -> &'a mut T {
+        let index = router.find(name).unwrap();
+        let element: &mut dyn Any = router.element(index).unwrap();
+        element.downcast_mut().unwrap()
+    }
+
+    /// Has the `TestSource` of this number push these packets in the next round.
+    pub(crate) fn source(
+        router: &mut Router,
+        number: usize,
+        packets: impl IntoIterator<Item = Packet>,
+    ) {
+        of::<TestSource>(router, &format!("source{number}")).0.extend(packets);
+    }
+
+    /// What has come to the `TestSink` named "sink": input and packet.
+    pub(crate) fn sink(router: &mut Router) -> Vec<(usize, Packet)> {
+        std::mem::take(&mut of::<TestSink>(router, "sink").0)
+    }
+}
+
 /// One element between sources, sinks and, on its pull outputs, a puller.
 pub(crate) struct Bench {
     pub(crate) router: Router,
@@ -137,7 +162,7 @@ pub(crate) struct Bench {
 const OUTPUTS: usize = 4;
 
 impl Bench {
-    fn registry() -> Registry {
+    pub(crate) fn registry() -> Registry {
         let mut registry = registry();
         registry.add::<TestSource>();
         registry.add::<TestSink>();

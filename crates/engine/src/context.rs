@@ -38,6 +38,7 @@ pub(crate) struct Wiring {
     pub(crate) targets: Vec<u32>,
 }
 
+#[inline(always)]
 fn at(base: &[u32], element: usize, port: usize) -> Option<usize> {
     let (start, end) = (*base.get(element)? as usize, *base.get(element + 1)? as usize);
     (port < end - start).then_some(start + port)
@@ -73,6 +74,11 @@ pub(crate) struct Core {
     pub(crate) wall_offset_ns: u64,
     pub(crate) accounts: Vec<Account>,
     pub(crate) tasks: Vec<Task>,
+    /// By packet of the batch in hand: the output it is for. Kept, as filling it with zeros
+    /// for each batch would cost a quarter of a nanosecond a packet.
+    pub(crate) ports: Vec<u16>,
+    /// While a batch is split: outputs and their packets.
+    pub(crate) lanes: Vec<(u16, Batch)>,
     pub(crate) names: Vec<String>,
     pub(crate) index: HashMap<String, usize>,
     pub(crate) stopped: bool,
@@ -106,10 +112,10 @@ pub(crate) fn with_element<R>(
 
 /// What an element can reach while it runs: its ports, the clock, timers, packets, devices.
 pub struct Context<'a> {
-    core: &'a mut Core,
-    elements: &'a mut [Slot],
-    devices: &'a mut dyn Devices,
-    me: usize,
+    pub(crate) core: &'a mut Core,
+    pub(crate) elements: &'a mut [Slot],
+    pub(crate) devices: &'a mut dyn Devices,
+    pub(crate) me: usize,
 }
 
 impl Context<'_> {
@@ -175,10 +181,9 @@ impl Context<'_> {
         batch: &mut Batch,
         mut route: impl FnMut(&mut Packet) -> u16,
     ) -> Option<usize> {
-        let mut ports = [DROP; europa_pool::BATCH];
         // All are the same if what all have in common is what any has.
         let (mut all, mut any) = (u16::MAX, 0);
-        for (packet, place) in batch.iter_mut().zip(&mut ports) {
+        for (packet, place) in batch.iter_mut().zip(&mut self.core.ports) {
             let port = route(packet);
             *place = port;
             all &= port;
@@ -187,18 +192,37 @@ impl Context<'_> {
         if all == any && all != DROP {
             return Some(usize::from(all));
         }
-        self.push_mixed(batch, &ports);
+        self.push_mixed(batch);
         None
     }
 
-    /// Sends each packet out of its own output.
+    /// Sends each packet out of its own output, as [`Core::ports`] says.
     #[inline(never)]
-    fn push_mixed(&mut self, batch: &mut Batch, ports: &[u16]) {
-        for (packet, port) in batch.drain().zip(ports) {
-            if *port != DROP {
-                self.push(usize::from(*port), packet);
+    fn push_mixed(&mut self, batch: &mut Batch) {
+        let ports = std::mem::take(&mut self.core.ports);
+        // A batch for each output, so that the work list is asked once for each.
+        let mut lanes = std::mem::take(&mut self.core.lanes);
+        for (packet, port) in batch.drain().zip(&ports) {
+            if *port == DROP {
+                continue;
+            }
+            let lane = match lanes.iter().position(|(of, _)| of == port) {
+                Some(at) => lanes.get_mut(at),
+                None => {
+                    lanes.push((*port, self.core.work.take_batch()));
+                    lanes.last_mut()
+                }
+            };
+            if let Some((_, lane)) = lane {
+                // As many as come from one batch fit into another.
+                let _ = lane.push(packet);
             }
         }
+        for (port, mut lane) in lanes.drain(..) {
+            self.push_batch(usize::from(port), &mut lane);
+            self.core.work.give_batch(lane);
+        }
+        (self.core.ports, self.core.lanes) = (ports, lanes);
     }
 
     #[inline(always)]

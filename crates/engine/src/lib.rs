@@ -16,6 +16,10 @@
 //! ordinary nested calls without aliasing. A pull path that leads back to an element already
 //! running gets nothing.
 //!
+//! Where elements follow each other that a [`Pass`] of the library fits, the engine gives the
+//! batch to the pass: one loop that does the work of all of them, packet by packet. Elements,
+//! handlers and counts are the same; see [`Pass`].
+//!
 //! An element that panics is not put back; the packets it held are freed by unwinding.
 //!
 //! # What it costs
@@ -32,6 +36,7 @@ mod element;
 mod graph;
 mod handler;
 mod names;
+mod pass;
 mod registry;
 mod router;
 mod timers;
@@ -46,6 +51,7 @@ pub use europa_pool::{Arena, BATCH, Batch, Packet, PacketType};
 pub use graph::{Connection, Graph, GraphElement};
 pub use handler::{Flags, Handler, HandlerError};
 pub use names::{Named, Names};
+pub use pass::{Each, Fused, Main, Members, Pass, STAGES, Stop, Verdict};
 pub use registry::Registry;
 pub use router::{BuildError, Router};
 pub use value::{Ipv4Prefix, Ipv6Prefix, Value, unquote};

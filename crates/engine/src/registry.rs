@@ -3,37 +3,59 @@
 use std::collections::BTreeMap;
 
 use crate::element::{Class, ClassInfo, Element};
+use crate::pass::Pass;
 
 /// Makes one element, not yet configured.
 type Constructor = fn() -> Box<dyn Element>;
 
-/// Classes by name.
+/// Classes by name, and passes over several elements.
 #[derive(Clone, Default)]
-pub struct Registry(BTreeMap<&'static str, (ClassInfo, Constructor)>);
+pub struct Registry {
+    classes: BTreeMap<&'static str, (ClassInfo, Constructor)>,
+    passes: Vec<&'static dyn Pass>,
+}
 
 impl Registry {
     /// Adds a class under its name.
     pub fn add<T: Class>(&mut self) {
-        self.0.insert(T::INFO.name, (T::INFO, || Box::new(T::default())));
+        self.classes.insert(T::INFO.name, (T::INFO, || Box::new(T::default())));
     }
 
     /// Adds a class under another name too.
     pub fn alias<T: Class>(&mut self, name: &'static str) {
-        self.0.insert(name, (ClassInfo { name, ..T::INFO }, || Box::new(T::default())));
+        self.classes.insert(name, (ClassInfo { name, ..T::INFO }, || Box::new(T::default())));
+    }
+
+    /// Adds a pass: routers built from now on use it where elements follow each other that it
+    /// fits.
+    pub fn add_pass(&mut self, pass: &'static dyn Pass) {
+        self.passes.push(pass);
+    }
+
+    /// The same classes without passes: each element works on its own.
+    #[must_use]
+    pub fn without_passes(mut self) -> Registry {
+        self.passes.clear();
+        self
+    }
+
+    /// All passes.
+    pub(crate) fn passes(&self) -> &[&'static dyn Pass] {
+        &self.passes
     }
 
     /// What is known of a class.
     pub fn info(&self, name: &str) -> Option<&ClassInfo> {
-        self.0.get(name).map(|(info, _)| info)
+        self.classes.get(name).map(|(info, _)| info)
     }
 
     /// A new element of a class.
     pub fn make(&self, name: &str) -> Option<Box<dyn Element>> {
-        self.0.get(name).map(|(_, make)| make())
+        self.classes.get(name).map(|(_, make)| make())
     }
 
     /// All classes, by name.
     pub fn classes(&self) -> impl Iterator<Item = &ClassInfo> {
-        self.0.values().map(|(info, _)| info)
+        self.classes.values().map(|(info, _)| info)
     }
 }

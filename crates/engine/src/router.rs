@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use europa_pool::Arena;
+use europa_pool::{Arena, BATCH};
 
 use crate::arguments::{Arguments, ConfigError};
 use crate::context::{Account, Core, InitContext, Port, Slot, UNCONNECTED, Wiring, with_element};
@@ -11,6 +11,7 @@ use crate::element::{ClassInfo, Phase};
 use crate::graph::Graph;
 use crate::handler::{COMMON, Flags, GLOBAL, Handler, HandlerError};
 use crate::names::Names;
+use crate::pass::{self, Chain};
 use crate::registry::Registry;
 use crate::timers::Timers;
 use crate::work::{Work, WorkList};
@@ -60,6 +61,9 @@ struct Described {
 pub struct Router {
     elements: Vec<Slot>,
     described: Vec<Described>,
+    /// By input: the pass that starts there.
+    chains: Vec<Option<Chain>>,
+    turns: u64,
     core: Core,
     warnings: Vec<String>,
 }
@@ -99,6 +103,10 @@ impl Router {
         }
         let wiring = wire(graph);
         let names: Vec<String> = graph.elements.iter().map(|e| e.name.clone()).collect();
+        let bounds = wiring.output_base.windows(2);
+        let most_outputs =
+            bounds.map(|of| of.iter().rev().copied().reduce(|a, b| a - b)).max().flatten();
+        let most_outputs = most_outputs.unwrap_or(0) as usize;
         let core = Core {
             work: WorkList::new(wiring.inputs.len()),
             forward: UNCONNECTED,
@@ -109,15 +117,20 @@ impl Router {
             wall_offset_ns: 0,
             accounts: vec![Account::default(); elements.len()],
             tasks: Vec::new(),
+            ports: vec![0; BATCH],
+            lanes: Vec::with_capacity(most_outputs),
             index: names.iter().cloned().zip(0..).collect(),
             names,
             stopped: false,
             // A log that is full is no reason to end.
             log: Box::new(|line| drop(writeln!(std::io::stderr(), "{line}"))),
         };
-        let mut router = Router { elements, described, core, warnings: Vec::new() };
+        let warnings = Vec::new();
+        let mut router =
+            Router { elements, described, chains: Vec::new(), turns: 0, core, warnings };
         router.configure(devices)?;
         router.initialize(devices)?;
+        router.chains = pass::chains(registry.passes(), &mut router.elements, &router.core.wiring);
         Ok(router)
     }
 
@@ -260,6 +273,13 @@ impl Router {
     /// goes to, if any.
     #[inline(always)]
     fn hand_over(&mut self, work: &mut Work, devices: &mut dyn Devices) -> Option<u32> {
+        self.turns += 1;
+        if let Some(Some(chain)) = self.chains.get(work.input as usize)
+            && let Some(next) =
+                chain.run(&mut self.core, &mut self.elements, devices, &mut work.batch)
+        {
+            return (next != UNCONNECTED && !work.batch.is_empty()).then_some(next);
+        }
         let &Port { element, port } = self.core.wiring.inputs.get(work.input as usize)?;
         let index = element as usize;
         if let Some(account) = self.core.accounts.get_mut(index) {
@@ -297,6 +317,11 @@ impl Router {
     /// Where `Print` and the like write; standard error if never set.
     pub fn set_log(&mut self, log: Box<dyn FnMut(&str)>) {
         self.core.log = log;
+    }
+
+    /// How often a batch was given to an element, or to several that one pass works for.
+    pub fn turns(&self) -> u64 {
+        self.turns
     }
 
     /// Number of the element of this name.

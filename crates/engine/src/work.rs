@@ -44,6 +44,12 @@ impl WorkList {
         self.queue.get_mut(usize::try_from(at).ok()?).map(|work| &mut work.batch)
     }
 
+    /// Whether packets wait at this input.
+    pub(crate) fn is_waiting(&self, input: u32) -> bool {
+        // Entries below `first` are gone.
+        self.last.get(input as usize).is_some_and(|last| *last >= self.first)
+    }
+
     fn open(&mut self, input: u32, batch: Batch) {
         if let Some(last) = self.last.get_mut(input as usize) {
             *last = self.first + self.queue.len() as u64;

@@ -69,6 +69,7 @@ impl Groups {
 }
 
 impl Tables {
+    #[inline(always)]
     fn first(&self, address: u32) -> &AtomicU16 {
         &self.first[(address >> 8) as usize]
     }
@@ -145,6 +146,12 @@ impl Dir24 {
             here.store(self.routes.covering_entry(block), Ordering::Relaxed);
             self.groups.free.push(entry & !GROUP);
         }
+    }
+
+    /// Has the processor fetch what a look-up of `address` reads first.
+    #[inline(always)]
+    pub fn prefetch(&self, address: u32) {
+        europa_pool::prefetch(self.tables.first(address));
     }
 
     fn paint(&self, prefix: (u32, u8), entry: u16) {

@@ -69,6 +69,7 @@ impl Shared {
     ///
     /// # Safety
     /// `index < self.count`.
+    #[inline(always)]
     pub(crate) unsafe fn buffer(&self, index: u32) -> NonNull<u8> {
         // SAFETY: the caller keeps index in range, so this stays inside the buffers.
         unsafe { self.base.add(index as usize * self.stride) }

@@ -8,6 +8,9 @@ use crate::packet::Packet;
 /// Most packets in one batch.
 pub const BATCH: usize = 256;
 
+/// The bit that ends [`Batch::sift`].
+pub const STOP: u32 = 1 << 31;
+
 /// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping
 /// batches costs 8 bytes each way, whatever they carry.
 ///
@@ -153,6 +156,41 @@ impl Batch {
         }
     }
 
+    /// As [`Batch::filter`] from packet `start` on, with a judge that says more: 0 keeps the
+    /// packet; a number with the top bit, [`STOP`], ends the walk; any other number goes to
+    /// `rejected` with the packet. For batches of which most packets are kept: each rejected
+    /// one moves those behind it, which leaves the loop one register to count with.
+    ///
+    /// Returns, if it was ended, how many packets are kept and the number: the packet that
+    /// ended it and all that nobody looked at follow those kept.
+    #[inline(always)]
+    pub fn sift(
+        &mut self,
+        start: usize,
+        mut judge: impl FnMut(&mut Packet) -> u32,
+        mut rejected: impl FnMut(Packet, u32),
+    ) -> Option<(usize, u32)> {
+        let mut next = start;
+        while let Some(packets) = self.0.get_mut(next..) {
+            let mut code = 0;
+            next += packets.iter_mut().position(|packet| {
+                code = judge(packet);
+                code != 0
+            })?;
+            if code & STOP != 0 {
+                return Some((next, code));
+            }
+            rejected(self.0.remove(next), code);
+        }
+        None
+    }
+
+    /// Moves the first `count` packets, or all, to the end of `other`, as many as fit.
+    pub fn move_front(&mut self, count: usize, other: &mut Batch) {
+        let count = count.min(other.room());
+        other.0.extend(self.drain_front(count));
+    }
+
     /// Drops the packets for which `keep` is false.
     #[inline(always)]
     pub fn retain(&mut self, keep: impl FnMut(&mut Packet) -> bool) {
@@ -294,6 +332,37 @@ mod tests {
         assert!(std::panic::catch_unwind(filter).is_err());
         assert_eq!(contents(&batch), [0, 2, 3, 4]);
         drop(batch);
+        assert_eq!(arena.free(), 16);
+    }
+
+    #[test]
+    fn sift_keeps_hands_out_and_stops() {
+        let arena = Arena::heap(16, 512);
+        // Judgements, where to start; kept, rejected, where it ended.
+        type Case =
+            (&'static [u32], usize, &'static [u8], &'static [(u8, u32)], Option<(usize, u32)>);
+        let cases: [Case; 5] = [
+            (&[0, 0, 0], 0, &[0, 1, 2], &[], None),
+            (&[5, 0, 6, 0], 0, &[1, 3], &[(0, 5), (2, 6)], None),
+            (&[0, 5, STOP | 7, 0], 0, &[0, 2, 3], &[(1, 5)], Some((1, STOP | 7))),
+            (&[5, 5, 0, 5], 2, &[0, 1, 2], &[(3, 5)], None),
+            (&[STOP, 0], 9, &[0, 1], &[], None),
+        ];
+        for (judgements, start, kept, rejected, end) in cases {
+            let all: Vec<u8> = (0..judgements.len() as u8).collect();
+            let mut batch = batch(&arena, &all);
+            let mut out = Vec::new();
+            let found = batch.sift(
+                start,
+                |packet| judgements[usize::from(packet.data()[0])],
+                |packet, code| out.push((packet.data()[0], code)),
+            );
+            assert_eq!((contents(&batch), out.as_slice(), found), (kept.to_vec(), rejected, end));
+        }
+        let (mut from, mut to) = (batch(&arena, &[1, 2, 3]), batch(&arena, &[0]));
+        from.move_front(2, &mut to);
+        assert_eq!((contents(&from), contents(&to)), (vec![3], vec![0, 1, 2]));
+        drop((from, to));
         assert_eq!(arena.free(), 16);
     }
 

@@ -16,6 +16,7 @@ mod batch;
 mod c_header;
 #[cfg(not(loom))]
 mod endpoint;
+mod hints;
 mod idle;
 pub mod layout;
 #[cfg(not(loom))]
@@ -32,10 +33,11 @@ mod word;
 #[cfg(not(loom))]
 pub use arena::{Arena, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 #[cfg(not(loom))]
-pub use batch::{BATCH, Batch};
+pub use batch::{BATCH, Batch, STOP};
 pub use c_header::c_header;
 #[cfg(not(loom))]
 pub use endpoint::{Endpoint, stock};
+pub use hints::prefetch;
 pub use idle::{Idle, NAP, Rest};
 pub use layout::{Geometry, GeometryError, Layout};
 #[cfg(not(loom))]

@@ -216,6 +216,18 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(hot.data.as_ptr(), usize::from(hot.length)) }
     }
 
+    /// `N` bytes from byte `at` on, if the packet has them. One comparison, where a slice of
+    /// [`Packet::data`] costs three.
+    #[inline(always)]
+    pub fn bytes<const N: usize>(&self, at: u32) -> Option<&[u8; N]> {
+        let hot = self.hot();
+        if at as usize + N > usize::from(hot.length) {
+            return None;
+        }
+        // SAFETY: at + N <= length, and as in `data`.
+        unsafe { Some(hot.data.add(at as usize).cast().as_ref()) }
+    }
+
     /// Length, in bytes.
     #[inline(always)]
     #[allow(clippy::len_without_is_empty, reason = "an empty packet is nothing special")]
@@ -249,6 +261,25 @@ impl Packet {
         // SAFETY: the new offset is still behind the metadata, so inside the buffer.
         hot.data = unsafe { hot.data.sub(count) };
         self.data_mut().get_mut(..count)
+    }
+
+    /// Adds `bytes` at the front. `None`, and no change, if the headroom is too small.
+    #[inline(always)]
+    pub fn push_bytes<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
+        const { assert!(N <= u8::MAX as usize) };
+        let hot = self.hot_mut();
+        if usize::from(hot.offset) < SLOT_METADATA_BYTES as usize + N {
+            return None;
+        }
+        hot.offset -= N as u16;
+        hot.length += N as u16;
+        // SAFETY: the new offset is still behind the metadata, so inside the buffer, which is
+        // this handle's; there are N bytes before where `data` was.
+        unsafe {
+            hot.data = hot.data.sub(N);
+            hot.data.cast().write_unaligned(*bytes);
+        }
+        Some(())
     }
 
     /// Removes `count` bytes at the front. `None`, and no change, if there are fewer.
@@ -385,6 +416,43 @@ impl Packet {
         self.header_mut(self.hot().transport)
     }
 
+    /// The first `N` bytes of the network header, if it is set and the packet has them.
+    #[inline(always)]
+    pub fn network_bytes<const N: usize>(&self) -> Option<&[u8; N]> {
+        let hot = self.hot();
+        // UNSET lies behind the end of any buffer.
+        if usize::from(hot.network) + N > usize::from(hot.offset) + usize::from(hot.length) {
+            return None;
+        }
+        // SAFETY: network + N <= offset + length, and as in `header`.
+        unsafe {
+            let start = hot.data.sub(usize::from(hot.offset)).add(usize::from(hot.network));
+            Some(start.cast().as_ref())
+        }
+    }
+
+    /// See [`Packet::network_bytes`].
+    #[inline(always)]
+    pub fn network_bytes_mut<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
+        let hot = self.hot();
+        if usize::from(hot.network) + N > usize::from(hot.offset) + usize::from(hot.length) {
+            return None;
+        }
+        // SAFETY: as in `network_bytes`; the handle is borrowed exclusively.
+        unsafe {
+            let start = hot.data.sub(usize::from(hot.offset)).add(usize::from(hot.network));
+            Some(start.cast().as_mut())
+        }
+    }
+
+    /// Length from the network header on, in bytes; 0 if it is not set.
+    #[inline(always)]
+    pub fn network_len(&self) -> usize {
+        let hot = self.hot();
+        let end = usize::from(hot.offset) + usize::from(hot.length);
+        end.saturating_sub(usize::from(hot.network))
+    }
+
     /// Where the link header is, from the packet's first byte, negative if before it.
     #[inline(always)]
     pub fn mac_offset(&self) -> Option<isize> {
@@ -497,11 +565,23 @@ impl Packet {
         cold
     }
 
+    /// `N` bytes of the annotation area from `offset` on, if they lie in its first half, which is
+    /// the one in the packet's cache line.
+    #[inline(always)]
+    pub fn near_annotation<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
+        (offset < (HOT_ANNOTATIONS + 1).saturating_sub(N)).then(|| {
+            let hot = self.hot();
+            // SAFETY: offset + N <= HOT_ANNOTATIONS.
+            unsafe { *hot.annotations.as_ptr().add(offset).cast() }
+        })
+    }
+
     /// `N` bytes of the annotation area from `offset` on; zero where it ends. See [`annotation`].
     #[inline(always)]
     pub fn annotation<const N: usize>(&self, offset: usize) -> [u8; N] {
-        if let Some(bytes) = self.hot().annotations.get(offset..).and_then(<[u8]>::first_chunk) {
-            return *bytes;
+        // One comparison for the usual case.
+        if let Some(near) = self.near_annotation(offset) {
+            return near;
         }
         let cold = self.cold();
         std::array::from_fn(|i| {
@@ -514,9 +594,10 @@ impl Packet {
     /// Writes `N` bytes of the annotation area from `offset` on, as far as it goes.
     #[inline(always)]
     pub fn set_annotation<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
-        let hot = self.hot_mut();
-        if let Some(bytes) = hot.annotations.get_mut(offset..).and_then(<[u8]>::first_chunk_mut) {
-            *bytes = value;
+        if offset < (HOT_ANNOTATIONS + 1).saturating_sub(N) {
+            let hot = self.hot_mut();
+            // SAFETY: offset + N <= HOT_ANNOTATIONS.
+            unsafe { *hot.annotations.as_mut_ptr().add(offset).cast() = value };
             return;
         }
         for (at, byte) in (offset..).zip(value) {
