@@ -1,0 +1,287 @@
+//! The engine with real elements: circles, turns, timers, queues, hot swap.
+
+use std::any::Any;
+
+use europa_elements::registry;
+use europa_engine::{
+    Arena, Arguments, Class, ClassInfo, ConfigError, Context, Element, Graph, InitContext,
+    NoDevices, Registry, Router,
+};
+
+/// Counts its turns, and says that it has work.
+#[derive(Default)]
+struct Turns {
+    tickets: u32,
+    turns: u64,
+}
+
+impl Class for Turns {
+    const INFO: ClassInfo = ClassInfo::new("Turns", "0/0");
+}
+
+impl Element for Turns {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.tickets = arguments.mandatory("TICKETS")?;
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        context.add_task(self.tickets);
+        Ok(())
+    }
+
+    fn run_task(&mut self, _: &mut Context<'_>) -> bool {
+        self.turns += 1;
+        true
+    }
+}
+
+/// Sets timers and notes when they fire. Timer 0 fires every 10 ns, three times; timer 1 is
+/// set to 25, then moved to 15; timer 2 is set and stopped.
+#[derive(Default)]
+struct Clock(Vec<(u32, u64)>);
+
+impl Class for Clock {
+    const INFO: ClassInfo = ClassInfo::new("Clock", "0/0");
+}
+
+impl Element for Clock {
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        context.schedule(0, 10);
+        context.schedule(1, 25);
+        context.schedule(2, 12);
+        Ok(())
+    }
+
+    fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        self.0.push((timer, context.now_ns()));
+        if timer == 0 && self.0.iter().filter(|(timer, _)| *timer == 0).count() < 3 {
+            context.schedule(0, context.now_ns() + 10);
+            context.schedule(1, 15);
+            context.unschedule(2);
+        }
+    }
+}
+
+fn classes() -> Registry {
+    let mut registry = registry();
+    registry.add::<Turns>();
+    registry.add::<Clock>();
+    registry
+}
+
+/// Elements (name, class, arguments), and connections (from, output, to, input).
+type Part<'a> = (&'a str, &'a str, &'a [&'a str]);
+type Wire<'a> = (&'a str, usize, &'a str, usize);
+
+fn router(arena: &Arena, elements: &[Part<'_>], wires: &[Wire<'_>]) -> Router {
+    let registry = classes();
+    let mut graph = Graph::default();
+    for (name, class, arguments) in elements {
+        graph.add(name, class, arguments);
+    }
+    let number = |name: &str| elements.iter().position(|(n, ..)| *n == name).unwrap();
+    for (from, output, to, input) in wires {
+        graph.connect(number(from), *output, number(to), *input);
+    }
+    Router::build(&graph.resolved(&registry), &registry, arena, &NoDevices, 0).unwrap()
+}
+
+fn number(router: &mut Router, handler: &str) -> u64 {
+    router.read(handler, "").unwrap().parse().unwrap()
+}
+
+fn element<'a, T: Element>(router: &'a mut Router, name: &str) -> &'a mut T {
+    let index = router.find(name).unwrap();
+    (router.element(index).unwrap() as &mut dyn Any).downcast_mut().unwrap()
+}
+
+#[test]
+fn packets_in_a_circle_stop_nobody() {
+    let arena = Arena::heap(1024, 2048);
+    let mut router = router(
+        &arena,
+        &[
+            ("lost", "InfiniteSource", &["LIMIT 10", "BURST 10"]),
+            ("a", "Counter", &[]),
+            ("b", "Null", &[]),
+            ("other", "InfiniteSource", &["BURST 8"]),
+            ("out", "Discard", &[]),
+        ],
+        &[("lost", 0, "a", 0), ("a", 0, "b", 0), ("b", 0, "a", 0), ("other", 0, "out", 0)],
+    );
+    let mut rounds = 0;
+    let mut before = 0;
+    // The others' first packet may wait for one round behind the circle.
+    for now in 0..20 {
+        assert!(router.run_once(now, &mut NoDevices));
+        assert!(router.is_busy());
+        let count = number(&mut router, "a.count");
+        assert!(count > before && count - before <= 4096 * 256, "{count} after {before}");
+        before = count;
+        rounds += 1;
+    }
+    let count = number(&mut router, "out.count");
+    assert!(count >= 8 * (rounds - 2), "{count} packets in {rounds} rounds");
+    assert_eq!(number(&mut router, "lost.count"), 10);
+    drop(router);
+    assert_eq!(arena.free(), 1024);
+}
+
+#[test]
+fn turns_follow_tickets() {
+    let arena = Arena::heap(8, 2048);
+    let mut router = router(
+        &arena,
+        &[
+            ("one", "Turns", &["1024"]),
+            ("half", "Turns", &["512"]),
+            ("twice", "Turns", &["2048"]),
+            ("third", "Turns", &["341"]),
+        ],
+        &[],
+    );
+    for now in 0..3000 {
+        assert!(router.run_once(now, &mut NoDevices));
+    }
+    let turns =
+        ["one", "half", "twice", "third"].map(|name| element::<Turns>(&mut router, name).turns);
+    assert_eq!(turns, [3000, 1500, 6000, 999]);
+}
+
+#[test]
+fn sources_share_rounds_evenly() {
+    let arena = Arena::heap(1024, 2048);
+    let mut router = router(
+        &arena,
+        &[
+            ("a", "InfiniteSource", &["BURST 16"]),
+            ("b", "InfiniteSource", &["BURST 16"]),
+            ("join", "Null", &[]),
+            ("out", "Discard", &[]),
+        ],
+        &[("a", 0, "join", 0), ("b", 0, "join", 0), ("join", 0, "out", 0)],
+    );
+    for now in 0..100 {
+        router.run_once(now, &mut NoDevices);
+    }
+    assert_eq!(["a.count", "b.count"].map(|path| number(&mut router, path)), [1600, 1600]);
+    assert_eq!(number(&mut router, "out.count"), 3200);
+}
+
+#[test]
+fn timers_fire_once_and_in_time() {
+    let arena = Arena::heap(8, 2048);
+    let mut router = router(&arena, &[("clock", "Clock", &[])], &[]);
+    let mut now = 0;
+    let mut naps = Vec::new();
+    while let Some(next) = router.next_timer_ns() {
+        naps.push(next);
+        assert!(!router.run_once(next - 1, &mut NoDevices), "nothing is due at {}", next - 1);
+        assert!(router.run_once(next, &mut NoDevices));
+        now += 1;
+        assert!(now < 10);
+    }
+    assert_eq!(naps, [10, 15, 20, 30]);
+    let fired = std::mem::take(&mut element::<Clock>(&mut router, "clock").0);
+    // The second turn of timer 0 sets timer 1 once more, to a time that has passed.
+    assert_eq!(fired, [(0, 10), (1, 15), (0, 20), (1, 20), (0, 30)]);
+}
+
+#[test]
+fn a_queue_turns_push_into_pull_and_back() {
+    let arena = Arena::heap(1024, 2048);
+    let mut router = router(
+        &arena,
+        &[
+            ("source", "InfiniteSource", &["LIMIT 40", "BURST 16"]),
+            ("queue", "Queue", &["24"]),
+            ("full", "Discard", &[]),
+            ("between", "Counter", &[]),
+            ("unqueue", "Unqueue", &["5", "ACTIVE false"]),
+            ("out", "Discard", &[]),
+        ],
+        &[
+            ("source", 0, "queue", 0),
+            ("queue", 1, "full", 0),
+            // On a pull path.
+            ("queue", 0, "between", 0),
+            ("between", 0, "unqueue", 0),
+            ("unqueue", 0, "out", 0),
+        ],
+    );
+    while router.run_once(0, &mut NoDevices) {}
+    let state = |router: &mut Router| {
+        let paths = ["queue.length", "queue.drops", "full.count", "between.count", "out.count"];
+        paths.map(|path| number(router, path))
+    };
+    assert_eq!(state(&mut router), [24, 16, 16, 0, 0]);
+    router.write("unqueue.active", "true").unwrap();
+    assert!(router.run_once(0, &mut NoDevices));
+    assert_eq!(state(&mut router), [19, 16, 16, 5, 5]);
+    while router.run_once(0, &mut NoDevices) {}
+    assert_eq!(state(&mut router), [0, 16, 16, 24, 24]);
+    assert_eq!(arena.free(), 1024);
+}
+
+#[test]
+fn a_hot_swap_keeps_packets_and_counts() {
+    let arena = Arena::heap(1024, 2048);
+    let mut old = router(
+        &arena,
+        &[
+            ("source", "InfiniteSource", &["LIMIT 100"]),
+            ("counter", "Counter", &[]),
+            ("queue", "Queue", &[]),
+            ("unqueue", "Unqueue", &["ACTIVE false"]),
+            ("out", "Discard", &[]),
+            ("changed", "Counter", &[]),
+            ("spare", "Idle", &[]),
+        ],
+        &[
+            ("source", 0, "counter", 0),
+            ("counter", 0, "queue", 0),
+            ("queue", 0, "unqueue", 0),
+            ("unqueue", 0, "changed", 0),
+            ("changed", 0, "out", 0),
+        ],
+    );
+    while old.run_once(0, &mut NoDevices) {}
+    old.write("unqueue.limit", "10").unwrap();
+    old.write("unqueue.active", "true").unwrap();
+    while old.run_once(0, &mut NoDevices) {}
+    assert_eq!(number(&mut old, "changed.count"), 10);
+
+    // The order and the wiring differ; `changed` is of another class, `queue` is smaller.
+    let mut new = router(
+        &arena,
+        &[
+            ("out", "Discard", &[]),
+            ("changed", "Null", &[]),
+            ("queue", "Queue", &["60"]),
+            ("counter", "Counter", &[]),
+            ("unqueue", "Unqueue", &[]),
+            ("source", "InfiniteSource", &["LIMIT 5"]),
+        ],
+        &[
+            ("source", 0, "queue", 0),
+            ("queue", 0, "unqueue", 0),
+            ("unqueue", 0, "counter", 0),
+            ("counter", 0, "changed", 0),
+            ("changed", 0, "out", 0),
+        ],
+    );
+    new.take_state(&mut old);
+    drop(old);
+    assert_eq!(number(&mut new, "counter.count"), 100);
+    // As many as there is room for; the others are free again.
+    assert_eq!(number(&mut new, "queue.length"), 60);
+    assert_eq!(arena.free(), 1024 - 60);
+    while new.run_once(1, &mut NoDevices) {}
+    assert_eq!(number(&mut new, "queue.length"), 0);
+    // 5 fresh ones too, unless the source came first and found the queue full.
+    let out = number(&mut new, "counter.count") - 100;
+    assert!((60..=65).contains(&out), "{out}");
+    assert_eq!(number(&mut new, "out.count"), out);
+    assert_eq!(arena.free(), 1024);
+}
