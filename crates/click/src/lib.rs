@@ -26,7 +26,6 @@
 //! `expand` (compounds, variables) → `check` (ports, push and pull) → [`Graph`].
 
 mod archive;
-pub mod args;
 pub mod ast;
 mod check;
 mod classes;
@@ -37,6 +36,7 @@ mod diagnostic;
 mod environment;
 mod expand;
 mod graph;
+mod integer;
 mod lexer;
 mod parser;
 mod resolve;
@@ -45,7 +45,6 @@ mod text;
 mod unparse;
 
 pub use archive::configuration_text;
-pub use args::{ArgError, ArgErrors, Args, FromArg};
 pub use ast::Ast;
 pub use classes::{ClassTable, ElementClasses, Shape};
 pub use codes::{Flow, Processing};

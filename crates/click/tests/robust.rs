@@ -2,7 +2,7 @@
 
 mod common;
 
-use europa_click::{Args, Options, compile, compile_with, quote, split_arguments, unquote};
+use europa_click::{Options, compile, compile_with, quote, split_arguments, unquote};
 use proptest::prelude::*;
 
 const CONFIGS: [&str; 3] = [
@@ -134,30 +134,6 @@ proptest! {
             if !config.contains('/') {
                 prop_assert_eq!(&config[argument.span.start..argument.span.end], &argument.text);
             }
-        }
-        let (mut n, mut time, mut text) = (0u16, std::time::Duration::ZERO, String::new());
-        let _ = Args::new(&config)
-            .required("N", &mut n)
-            .optional("TIME", &mut time)
-            .keyword("TEXT", &mut text)
-            .complete();
-    }
-
-    #[test]
-    fn readers_of_any_text(text in "[-+0-9a-fx._:/ eEsmunkMGbps]{0,30}") {
-        use europa_click::FromArg;
-        let _ = (u64::from_arg(&text), i64::from_arg(&text), f64::from_arg(&text));
-        let _ = std::time::Duration::from_arg(&text);
-        let _ = europa_click::args::Bandwidth::from_arg(&text);
-        let _ = (ipnet::IpNet::from_arg(&text), std::net::IpAddr::from_arg(&text));
-        let _ = europa_packet::MacAddr::from_arg(&text);
-    }
-
-    #[test]
-    fn integers_agree_with_the_standard_library(value in any::<u64>()) {
-        use europa_click::FromArg;
-        for text in [value.to_string(), format!("{value:#x}"), format!("0{value:o}")] {
-            prop_assert_eq!(u64::from_arg(&text), Ok(value));
         }
     }
 }

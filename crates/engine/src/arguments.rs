@@ -257,6 +257,41 @@ fn keyword_bytes(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::time::Duration;
+
+    proptest! {
+        #[test]
+        fn arguments_of_any_text(
+            text in prop::collection::vec(prop_oneof![".{0,40}", "[-+0-9a-fx._:/ eEsmunkMGbpsLIT]{0,30}"], 0..5)
+        ) {
+            let mut names = Names::default();
+            let mut arguments = Arguments::new(&text, &mut names, 1, 1);
+            let _ = arguments.keyword::<u16>("LIMIT");
+            let _ = arguments.positional::<Duration>("TIME");
+            let _ = arguments.mandatory::<String>("TEXT");
+            for word in &text {
+                let _ = (arguments.value::<f64>("A", 0, word), arguments.value::<i64>("B", 0, word));
+                let _ = arguments.value::<[u8; 6]>("C", 0, word);
+                let _ = arguments.value::<Ipv4Addr>("D", 0, word);
+                let _ = arguments.value::<Ipv6Addr>("E", 0, word);
+                let _ = arguments.value::<crate::Ipv4Prefix>("F", 0, word);
+                let _ = arguments.value::<crate::Ipv6Prefix>("G", 0, word);
+                let _ = arguments.value::<Vec<u8>>("H", 0, word);
+            }
+            // Everything is taken or named.
+            let left = arguments.rest().len();
+            prop_assert!(left <= text.len());
+        }
+
+        #[test]
+        fn integers_are_read_back(value in any::<u64>()) {
+            for text in [value.to_string(), format!("{value:#x}")] {
+                prop_assert_eq!(u64::parse(&text, &Names::default()), Some(value));
+            }
+        }
+    }
 
     #[test]
     fn positions_and_keywords_are_told_apart_as_in_click() {

@@ -74,8 +74,8 @@ impl Parser {
     }
 
     fn port_number(&mut self, token: &Token) -> u32 {
-        match crate::args::parse_integer(&token.text, false) {
-            Some(port) if (0..=i128::from(MAX_PORT)).contains(&port) => port as u32,
+        match crate::integer::parse_integer(&token.text) {
+            Some(port) if port <= u64::from(MAX_PORT) => port as u32,
             Some(_) => {
                 self.error(&token.at, format!("port number out of range, bound {MAX_PORT}"));
                 0
