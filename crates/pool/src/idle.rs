@@ -5,23 +5,30 @@
 //! do: the scheduler is fair, and gives the core back to a poller that has used less
 //! of it than the one that it waits for (measured: half of a shared core lost).
 //! After a few packets, a poller looks on for a while, so that the next one does not
-//! have to wake it; then it sleeps.
+//! have to wake it; then it sleeps. It looks on for an answer, which takes its time: after
+//! a burst, naps do as well, and leave the core to whoever works on it.
 
 use std::time::{Duration, Instant};
 
 /// So many packets between two rests are a burst.
 const BURST: u64 = 32;
 /// So many naps follow a burst, until something comes.
-const NAPS: u32 = 3;
+const NAPS: u32 = 8;
 /// How long a nap is.
 pub const NAP: Duration = Duration::from_micros(30);
 /// How long a poller looks on after its last packet: about what it takes to sleep, be
 /// woken, and be back.
 const LOOK_ON: Duration = Duration::from_micros(250);
 
+/// A poller that looks on yields every so many times: a yield is a system call, and takes
+/// several times as long as a look.
+const LOOKS: u32 = 8;
+
 /// What to do next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
+    /// Look again at once.
+    Look,
     /// Let others on this core run, and look again.
     Yield,
     /// Look again after [`NAP`].
@@ -35,6 +42,7 @@ pub enum Rest {
 pub struct Idle {
     burst: u64,
     naps: u32,
+    looks: u32,
     since: Option<Instant>,
 }
 
@@ -48,19 +56,28 @@ impl Idle {
     /// There is nothing to do at time `now`.
     pub fn rest(&mut self, now: Instant) -> Rest {
         if std::mem::take(&mut self.burst) >= BURST {
-            self.naps = NAPS;
+            self.naps = NAPS + 1;
         }
-        if self.naps > 0 {
-            self.naps -= 1;
-            return Rest::Nap;
+        match self.naps {
+            0 => {}
+            1 => return Rest::Sleep,
+            _ => {
+                self.naps -= 1;
+                return Rest::Nap;
+            }
         }
         let since = *self.since.get_or_insert(now);
-        if now.duration_since(since) < LOOK_ON { Rest::Yield } else { Rest::Sleep }
+        if now.duration_since(since) >= LOOK_ON {
+            return Rest::Sleep;
+        }
+        self.looks = (self.looks + 1) % LOOKS;
+        if self.looks == 0 { Rest::Yield } else { Rest::Look }
     }
 
     /// Notes that the poller has slept.
     pub fn woken(&mut self) {
         self.since = None;
+        self.naps = 0;
     }
 }
 
@@ -76,14 +93,15 @@ mod tests {
         for _ in 0..NAPS {
             assert_eq!(idle.rest(start), Rest::Nap);
         }
-        assert_eq!(idle.rest(start + NAP), Rest::Yield, "nothing came");
-        assert_eq!(idle.rest(start + NAP + LOOK_ON), Rest::Sleep);
+        assert_eq!(idle.rest(start + NAP), Rest::Sleep, "nothing came");
         idle.woken();
         idle.worked(1);
         let later = start + Duration::from_secs(1);
-        assert_eq!(idle.rest(later), Rest::Yield);
+        let looks: Vec<Rest> = (0..LOOKS).map(|_| idle.rest(later)).collect();
+        assert_eq!(looks.iter().filter(|rest| **rest == Rest::Yield).count(), 1);
+        assert_eq!(looks.iter().filter(|rest| **rest == Rest::Look).count(), LOOKS as usize - 1);
         idle.worked(1);
-        assert_eq!(idle.rest(later + LOOK_ON), Rest::Yield, "a packet starts it anew");
+        assert_eq!(idle.rest(later + LOOK_ON), Rest::Look, "a packet starts it anew");
         assert_eq!(idle.rest(later + LOOK_ON * 2), Rest::Sleep);
     }
 }

@@ -147,11 +147,13 @@ impl Process {
             match rest {
                 Rest::Nap => std::thread::sleep(NAP),
                 Rest::Sleep if !self.busy => {
-                    self.sleep(orders, now_ns)?;
-                    self.obey(orders)?;
-                    looked = Instant::now();
+                    if self.sleep(orders, now_ns)? {
+                        self.obey(orders)?;
+                        looked = Instant::now();
+                    }
                     idle.woken();
                 }
+                Rest::Look => std::hint::spin_loop(),
                 Rest::Yield | Rest::Sleep => {
                     let _ = sched_yield();
                 }
@@ -167,6 +169,10 @@ impl Process {
         }
         // The words are published; the flag is read after them.
         fence(Ordering::SeqCst);
+        self.wake_switch();
+    }
+
+    fn wake_switch(&self) {
         let flag = self.status.words(self.worker as usize * 64, 1).and_then(|words| words.first());
         if flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0) {
             // A doorbell that rings already rings.
@@ -174,8 +180,9 @@ impl Process {
         }
     }
 
-    /// Sleeps until a packet comes, a timer is due, or the node has an order.
-    fn sleep(&mut self, orders: &Channel<Answer, Order>, now_ns: u64) -> Result<(), RouterError> {
+    /// Sleeps until a packet comes, a timer is due, or the node has an order: whether it has.
+    fn sleep(&mut self, orders: &Channel<Answer, Order>, now_ns: u64) -> Result<bool, RouterError> {
+        let mut ordered = false;
         let until_timer = self.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
         let timeout = match until_timer {
             None => PollTimeout::NONE,
@@ -192,6 +199,12 @@ impl Process {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
             }
+            if wait[0].any() == Some(true) {
+                // What comes mostly leaves, and a core wakes up slowly: the switch's may
+                // do so while the packet is looked at.
+                self.wake_switch();
+            }
+            ordered = wait[2].any() == Some(true);
             if wait[1].any() == Some(true) {
                 // Not blocking: it is a pipe opened so.
                 let _ = read(&self.wake, &mut [0; 4096]);
@@ -199,7 +212,7 @@ impl Process {
             self.waker.clear();
         }
         self.devices.endpoint.wake_up();
-        Ok(())
+        Ok(ordered)
     }
 
     fn obey(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {

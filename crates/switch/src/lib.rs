@@ -11,6 +11,7 @@
 //! |--------------|----------------------------------------------------------------|
 //! | `orders`     | what the node tells a switch, and its answers                  |
 //! | `process`    | the process: orders, worker, sleep                             |
+//! | `sleeper`    | what a sleeping switch waits for                               |
 //! | `worker`     | one round: intake, ways out                                    |
 //! | `intake`     | from transmit rings to queues: descriptors are stamped here    |
 //! | `tables`     | pools, interfaces and ports that this worker serves            |
@@ -40,6 +41,7 @@ mod onward;
 pub mod orders;
 mod process;
 mod queue;
+mod sleeper;
 mod socket;
 mod tables;
 mod tap;

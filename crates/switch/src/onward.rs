@@ -68,10 +68,10 @@ impl<'a> Onward<'a> {
         // Ordered after the words were published, as the other side's sleep is.
         fence(Ordering::SeqCst);
         if other.view.wants_wake_up()
-            && let Wake::Router(wake) = &other.wake
+            && let Wake::Router { pipe, .. } = &other.wake
         {
             // A counter that is full wakes as well.
-            let _ = write(wake, &[1]);
+            let _ = write(pipe, &[1]);
         }
     }
 }

@@ -17,8 +17,8 @@ pub enum Order {
         /// Never sleep.
         busy: bool,
     },
-    /// A pool to serve. Descriptors: its memory, and a pipe that wakes its router; or,
-    /// if it is a relay's, what wakes the switch when something was received into it.
+    /// A pool to serve. Descriptors: its memory, the waker that the receive program uses,
+    /// and, unless it is a relay's, a pipe that wakes its router.
     AddPool {
         /// Number of the pool.
         pool: u32,

@@ -1,6 +1,6 @@
 //! The switch process: orders from the node, rounds of the worker, and sleep.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,13 @@ use europa_pool::{Idle, Mapping, NAP, Rest};
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::tap::MemoryTaps;
 use europa_substrate::{Kicker, Table};
-use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sched::sched_yield;
-use nix::sys::time::TimeSpec;
-use nix::unistd::read;
 
 use crate::STATUS_BYTES;
 use crate::held::{HELD_BYTES, Held};
 use crate::live::Live;
 use crate::orders::{Answer, Order, START_DESCRIPTORS};
+use crate::sleeper::Sleeper;
 use crate::tables::Shared;
 use crate::worker::Worker;
 
@@ -62,7 +60,6 @@ struct Switch {
     worker: Worker,
     number: u32,
     status: Mapping,
-    doorbell: OwnedFd,
     busy: bool,
 }
 
@@ -107,8 +104,10 @@ impl Switch {
             Table::new(workers, MAX_WORKERS).map_err(mapping)?,
         );
         let status = Mapping::new(status, STATUS_BYTES).map_err(mapping)?;
+        let sleeper = Sleeper::new(doorbell)
+            .map_err(|error| SwitchError::System { what: "preparing to sleep", error })?;
         let switch =
-            Self { worker: Worker::new(shared, live), number: worker, status, doorbell, busy };
+            Self { worker: Worker::new(shared, live, sleeper), number: worker, status, busy };
         switch.set_asleep(false);
         Ok(switch)
     }
@@ -129,11 +128,13 @@ impl Switch {
             match idle.rest(now) {
                 Rest::Nap => std::thread::sleep(NAP),
                 Rest::Sleep if !self.busy => {
-                    self.sleep(orders)?;
-                    self.obey(orders)?;
-                    looked = Instant::now();
+                    if self.sleep(orders)? {
+                        self.obey(orders)?;
+                        looked = Instant::now();
+                    }
                     idle.woken();
                 }
+                Rest::Look => std::hint::spin_loop(),
                 Rest::Yield | Rest::Sleep => {
                     let _ = sched_yield();
                 }
@@ -158,43 +159,34 @@ impl Switch {
         }
     }
 
-    /// Sleeps until a router rings, the node has an order, something is received for a
-    /// relay, or a packet arrives over a link with a delay.
-    fn sleep(&mut self, orders: &Channel<Answer, Order>) -> Result<(), SwitchError> {
+    /// Sleeps until a router rings or is woken, the node has an order, something is
+    /// received for a relay, or a packet arrives over a link with a delay. Whether the node
+    /// has an order.
+    fn sleep(&mut self, orders: &Channel<Answer, Order>) -> Result<bool, SwitchError> {
+        let mut ordered = false;
         self.set_asleep(true);
         for (pool, _) in self.worker.relays() {
             pool.asleep().store(1, Ordering::SeqCst);
         }
+        self.worker.sleeper.forget_wakes();
         // A router publishes a word and then reads the flag; we set the flag and then
         // look at the words: one of us sees the other.
         fence(Ordering::SeqCst);
         if !self.worker.has_work() {
             self.worker.stats.sleeps += 1;
-            let mut wait = vec![
-                PollFd::new(self.doorbell.as_fd(), PollFlags::POLLIN),
-                PollFd::new(orders.as_fd(), PollFlags::POLLIN),
-            ];
-            let relays = self.worker.relays();
-            wait.extend(relays.map(|(_, waker)| PollFd::new(waker.as_fd(), PollFlags::POLLIN)));
-            let time = self
+            let due = self.worker.next_arrival();
+            let time = due.map(|due| due.saturating_duration_since(Instant::now()));
+            ordered = self
                 .worker
-                .next_arrival()
-                .map(|due| TimeSpec::from_duration(due.saturating_duration_since(Instant::now())));
-            match ppoll(&mut wait, time, None) {
-                Ok(_) | Err(nix::Error::EINTR) => {}
-                Err(error) => return Err(SwitchError::System { what: "sleeping", error }),
-            }
-            if wait[0].any() == Some(true) {
-                // Not blocking: the doorbell is a pipe opened so. What it does not take at
-                // once rings again.
-                let _ = read(&self.doorbell, &mut [0; 4096]);
-            }
+                .sleeper
+                .sleep(orders, time)
+                .map_err(|error| SwitchError::System { what: "sleeping", error })?;
         }
         for (pool, waker) in self.worker.relays() {
             pool.asleep().store(0, Ordering::SeqCst);
             waker.clear();
         }
         self.set_asleep(false);
-        Ok(())
+        Ok(ordered)
     }
 }

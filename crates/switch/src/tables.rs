@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use europa_impair::{Impairment, Statistics};
@@ -30,10 +30,25 @@ pub(crate) struct Pool {
 
 /// How sleepers learn that something is in a pool.
 pub(crate) enum Wake {
-    /// The router: written after delivery over a link.
-    Router(OwnedFd),
+    /// The router.
+    Router {
+        /// Written after delivery over a link.
+        pipe: OwnedFd,
+        /// What the receive program wakes it by.
+        waker: OwnedFd,
+    },
     /// This switch, if the pool is a relay's.
     Switch(Waker),
+}
+
+impl Wake {
+    /// What the receive program wakes whoever sleeps by.
+    pub(crate) fn waker(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Router { waker, .. } => waker.as_fd(),
+            Self::Switch(waker) => waker.as_fd(),
+        }
+    }
 }
 
 pub(crate) struct Interface {

@@ -19,6 +19,7 @@ use crate::intake::intake;
 use crate::live::Live;
 use crate::orders::{Answer, Order, PortStats, SwitchStats, Target, geometry};
 use crate::queue::PortQueue;
+use crate::sleeper::Sleeper;
 use crate::socket::{Outbox, Socket};
 use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake};
 
@@ -35,10 +36,11 @@ pub(crate) struct Worker {
     pub(crate) stats: SwitchStats,
     /// Where the nanoseconds of impairments begin.
     epoch: Instant,
+    pub(crate) sleeper: Sleeper,
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Shared, mut live: Live) -> Self {
+    pub(crate) fn new(shared: Shared, mut live: Live, sleeper: Sleeper) -> Self {
         let inherited = live.resume(&shared).into_iter().collect();
         Self {
             tables: Tables::default(),
@@ -48,6 +50,7 @@ impl Worker {
             inherited,
             stats: SwitchStats::default(),
             epoch: Instant::now(),
+            sleeper,
         }
     }
 
@@ -117,7 +120,7 @@ impl Worker {
     pub(crate) fn relays(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
         self.tables.pools.values().filter_map(|pool| match &pool.wake {
             Wake::Switch(waker) => Some((&pool.view, waker)),
-            Wake::Router(_) => None,
+            Wake::Router { .. } => None,
         })
     }
 
@@ -211,12 +214,13 @@ impl Worker {
                 let view = PoolView::open(descriptor()?, geometry(slots, slot_bytes, interfaces))
                     .map_err(|error| error.to_string())?;
                 self.reclaim(pool, &view);
-                let wake = descriptor()?;
+                let waker = descriptor()?;
                 let wake = if relay {
-                    Wake::Switch(Waker::new(wake).map_err(|error| error.to_string())?)
+                    Wake::Switch(Waker::new(waker).map_err(|error| error.to_string())?)
                 } else {
-                    Wake::Router(wake)
+                    Wake::Router { waker, pipe: descriptor()? }
                 };
+                self.sleeper.watch(wake.waker()).map_err(|error| error.to_string())?;
                 self.tables.pools.insert(pool, Pool { view, wake, on_the_way: Cell::new(0) });
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
@@ -323,7 +327,9 @@ impl Worker {
         for port in &mut self.tables.ports {
             port.queue.remove_pool(pool);
         }
-        self.tables.pools.remove(&pool);
+        if let Some(pool) = self.tables.pools.remove(&pool) {
+            self.sleeper.leave(pool.wake.waker());
+        }
         self.shared.held.clear(pool);
     }
 

@@ -1,0 +1,67 @@
+//! What a sleeping switch waits for: the doorbell, the node, and the wake-ups of routers.
+//!
+//! A router that is woken by the receive program will mostly have something to send. A
+//! core that has halted takes longer to come back than a router needs for a packet: the
+//! switch wakes up with the router, and both cores come back at the same time.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use nix::Result;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::time::TimeSpec;
+use nix::unistd::read;
+
+pub(crate) struct Sleeper {
+    doorbell: OwnedFd,
+    /// Ready when a router was woken since it was last asked.
+    wakes: Epoll,
+}
+
+impl Sleeper {
+    pub(crate) fn new(doorbell: OwnedFd) -> Result<Self> {
+        Ok(Self { doorbell, wakes: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
+    }
+
+    /// Wakes up with whoever waits on `waker`. Only when it is woken, not as long as the
+    /// waker has not been cleared: that is its owner's affair.
+    pub(crate) fn watch(&self, waker: impl AsFd) -> Result<()> {
+        self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
+    }
+
+    /// Not any more. Closing the descriptor would not do: others have it as well.
+    pub(crate) fn leave(&self, waker: impl AsFd) {
+        // It was watched.
+        let _ = self.wakes.delete(waker);
+    }
+
+    /// Forgets who was woken while the switch was awake.
+    pub(crate) fn forget_wakes(&self) {
+        let mut events = [EpollEvent::empty(); 16];
+        // Who is left over wakes the switch once too often.
+        let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
+    }
+
+    /// Sleeps until something happens, or `time` has passed. Whether `node` has an order.
+    ///
+    /// # Errors
+    /// What ppoll(2) says.
+    pub(crate) fn sleep(&self, node: impl AsFd, time: Option<Duration>) -> Result<bool> {
+        let mut wait = [
+            PollFd::new(node.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.doorbell.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.wakes.0.as_fd(), PollFlags::POLLIN),
+        ];
+        match ppoll(&mut wait, time.map(TimeSpec::from_duration), None) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        if wait[1].any() == Some(true) {
+            // Not blocking: the doorbell is a pipe opened so. What it does not take at once
+            // rings again.
+            let _ = read(&self.doorbell, &mut [0; 4096]);
+        }
+        Ok(wait[0].any() == Some(true))
+    }
+}
