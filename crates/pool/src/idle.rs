@@ -19,6 +19,12 @@ pub const NAP: Duration = Duration::from_micros(30);
 /// How long a poller looks on after its last packet: about what it takes to sleep, be
 /// woken, and be back.
 const LOOK_ON: Duration = Duration::from_micros(250);
+/// How long it looks on after it was woken, if only few packets come: until an answer is
+/// back. Whoever waits for the answer may need this very core, and the scheduler does not
+/// take it from a poller at once.
+const LOOK_ON_FEW: Duration = Duration::from_micros(180);
+/// So many packets are few.
+const FEW: u64 = 4;
 
 /// A poller that looks on yields every so many times: a yield is a system call, and takes
 /// several times as long as a look.
@@ -43,6 +49,10 @@ pub struct Idle {
     burst: u64,
     naps: u32,
     looks: u32,
+    /// Packets since it slept.
+    packets: u64,
+    /// When it found nothing for the first time: since it slept, and since something came.
+    first: Option<Instant>,
     since: Option<Instant>,
 }
 
@@ -50,6 +60,7 @@ impl Idle {
     /// Notes that there was something to do: `packets`, or something else.
     pub fn worked(&mut self, packets: u64) {
         self.burst += packets;
+        self.packets += packets;
         self.since = None;
     }
 
@@ -66,8 +77,14 @@ impl Idle {
                 return Rest::Nap;
             }
         }
+        let first = *self.first.get_or_insert(now);
         let since = *self.since.get_or_insert(now);
-        if now.duration_since(since) >= LOOK_ON {
+        let over = if self.packets <= FEW {
+            now.duration_since(first) >= LOOK_ON_FEW
+        } else {
+            now.duration_since(since) >= LOOK_ON
+        };
+        if over {
             return Rest::Sleep;
         }
         self.looks = (self.looks + 1) % LOOKS;
@@ -76,8 +93,7 @@ impl Idle {
 
     /// Notes that the poller has slept.
     pub fn woken(&mut self) {
-        self.since = None;
-        self.naps = 0;
+        *self = Self::default();
     }
 }
 
@@ -95,7 +111,7 @@ mod tests {
         }
         assert_eq!(idle.rest(start + NAP), Rest::Sleep, "nothing came");
         idle.woken();
-        idle.worked(1);
+        idle.worked(FEW + 1);
         let later = start + Duration::from_secs(1);
         let looks: Vec<Rest> = (0..LOOKS).map(|_| idle.rest(later)).collect();
         assert_eq!(looks.iter().filter(|rest| **rest == Rest::Yield).count(), 1);
@@ -103,5 +119,10 @@ mod tests {
         idle.worked(1);
         assert_eq!(idle.rest(later + LOOK_ON), Rest::Look, "a packet starts it anew");
         assert_eq!(idle.rest(later + LOOK_ON * 2), Rest::Sleep);
+        idle.woken();
+        idle.worked(1);
+        assert_eq!(idle.rest(later), Rest::Look);
+        idle.worked(1);
+        assert_eq!(idle.rest(later + LOOK_ON_FEW), Rest::Sleep, "few do not");
     }
 }
