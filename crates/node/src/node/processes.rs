@@ -46,10 +46,7 @@ impl Node {
         let Some(pool) = &router.pool else { return Ok(()) };
         let Geometry { slots, slot_bytes, interfaces } = pool.layout.geometry;
         let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces, relay: false };
-        switch.order(
-            &order,
-            &[pool.as_fd(), pool.waker()?.as_fd(), router.wake.rung.as_fd()],
-        )?;
+        switch.order(&order, &[pool.as_fd(), pool.waker()?.as_fd(), router.wake.rung.as_fd()])?;
         Ok(())
     }
 
