@@ -269,3 +269,129 @@ fast_path: {builtin: ipv4}
     let in_file = tshark(&file, "frame", &FIELDS).expect("a capture file").len();
     assert_eq!(in_file as u64, captured);
 }
+
+/// Runs `europa trace` while `send` sends; what it printed.
+fn traced(line: &Line, arguments: &[&str], send: impl FnOnce()) -> String {
+    let mut process = line.node.start(&[&["trace", "red/r1"], arguments].concat());
+    process.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a trace");
+    send();
+    let output = process.wait(Duration::from_secs(20)).expect("it ends by itself");
+    assert!(output.status.success(), "{}", output.stderr);
+    output.stdout
+}
+
+/// Whether the lines come in this order, others between them.
+fn in_order(text: &str, wanted: &[&str]) -> bool {
+    let mut lines = text.lines();
+    wanted.iter().all(|word| lines.any(|line| line.contains(word)))
+}
+
+#[test]
+fn single_packets_are_followed() {
+    skip_without!("ping", "python3");
+    let line = Line::new();
+    line.up_ipv4();
+    line.a.ping("10.0.2.2", 1, &[]).expect("a ping");
+    let ping = |to: &str, options: &[&str]| {
+        line.a.ping(to, 3, options).expect("a ping");
+    };
+    let echo = "icmp[icmptype] == 8";
+    let forwarded = traced(&line, &[echo], || ping("10.0.2.2", &[]));
+    let wanted = [
+        "#1 ",
+        "10.0.1.2 > 10.0.2.2: ICMP echo request",
+        "class0 :: Classifier",
+        "14 bytes taken off",
+        "CheckIPHeader",
+        "route :: ",
+        "route to 10.0.2.2: output 1",
+        "DecIPTTL",
+        "TTL: 64 to 63",
+        "arp1 :: ARPQuerier",
+        "neighbour 10.0.2.2 1 02:00:00:00:00:0b",
+        "14 bytes put before it",
+        "out1 :: ToDevice",
+        "sent by red/r1.out",
+        "left by port right, by its socket",
+    ];
+    assert!(in_order(&forwarded, &wanted), "{forwarded}");
+    assert!(!forwarded.contains("#2") && !forwarded.contains("DROPPED"), "{forwarded}");
+    let expired = traced(&line, &[echo], || ping("10.0.2.2", &["-t", "1"]));
+    let wanted = [
+        "received by red/r1.in",
+        "ttl1 :: DecIPTTL [1]",
+        "ICMPError",
+        "sent by red/r1.in",
+        "10.0.1.1 > 10.0.1.2: ICMP time exceeded",
+        "left by port left",
+    ];
+    assert!(in_order(&expired, &wanted), "{expired}");
+    // What an element drops has a cause.
+    let dropped = traced(&line, &["udp dst port 777"], || {
+        line.a
+            .scapy(
+                "sendp(Ether(dst='02:00:00:00:00:01') / IP(dst='10.0.2.2', chksum=0x1234) \
+                 / UDP(dport=777), iface='eth0')",
+            )
+            .expect("scapy");
+    });
+    assert!(in_order(&dropped, &["Strip", "DROPPED", "bad IP checksum"]), "{dropped}");
+    let by = dropped.lines().find(|line| line.contains("DROPPED")).expect("the line");
+    assert!(by.contains("CheckIPHeader"), "{by}");
+    let json = traced(&line, &["--json", "-c", "2", echo], || ping("10.0.2.2", &[]));
+    let steps: Vec<serde_json::Value> =
+        json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let received = steps.iter().filter(|step| step["what"]["received"].is_object());
+    assert_eq!(received.count(), 2, "{json}");
+    // Nothing is on any more: the router forwards as before.
+    assert_eq!(line.node.run(&["read", "red/r1", "trace"]).trim(), EMPTY);
+    let output = line.node.attempt(&["trace", "red/none"]);
+    assert!(output.stderr.contains("there is no interface, router"), "{}", output.stderr);
+}
+
+/// What the handler `trace` says when nothing is followed.
+const EMPTY: &str = r#"{"left":0,"under_way":0,"lost":0,"events":[]}"#;
+
+#[test]
+fn drawings_name_everything() {
+    skip_without!("ping", "python3");
+    let line = Line::new();
+    line.up_ipv4();
+    line.a.ping("10.0.2.2", 5, &[]).expect("a ping");
+    let topology = line.node.file("topology.svg", "");
+    line.node.run(&["graph", "-o", &topology]);
+    let elements = line.node.run(&["graph", "red/r1"]);
+    let elements_file = line.node.file("r1.svg", &elements);
+    for (file, wanted) in [
+        (&topology, &["red/r1", "left", "right", "in", "out", "10.0.1.1/24", "fd00:2::1/64"][..]),
+        (&elements_file, &["route :: ", "class0 :: Classifier", "ttl1 :: DecIPTTL", " packets"]),
+    ] {
+        let svg = std::fs::read_to_string(file).expect("a drawing");
+        // It is well-formed XML, and has no two boxes in one place.
+        let check = format!(
+            "import xml.etree.ElementTree as xml\n\
+             root = xml.parse({file:?}).getroot()\n\
+             space = '{{http://www.w3.org/2000/svg}}'\n\
+             assert root.tag == space + 'svg', root.tag\n\
+             boxes = [[float(box.get(k)) for k in ('x', 'y', 'width', 'height')]\n\
+                      for box in root.iter(space + 'rect') if box.get('x')]\n\
+             assert len(boxes) > 3\n\
+             for i, a in enumerate(boxes):\n    \
+                 for b in boxes[i + 1:]:\n        \
+                     assert a[0] + a[2] <= b[0] or b[0] + b[2] <= a[0] \\\n            \
+                         or a[1] + a[3] <= b[1] or b[1] + b[3] <= a[1], (a, b)\n"
+        );
+        europa_tests::run(&["python3", "-c", &check]).expect("well-formed");
+        for word in wanted {
+            assert!(svg.contains(word), "{word}: {svg}");
+        }
+    }
+    let dot = line.node.run(&["graph", "--dot"]);
+    assert!(dot.starts_with("digraph \"Topology\"") && dot.contains("red/r1"), "{dot}");
+    let json: serde_json::Value =
+        serde_json::from_str(&line.node.run(&["graph", "red/r1", "--json"])).expect("JSON");
+    let names = json["elements"].as_array().expect("elements").iter();
+    assert!(names.filter(|element| element["packets"].as_u64() > Some(4)).count() > 5, "{json}");
+    let output = line.node.attempt(&["graph", "red/none"]);
+    assert!(output.stderr.contains("there is no router red/none"), "{}", output.stderr);
+}

@@ -7,6 +7,7 @@
 //! | `ask`     | the conversation with the node                                   |
 //! | `session` | a running capture: rings, put in order                           |
 //! | `compile` | pcap filters, compiled by libpcap                                |
+//! | `change`  | what an element has changed in a packet                          |
 //! | `line`    | one packet as a line of text                                     |
 //! | `pcapng`  | packets as a file for Wireshark                                  |
 //!
@@ -14,6 +15,7 @@
 //! socket, which only root can open, and turns the capture off when that end is closed.
 
 pub mod ask;
+pub mod change;
 pub mod compile;
 pub mod line;
 pub mod pcapng;

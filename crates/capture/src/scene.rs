@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 pub struct Scene {
     /// The node's devices.
     pub ports: Vec<Port>,
+    /// End systems.
+    pub hosts: Vec<Host>,
     /// Virtual routers; their slices are the part of their names before the `/`.
     pub routers: Vec<Router>,
 }
@@ -24,6 +26,26 @@ pub struct Port {
     pub mtu: u32,
     /// Bits a second, if known.
     pub rate_bits: Option<u64>,
+}
+
+/// An end system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// Its interfaces.
+    pub interfaces: Vec<HostInterface>,
+}
+
+/// An interface of an end system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostInterface {
+    /// Its name.
+    pub name: String,
+    /// Its addresses with the lengths of their prefixes.
+    pub addresses: Vec<String>,
+    /// What it is attached to, if that is Europa's.
+    pub to: Option<To>,
 }
 
 /// A router.

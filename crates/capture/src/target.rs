@@ -130,6 +130,7 @@ mod tests {
             interfaces,
         };
         Scene {
+            hosts: Vec::new(),
             ports: ["left", "spare"]
                 .map(|name| Port { name: name.into(), ..Port::default() })
                 .into(),

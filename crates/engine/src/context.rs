@@ -80,6 +80,10 @@ pub(crate) struct Core {
     /// While a batch is split: outputs and their packets.
     pub(crate) lanes: Vec<(u16, Batch)>,
     pub(crate) names: Vec<String>,
+    /// By element: name of its class.
+    pub(crate) classes: Vec<&'static str>,
+    /// Packets that are followed, if somebody asked for it.
+    pub(crate) trace: Option<crate::trace::Trace>,
     pub(crate) index: HashMap<String, usize>,
     pub(crate) stopped: bool,
     pub(crate) log: Box<dyn FnMut(&str)>,
@@ -249,6 +253,9 @@ impl Context<'_> {
                 source.element as usize,
                 |element, context| element.pull(source.port as usize, max, batch, context),
             );
+            if self.core.trace.is_some() {
+                crate::trace::pulled(self.core, source, batch, before);
+            }
         }
         batch.len() - before
     }

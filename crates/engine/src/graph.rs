@@ -1,5 +1,7 @@
 //! A checked graph: elements, connections, and which of them push.
 
+use serde::{Deserialize, Serialize};
+
 use crate::registry::Registry;
 
 /// One element of a graph.
@@ -35,6 +37,43 @@ pub struct Graph {
     pub elements: Vec<GraphElement>,
     /// The connections.
     pub connections: Vec<Connection>,
+}
+
+/// A running graph, for people and drawings: what the `graph` handler tells, as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphView {
+    /// The elements; connections name them by index.
+    pub elements: Vec<GraphElementView>,
+    /// The connections.
+    pub connections: Vec<ConnectionView>,
+}
+
+/// An element of a running graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphElementView {
+    /// Name.
+    pub name: String,
+    /// Name of its class.
+    pub class: String,
+    /// Its configuration.
+    pub config: String,
+    /// Packets pushed to it so far.
+    pub packets: u64,
+}
+
+/// A connection of a running graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConnectionView {
+    /// Element, by index, that has the output.
+    pub from: usize,
+    /// Number of the output.
+    pub output: usize,
+    /// Element, by index, that has the input.
+    pub to: usize,
+    /// Number of the input.
+    pub input: usize,
+    /// Whether the receiver asks for packets.
+    pub pull: bool,
 }
 
 impl Graph {

@@ -89,6 +89,8 @@ pub(crate) const GLOBAL: &[Handler] = &[
     Handler::read("version").with(Flags::CALM),
     Handler::read("list").with(Flags::CALM),
     Handler::read("handlers").with(Flags::CALM),
+    Handler::read("graph").with(Flags::UNCOMMON),
+    Handler::both("trace").with(Flags::UNCOMMON),
     Handler::write("stop").with(Flags::BUTTON),
 ];
 

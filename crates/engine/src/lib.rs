@@ -40,6 +40,7 @@ mod pass;
 mod registry;
 mod router;
 mod timers;
+pub mod trace;
 mod value;
 mod work;
 
@@ -48,7 +49,7 @@ pub use context::{Account, Context, DROP, InitContext};
 pub use devices::{Devices, Interface, MemoryDevices, NoDevices};
 pub use element::{Class, ClassInfo, Element, Phase};
 pub use europa_pool::{Arena, BATCH, Batch, Packet, PacketType};
-pub use graph::{Connection, Graph, GraphElement};
+pub use graph::{Connection, ConnectionView, Graph, GraphElement, GraphElementView, GraphView};
 pub use handler::{Flags, Handler, HandlerError};
 pub use names::{Named, Names};
 pub use pass::{Each, Fused, Main, Members, Pass, STAGES, Stop, Verdict};

@@ -8,12 +8,13 @@ use crate::arguments::{Arguments, ConfigError};
 use crate::context::{Account, Core, InitContext, Port, Slot, UNCONNECTED, Wiring, with_element};
 use crate::devices::{Devices, NoDevices};
 use crate::element::{ClassInfo, Phase};
-use crate::graph::Graph;
+use crate::graph::{ConnectionView, Graph, GraphElementView, GraphView};
 use crate::handler::{COMMON, Flags, GLOBAL, Handler, HandlerError};
 use crate::names::Names;
 use crate::pass::{self, Chain};
 use crate::registry::Registry;
 use crate::timers::Timers;
+use crate::trace::{self, Tracer, Watched};
 use crate::work::{Work, WorkList};
 
 /// A full turn of a task, in tickets.
@@ -121,6 +122,8 @@ impl Router {
             lanes: Vec::with_capacity(most_outputs),
             index: names.iter().cloned().zip(0..).collect(),
             names,
+            classes: described.iter().map(|described: &Described| described.info.name).collect(),
+            trace: None,
             stopped: false,
             // A log that is full is no reason to end.
             log: Box::new(|line| drop(writeln!(std::io::stderr(), "{line}"))),
@@ -213,6 +216,19 @@ impl Router {
     /// `now_ns` is the time of this round, on a clock that never goes back; elements see no
     /// other, so the clock is read once a round and not once a packet.
     pub fn run_once(&mut self, now_ns: u64, devices: &mut dyn Devices) -> bool {
+        match self.core.trace.clone() {
+            None => self.round(now_ns, devices),
+            Some(trace) if trace.borrow_mut().begin(now_ns) => {
+                self.round(now_ns, &mut Watched { inner: devices, trace })
+            }
+            Some(_) => {
+                self.core.trace = None;
+                self.round(now_ns, devices)
+            }
+        }
+    }
+
+    fn round(&mut self, now_ns: u64, devices: &mut dyn Devices) -> bool {
         self.core.now_ns = now_ns;
         let mut budget = MAX_BATCHES;
         let mut worked = false;
@@ -273,6 +289,17 @@ impl Router {
     /// goes to, if any.
     #[inline(always)]
     fn hand_over(&mut self, work: &mut Work, devices: &mut dyn Devices) -> Option<u32> {
+        if self.core.trace.is_some()
+            && trace::hand_over(
+                &mut self.core,
+                &mut self.elements,
+                devices,
+                work.input,
+                &mut work.batch,
+            )
+        {
+            return None;
+        }
         self.turns += 1;
         if let Some(Some(chain)) = self.chains.get(work.input as usize)
             && let Some(next) =
@@ -393,8 +420,7 @@ impl Router {
     /// If there is no such handler, or the value does not do.
     pub fn write(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         let Some((index, handler)) = self.resolve(path, Flags::WRITE)? else {
-            self.core.stopped = true;
-            return Ok(());
+            return self.write_global(path, value);
         };
         with_element(
             &mut self.core,
@@ -436,6 +462,60 @@ impl Router {
         }
     }
 
+    fn write_global(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+        match handler.trim_start_matches('.') {
+            "trace" if value.trim().is_empty() => self.core.trace = None,
+            "trace" => {
+                let trace = Tracer::parse(value, &self.core).map_err(HandlerError::Other)?;
+                self.core.trace = Some(trace);
+            }
+            _ => self.core.stopped = true,
+        }
+        Ok(())
+    }
+
+    /// The graph as JSON, with what has gone through each element.
+    fn graph(&self) -> Result<String, HandlerError> {
+        let wiring = &self.core.wiring;
+        let elements = self.described.iter().zip(&self.core.names).zip(&self.core.accounts);
+        let elements = elements.map(|((described, name), account)| GraphElementView {
+            name: name.clone(),
+            class: described.info.name.to_owned(),
+            config: described.arguments.join(", "),
+            packets: account.packets,
+        });
+        let mut connections = Vec::new();
+        for (element, bounds) in wiring.output_base.windows(2).enumerate() {
+            let [start, end] = *bounds else { continue };
+            for (output, flat) in (start..end).enumerate() {
+                let target = wiring.targets.get(flat as usize).copied().unwrap_or(UNCONNECTED);
+                if let Some(to) = wiring.inputs.get(target as usize) {
+                    let (to, input) = (to.element as usize, to.port as usize);
+                    connections.push(ConnectionView {
+                        from: element,
+                        output,
+                        to,
+                        input,
+                        pull: false,
+                    });
+                }
+            }
+        }
+        for (to, source) in wiring.inputs.iter().zip(&wiring.sources) {
+            if let Some(source) = source {
+                connections.push(ConnectionView {
+                    from: source.element as usize,
+                    output: source.port as usize,
+                    to: to.element as usize,
+                    input: to.port as usize,
+                    pull: true,
+                });
+            }
+        }
+        let view = GraphView { elements: elements.collect(), connections };
+        serde_json::to_string(&view).map_err(|error| HandlerError::Other(error.to_string()))
+    }
+
     fn read_global(&self, handler: &str) -> Result<String, HandlerError> {
         let lines = |lines: &mut dyn Iterator<Item = &str>| -> String {
             lines.flat_map(|line| [line, "\n"]).collect()
@@ -447,6 +527,13 @@ impl Router {
                 Ok(format!("{}\n{names}", self.core.names.len()))
             }
             "handlers" => Ok(describe(GLOBAL)),
+            "graph" => self.graph(),
+            "trace" => {
+                let now_ns = self.core.now_ns;
+                let fetched = self.core.trace.as_ref().map(|t| t.borrow_mut().fetch(now_ns));
+                serde_json::to_string(&fetched.unwrap_or_default())
+                    .map_err(|error| HandlerError::Other(error.to_string()))
+            }
             other => Err(HandlerError::NotFound(other.to_owned())),
         }
     }

@@ -9,7 +9,9 @@ use clap_complete::Shell;
 use europa_node::Instance;
 
 use crate::capture::CaptureArgs;
-use crate::{capture, roles, show, up};
+use crate::graph::GraphArgs;
+use crate::trace::TraceArgs;
+use crate::{capture, graph, roles, show, trace, up};
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
 #[derive(Parser)]
@@ -79,6 +81,19 @@ enum Command {
         europa capture left -w left.pcapng\n  \
         europa capture red/r1.in -w - | wireshark -k -i -")]
     Capture(CaptureArgs),
+    /// Follow single packets through a router: elements, tables, queues, and their fate.
+    ///
+    /// Shows what each element changes, what its tables say, and why a packet is dropped.
+    #[command(after_help = "Example:\n  europa trace red/r1 'icmp and host 10.0.2.2'")]
+    Trace(TraceArgs),
+    /// Draw the topology, or the elements of a router, as SVG.
+    ///
+    /// With addresses and the rates of this moment, or how many packets went through each element.
+    #[command(after_help = "Examples:\n  \
+        europa graph -o topology.svg\n  \
+        europa graph red/r1 -o r1.svg\n  \
+        europa graph red/r1 --dot | dot -Tpdf > r1.pdf")]
+    Graph(GraphArgs),
     /// Print a completion script for a shell.
     ///
     /// For bash: `europa completion bash > /etc/bash_completion.d/europa`.
@@ -123,6 +138,8 @@ impl Cli {
             Command::Write { router, handler, value } => {
                 show::write(&instance, router, handler, value)
             }
+            Command::Trace(args) => trace::trace(&instance, &args),
+            Command::Graph(args) => graph::graph(&instance, &args),
             Command::Capture(args) => capture::capture(&instance, &args),
             Command::Completion { shell } => {
                 clap_complete::generate(

@@ -6,12 +6,18 @@
 //! | `up`       | `up` and `down`                                      |
 //! | `show`     | `stats`, `doctor`, `read`: what is printed           |
 //! | `capture`  | `capture`: packets to the terminal or into a file     |
+//! | `trace`    | `trace`: single packets through a router             |
+//! | `graph`    | `graph`: drawings of the topology and of elements     |
+//! | `handler`  | handlers of routers, asked through the node          |
 //! | `roles`    | `node`, `switch` and `router` processes              |
 
 mod capture;
 mod cli;
+mod graph;
+mod handler;
 mod roles;
 mod show;
+mod trace;
 mod up;
 
 use std::process::ExitCode;

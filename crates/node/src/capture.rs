@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use europa_api::{Attachment, Documents};
+use europa_api::{At, Attachment, Documents, HostInterface, InterfaceName};
 use europa_capture::ask::{self, Answer, Question};
 use europa_capture::{Named, find, scene};
 use europa_channel::Channel;
@@ -247,7 +247,27 @@ pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -
             interfaces: interfaces.collect(),
         }
     });
-    scene::Scene { ports: ports.collect(), routers: routers.collect() }
+    let hosts = documents.hosts.iter().map(|host| scene::Host {
+        name: host.name.value.to_string(),
+        interfaces: host.interfaces.0.iter().map(host_interface).collect(),
+    });
+    scene::Scene { ports: ports.collect(), hosts: hosts.collect(), routers: routers.collect() }
+}
+
+fn host_interface(
+    (name, interface): &(At<InterfaceName>, At<HostInterface>),
+) -> scene::HostInterface {
+    let interface = &interface.value;
+    let to = match (&interface.link, &interface.port) {
+        (Some(link), _) => Some(scene::To::Link(link.value.to_string())),
+        (None, Some(port)) => Some(scene::To::Port(port.value.to_string())),
+        (None, None) => None,
+    };
+    scene::HostInterface {
+        name: name.value.to_string(),
+        addresses: interface.addresses.iter().map(|address| address.value.to_string()).collect(),
+        to,
+    }
 }
 
 /// Which packets are an interface's own, for people.

@@ -1,0 +1,81 @@
+//! Draws diagrams of boxes and lines: topologies and element graphs.
+//!
+//! | file     | concern                                                              |
+//! |----------|----------------------------------------------------------------------|
+//! | `order`  | ranks, and the order of boxes in each, with few crossings            |
+//! | `layout` | places: no two boxes overlap, lines are as straight as that allows   |
+//! | `svg`    | the drawing                                                          |
+//! | `dot`    | the same for Graphviz                                                |
+//!
+//! The layout is that of Sugiyama, Tagawa and Toda (1981): ranks by longest path, long lines
+//! cut by places to go through, crossings reduced by barycentres. Boxes of a rank are then
+//! moved towards what they are connected to, by isotonic regression, which keeps their order
+//! and distances.
+
+mod dot;
+mod layout;
+mod order;
+mod svg;
+
+pub use dot::dot;
+pub use layout::{Layout, layout};
+pub use svg::svg;
+
+/// Boxes and lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Diagram {
+    /// What stands above it.
+    pub title: String,
+    /// Ranks are columns, from left to right, instead of rows.
+    pub sideways: bool,
+    /// The boxes; lines name them by index.
+    pub boxes: Vec<Box>,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+/// A box with text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Box {
+    /// Lines of text; the first stands out.
+    pub text: Vec<String>,
+    /// All that there is to say, shown when the pointer rests on it.
+    pub hint: String,
+    /// How it looks.
+    pub kind: Kind,
+    /// Boxes of one group have one colour; 0 is none.
+    pub group: usize,
+    /// Its rank, if it is known. If it is of one box, it is of all.
+    pub rank: Option<usize>,
+    /// Number of places on the side where lines come in and go out; at least 1 is drawn.
+    pub inputs: usize,
+    /// As above.
+    pub outputs: usize,
+}
+
+/// How a box looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Straight corners.
+    #[default]
+    Plain,
+    /// Round corners and a strong border: a router.
+    Strong,
+    /// Small, without much weight: an interface.
+    Light,
+    /// At the edge: a port, an end of a graph.
+    Outer,
+}
+
+/// A line between two boxes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// Box, by index, and place on its side.
+    pub from: (usize, usize),
+    /// Box, by index, and place on its side.
+    pub to: (usize, usize),
+    /// Dashed.
+    pub dashed: bool,
+    /// Ends in an arrow.
+    pub arrow: bool,
+}

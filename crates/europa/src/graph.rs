@@ -1,0 +1,344 @@
+//! `graph`: drawings of the topology and of element graphs.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use europa_capture::scene::{Interface, Scene, To};
+use europa_capture::{describe, line};
+use europa_draw::{Box, Diagram, Kind, Line, dot, layout, svg};
+use europa_engine::GraphView;
+use europa_node::{Instance, NodeStats, Request, Response, ask};
+
+use crate::handler;
+
+/// Over how long rates are measured.
+const SECONDS: Duration = Duration::from_millis(500);
+/// Longest configuration that stands in a box.
+const LONGEST: usize = 34;
+
+/// What `graph` can be told.
+#[derive(Args)]
+pub(crate) struct GraphArgs {
+    /// `topology`, or `slice/router` for its elements.
+    #[arg(default_value = "topology")]
+    what: String,
+    /// Write to a file; the default is standard output.
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+    /// Write DOT, for Graphviz.
+    #[arg(long, conflicts_with = "json")]
+    dot: bool,
+    /// Write what is drawn as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, String> {
+    let json = |value: serde_json::Result<String>| value.map_err(|error| error.to_string());
+    let (diagram, data) = if args.what == "topology" {
+        let scene = describe(&instance.directory()).map_err(|error| error.to_string())?;
+        let rates = if args.json { Rates::new() } else { rates(instance)? };
+        (topology(&scene, &rates), json(serde_json::to_string_pretty(&scene))?)
+    } else {
+        let text = handler::read(instance, &args.what, "graph")?;
+        let view: GraphView = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        (elements(&args.what, &view), json(serde_json::to_string_pretty(&view))?)
+    };
+    let text = if args.json {
+        data + "\n"
+    } else if args.dot {
+        dot(&diagram)
+    } else {
+        svg(&diagram, &layout(&diagram))
+    };
+    match &args.output {
+        Some(path) => {
+            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        None => {
+            // Whoever reads may have seen enough.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// By `slice/router.interface`: packets and bits a second, in and out.
+type Rates = HashMap<String, [f64; 4]>;
+
+fn rates(instance: &Instance) -> Result<Rates, String> {
+    let stats = || -> Result<NodeStats, String> {
+        match ask(instance, &Request::Stats).map_err(|error| error.to_string())? {
+            Response::Stats(stats) => Ok(*stats),
+            _ => Err("the node answered something else".into()),
+        }
+    };
+    let counters = |stats: &NodeStats| -> HashMap<String, [u64; 4]> {
+        let routers = stats.routers.iter();
+        routers
+            .flat_map(|router| {
+                router.interfaces.iter().map(|i| {
+                    let counts = [i.rx_packets, i.tx_packets, i.rx_bytes * 8, i.tx_bytes * 8];
+                    (format!("{}.{}", router.name, i.name), counts)
+                })
+            })
+            .collect()
+    };
+    let (before, begun) = (counters(&stats()?), Instant::now());
+    std::thread::sleep(SECONDS);
+    let (after, seconds) = (counters(&stats()?), begun.elapsed().as_secs_f64());
+    let rate = |(name, now): (String, [u64; 4])| {
+        let then = before.get(&name).copied().unwrap_or(now);
+        let mut rates = [0.0; 4];
+        for (rate, (now, then)) in rates.iter_mut().zip(now.iter().zip(then)) {
+            *rate = now.saturating_sub(then) as f64 / seconds;
+        }
+        (name, rates)
+    };
+    Ok(after.into_iter().map(rate).collect())
+}
+
+/// A number in three or four characters and its unit.
+fn scaled(value: f64, unit: &str) -> String {
+    let (value, prefix) = match value {
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    if value >= 100.0 || prefix.is_empty() {
+        format!("{value:.0} {prefix}{unit}")
+    } else {
+        format!("{value:.1} {prefix}{unit}")
+    }
+}
+
+/// Ports, interfaces, routers and links, in columns by their distance from the ports.
+fn topology(scene: &Scene, rates: &Rates) -> Diagram {
+    let mut diagram = Diagram { title: "Topology".into(), sideways: true, ..Diagram::default() };
+    let mut slices: Vec<&str> = scene.routers.iter().map(|router| router.slice()).collect();
+    slices.sort_unstable();
+    slices.dedup();
+    let mut index: HashMap<String, usize> = HashMap::new();
+    for port in &scene.ports {
+        let mut text = vec![port.name.clone(), format!("{} {}", port.kind, port.device)];
+        text.push(format!("MTU {}", port.mtu));
+        if let Some(rate) = port.rate_bits {
+            text.push(scaled(rate as f64, "bit/s"));
+        }
+        index.insert(format!("port {}", port.name), diagram.boxes.len());
+        diagram.boxes.push(Box {
+            hint: format!("port {}", port.name),
+            text,
+            kind: Kind::Outer,
+            ..Box::default()
+        });
+    }
+    let of_hosts = scene.hosts.iter().flat_map(|host| &host.interfaces);
+    let ends = of_hosts.filter_map(|interface| interface.to.as_ref());
+    for to in ends.chain(scene.interfaces().map(|(_, interface)| &interface.to)) {
+        if let To::Link(link) = to {
+            index.entry(format!("link {link}")).or_insert_with(|| {
+                diagram.boxes.push(Box {
+                    text: vec![link.clone(), "link".into()],
+                    hint: format!("link {link}"),
+                    ..Box::default()
+                });
+                diagram.boxes.len() - 1
+            });
+        }
+    }
+    for host in &scene.hosts {
+        let me = diagram.boxes.len();
+        let mut text = vec![host.name.clone(), "host".to_owned()];
+        for interface in &host.interfaces {
+            text.push(format!("{} {}", interface.name, interface.addresses.join(" ")));
+            let to = interface.to.as_ref().and_then(|to| index.get(&place(to)));
+            if let Some(to) = to {
+                diagram.lines.push(Line { from: (me, 0), to: (*to, 0), ..Line::default() });
+            }
+        }
+        let text: Vec<String> = text.iter().map(|line| short(line)).collect();
+        let hint = format!("host {}", host.name);
+        diagram.boxes.push(Box { text, hint, kind: Kind::Strong, rank: Some(0), ..Box::default() });
+    }
+    for router in &scene.routers {
+        let group = 1 + slices.iter().position(|slice| *slice == router.slice()).unwrap_or(0);
+        let me = diagram.boxes.len();
+        diagram.boxes.push(Box {
+            text: vec![router.name.clone(), short(&router.fast_path)],
+            hint: format!(
+                "router {} of slice {}\n{}",
+                router.name,
+                router.slice(),
+                router.fast_path
+            ),
+            kind: Kind::Strong,
+            group,
+            ..Box::default()
+        });
+        for interface in &router.interfaces {
+            let full = format!("{}.{}", router.name, interface.name);
+            let at = diagram.boxes.len();
+            diagram.boxes.push(interface_box(&full, interface, rates.get(&full), group));
+            let dashed = matches!(interface.to, To::Link(_));
+            if let Some(to) = index.get(&place(&interface.to)) {
+                diagram.lines.push(Line { from: (*to, 0), to: (at, 0), dashed, arrow: false });
+            }
+            diagram.lines.push(Line { from: (at, 0), to: (me, 0), ..Line::default() });
+        }
+    }
+    rank(&mut diagram);
+    diagram
+}
+
+fn place(to: &To) -> String {
+    match to {
+        To::Port(port) => format!("port {port}"),
+        To::Link(link) => format!("link {link}"),
+    }
+}
+
+fn interface_box(full: &str, interface: &Interface, rates: Option<&[f64; 4]>, group: usize) -> Box {
+    let mut text = vec![interface.name.clone()];
+    text.extend(interface.addresses.iter().take(4).cloned());
+    if interface.addresses.len() > 4 {
+        text.push(format!("and {} more", interface.addresses.len() - 4));
+    }
+    if !interface.matches.is_empty() && interface.matches != "MAC" {
+        text.push(short(&interface.matches));
+    }
+    text.push(line::mac(&interface.mac));
+    if let Some([rx, tx, rx_bits, tx_bits]) = rates
+        && rx + tx > 0.0
+    {
+        text.push(format!("in  {} {}", scaled(*rx, "p/s"), scaled(*rx_bits, "bit/s")));
+        text.push(format!("out {} {}", scaled(*tx, "p/s"), scaled(*tx_bits, "bit/s")));
+    }
+    let hint = format!(
+        "interface {full}, {}, MTU {}\n{}",
+        line::mac(&interface.mac),
+        interface.mtu,
+        interface.addresses.join("\n")
+    );
+    Box { text, hint, kind: Kind::Light, group, ..Box::default() }
+}
+
+/// Distance from hosts and ports; what is not connected to one begins anew.
+fn rank(diagram: &mut Diagram) {
+    let count = diagram.boxes.len();
+    let mut near = vec![Vec::new(); count];
+    for line in &diagram.lines {
+        near[line.from.0].push(line.to.0);
+        near[line.to.0].push(line.from.0);
+    }
+    let mut queue: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
+    let mut start = 0;
+    // Hosts stand before ports, whether there are any or not.
+    queue.extend((0..count).filter(|index| diagram.boxes[*index].rank == Some(0)));
+    for (index, of) in diagram.boxes.iter_mut().enumerate() {
+        if of.kind == Kind::Outer {
+            of.rank = Some(1);
+            queue.push_back(index);
+        }
+    }
+    loop {
+        while let Some(at) = queue.pop_front() {
+            let next = diagram.boxes[at].rank.unwrap_or(0) + 1;
+            for &other in &near[at] {
+                if diagram.boxes[other].rank.is_none() {
+                    diagram.boxes[other].rank = Some(next);
+                    queue.push_back(other);
+                }
+            }
+        }
+        match (start..count).find(|at| diagram.boxes[*at].rank.is_none()) {
+            None => break,
+            Some(at) => {
+                diagram.boxes[at].rank = Some(1);
+                queue.push_back(at);
+                start = at + 1;
+            }
+        }
+    }
+    let first = diagram.boxes.iter().filter_map(|of| of.rank).min().unwrap_or(0);
+    for of in &mut diagram.boxes {
+        of.rank = of.rank.map(|rank| rank - first);
+    }
+}
+
+fn short(text: &str) -> String {
+    if text.chars().count() <= LONGEST {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(LONGEST - 1).collect();
+    cut.push('…');
+    cut
+}
+
+/// Elements and their connections, from above to below.
+fn elements(router: &str, view: &GraphView) -> Diagram {
+    let most = |element: usize, outputs: bool| {
+        let ports = view.connections.iter().filter_map(|c| match outputs {
+            true if c.from == element => Some(c.output + 1),
+            false if c.to == element => Some(c.input + 1),
+            _ => None,
+        });
+        ports.max().unwrap_or(0)
+    };
+    let boxes = view.elements.iter().enumerate().map(|(index, element)| {
+        let made_up = element.name.starts_with(&format!("{}@", element.class));
+        let (inputs, outputs) = (most(index, false), most(index, true));
+        let head = if made_up {
+            element.class.clone()
+        } else {
+            format!("{} :: {}", element.name, element.class)
+        };
+        let mut text = vec![head];
+        if !element.config.is_empty() {
+            text.push(short(&element.config));
+        }
+        if inputs > 0 {
+            text.push(format!("{} packets", thousands(element.packets)));
+        }
+        let ends = inputs == 0 || outputs == 0;
+        Box {
+            text,
+            hint: format!("{} :: {}({})", element.name, element.class, element.config),
+            kind: if ends { Kind::Outer } else { Kind::Plain },
+            inputs,
+            outputs,
+            ..Box::default()
+        }
+    });
+    let lines = view.connections.iter().map(|c| Line {
+        from: (c.from, c.output),
+        to: (c.to, c.input),
+        dashed: c.pull,
+        arrow: true,
+    });
+    Diagram {
+        title: format!("Elements of {router}"),
+        sideways: false,
+        boxes: boxes.collect(),
+        lines: lines.collect(),
+    }
+}
+
+/// With a gap between every three digits.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}
