@@ -24,6 +24,8 @@
 //! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that is there.
 //! - `remove` (write): `ADDRESS/MASK`.
 //! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; all or none happen.
+//! - `load` (write): lines of `set` and a route or `remove` and a prefix; those that can be done
+//!   are done.
 //! - `flush` (write): removes all routes.
 //! - `drops` (read): packets without a route.
 //!

@@ -1,6 +1,5 @@
 //! What all IPv4 look-up elements do: routes, their handlers, and the look-up of a batch.
 
-use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use europa_engine::{
@@ -8,6 +7,8 @@ use europa_engine::{
     Names, Packet, Value,
 };
 use europa_lookup::{Dir24, NextHop, RouteTable};
+
+use crate::hops::{Hops, Way};
 
 /// Handlers of a table that does not change.
 pub(crate) const FIXED: &[Handler] = &[
@@ -25,37 +26,22 @@ pub(crate) const CHANGEABLE: &[Handler] = &[
     Handler::write("set"),
     Handler::write("remove"),
     Handler::write("ctrl"),
+    Handler::write("load"),
     Handler::button("flush"),
 ];
 
-/// Where a route leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Hop {
-    /// Address of the next router; 0 if the destination is a neighbour.
-    gateway: u32,
-    output: u16,
-}
-
-/// No route.
-const NOWHERE: Hop = Hop { gateway: 0, output: DROP };
-
 /// One route as it is written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Route {
     prefix: Ipv4Prefix,
-    hop: Hop,
+    way: Way<u32>,
 }
 
 /// A table of IPv4 routes.
 #[derive(Default)]
 pub(crate) struct IpRoutes {
     table: Dir24,
-    /// By next hop number, 0 being none.
-    hops: Vec<Hop>,
-    /// By next hop number: how many routes use it.
-    users: Vec<u32>,
-    numbers: HashMap<Hop, NextHop>,
-    unused: Vec<NextHop>,
+    hops: Hops<u32>,
     drops: u64,
     batch: Addresses,
 }
@@ -74,22 +60,15 @@ impl Default for Addresses {
     }
 }
 
-/// Reads `ADDRESS/MASK [GATEWAY] OUTPUT`; for removal, the prefix is enough.
-fn route(text: &str, names: &Names, removal: bool) -> Option<Route> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let (prefix, gateway, output) = match words.as_slice() {
-        [prefix] if removal => (prefix, "-", "0"),
-        [prefix, output] if output.parse::<u16>().is_ok() => (prefix, "-", *output),
-        [prefix, gateway] if removal => (prefix, *gateway, "0"),
-        [prefix, gateway, output] => (prefix, *gateway, *output),
-        _ => return None,
-    };
-    let gateway = match gateway {
-        "-" => 0,
-        address => u32::from(Ipv4Addr::parse(address, names)?),
-    };
-    let hop = Hop { gateway, output: output.parse().ok()? };
-    Some(Route { prefix: Ipv4Prefix::parse(prefix, names)?, hop })
+/// Reads `ADDRESS/MASK` and a way.
+fn route(text: &str, names: &Names) -> Option<Route> {
+    let (prefix, way) = text.trim().split_once(char::is_whitespace)?;
+    Some(Route { prefix: Ipv4Prefix::parse(prefix, names)?, way: Way::parse(way, names)? })
+}
+
+/// Reads the prefix that stands first; what follows may be a way, and is not looked at.
+fn prefix(text: &str) -> Option<Ipv4Prefix> {
+    Ipv4Prefix::parse(text.split_whitespace().next()?, &Names::default())
 }
 
 /// A prefix as the table wants it: no bits behind the mask.
@@ -106,85 +85,42 @@ enum Command {
 }
 
 impl IpRoutes {
-    fn hop(&self, number: u16) -> Hop {
-        self.hops.get(usize::from(number)).copied().unwrap_or(NOWHERE)
-    }
-
-    /// The number of a next hop, one more route using it.
-    fn take_hop(&mut self, hop: Hop) -> Option<NextHop> {
-        if self.hops.is_empty() {
-            self.hops.push(NOWHERE);
-            self.users.push(0);
-        }
-        let number = match self.numbers.get(&hop) {
-            Some(number) => *number,
-            None => {
-                let number = match self.unused.pop() {
-                    Some(number) => number,
-                    None => {
-                        let number = NextHop::new(u16::try_from(self.hops.len()).ok()?)?;
-                        self.hops.push(hop);
-                        self.users.push(0);
-                        number
-                    }
-                };
-                self.numbers.insert(hop, number);
-                number
-            }
-        };
-        *self.hops.get_mut(usize::from(number.get()))? = hop;
-        *self.users.get_mut(usize::from(number.get()))? += 1;
-        Some(number)
-    }
-
-    /// One route less uses this next hop.
-    fn drop_hop(&mut self, number: NextHop) {
-        let hop = self.hop(number.get());
-        if let Some(users) = self.users.get_mut(usize::from(number.get())) {
-            *users -= 1;
-            if *users == 0 {
-                self.numbers.remove(&hop);
-                self.unused.push(number);
-            }
-        }
-    }
-
     /// Adds or changes a route. Returns where it led before.
-    fn insert(&mut self, route: Route) -> Result<Option<Hop>, String> {
+    fn insert(&mut self, route: &Route) -> Result<Option<Way<u32>>, String> {
         let full = || "too many different next hops".to_owned();
         let prefix = key(route.prefix).ok_or("bad prefix")?;
-        let number = self.take_hop(route.hop).ok_or_else(full)?;
+        let number = self.hops.take(&route.way).ok_or_else(full)?;
         match self.table.insert(prefix, number) {
-            Ok(old) => Ok(old.map(|old| {
-                let hop = self.hop(old.get());
-                self.drop_hop(old);
-                hop
+            Ok(old) => Ok(old.and_then(|old| {
+                let way = self.hops.way(old.get()).cloned();
+                self.hops.release(old);
+                way
             })),
             Err(error) => {
-                self.drop_hop(number);
+                self.hops.release(number);
                 Err(error.to_string())
             }
         }
     }
 
     /// Removes a route. Returns where it led.
-    fn remove(&mut self, prefix: Ipv4Prefix) -> Option<Hop> {
+    fn remove(&mut self, prefix: Ipv4Prefix) -> Option<Way<u32>> {
         let old = self.table.remove(key(prefix)?)?;
-        let hop = self.hop(old.get());
-        self.drop_hop(old);
-        Some(hop)
+        let way = self.hops.way(old.get()).cloned();
+        self.hops.release(old);
+        way
     }
 
     /// Reads the routes from the arguments.
     pub(crate) fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let mut replaced = 0;
         for (index, text) in arguments.rest() {
-            let result = match route(text, arguments.names(), false) {
+            let result = match route(text, arguments.names()) {
                 None => Err("expected 'ADDRESS/MASK [GATEWAY] OUTPUT'".to_owned()),
-                Some(route) if usize::from(route.hop.output) >= arguments.outputs() => {
-                    Err(format!("there is no output {}", route.hop.output))
+                Some(route) if usize::from(route.way.largest_output()) >= arguments.outputs() => {
+                    Err(format!("there is no output {}", route.way.largest_output()))
                 }
-                Some(route) => self.insert(route),
+                Some(route) => self.insert(&route),
             };
             match result {
                 Ok(old) => replaced += usize::from(old.is_some()),
@@ -234,10 +170,10 @@ impl IpRoutes {
         );
         self.table.lookup_batch(addresses, numbers);
         let mut number = numbers.iter();
-        let (hops, drops) = (self.hops.as_slice(), &mut self.drops);
+        let (hops, drops) = (&self.hops, &mut self.drops);
         context.forward_each(batch, |packet| {
             let number = number.next().copied().unwrap_or(0);
-            let Some(hop) = hops.get(usize::from(number)).filter(|_| number != 0) else {
+            let Some(hop) = hops.of(number, packet) else {
                 *drops += 1;
                 return DROP;
             };
@@ -254,22 +190,14 @@ impl IpRoutes {
             "lookup" => {
                 let address: Ipv4Addr = crate::common::parse(handler, parameter)?;
                 let number = self.table.lookup(address.into()).map_or(0, NextHop::get);
-                Ok(match self.hop(number) {
-                    NOWHERE => "-1".to_owned(),
-                    Hop { gateway: 0, output } => output.to_string(),
-                    Hop { gateway, output } => format!("{output} {}", Ipv4Addr::from(gateway)),
-                })
+                Ok(self.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer))
             }
             "table" => Ok(self
                 .table
                 .iter()
-                .map(|(prefix, number)| {
-                    let Hop { gateway, output } = self.hop(number.get());
-                    let gateway = match gateway {
-                        0 => "-".to_owned(),
-                        gateway => Ipv4Addr::from(gateway).to_string(),
-                    };
-                    format!("{}/{}\t{gateway}\t{output}\n", prefix.addr(), prefix.prefix_len())
+                .filter_map(|(prefix, number)| {
+                    let way = self.hops.way(number.get())?.show('\t');
+                    Some(format!("{}/{}\t{way}\n", prefix.addr(), prefix.prefix_len()))
                 })
                 .collect()),
             _ => Ok(self.drops.to_string()),
@@ -289,25 +217,27 @@ impl IpRoutes {
             Command::Set => "set",
             Command::Remove => "remove",
         };
-        let Some(route) = route(text, &Names::default(), command == Command::Remove) else {
-            return Err(HandlerError::value(handler, text, wanted));
-        };
         let other = |message: String| Err(HandlerError::Other(message));
         if command == Command::Remove {
-            return match self.remove(route.prefix) {
-                Some(hop) => Ok((Command::Set, Route { hop, ..route })),
+            let prefix =
+                prefix(text).ok_or_else(|| HandlerError::value(handler, text, "ADDRESS/MASK"))?;
+            return match self.remove(prefix) {
+                Some(way) => Ok((Command::Set, Route { prefix, way })),
                 None => other(format!("route '{text}' not found")),
             };
         }
-        if usize::from(route.hop.output) >= outputs {
-            return other(format!("there is no output {}", route.hop.output));
+        let Some(route) = route(text, &Names::default()) else {
+            return Err(HandlerError::value(handler, text, wanted));
+        };
+        if usize::from(route.way.largest_output()) >= outputs {
+            return other(format!("there is no output {}", route.way.largest_output()));
         }
         if command == Command::Add && key(route.prefix).and_then(|p| self.table.get(p)).is_some() {
             return other(format!("conflict with existing route '{text}'"));
         }
-        match self.insert(route) {
+        match self.insert(&route) {
             Ok(None) => Ok((Command::Remove, route)),
-            Ok(Some(hop)) => Ok((Command::Set, Route { hop, ..route })),
+            Ok(Some(way)) => Ok((Command::Set, Route { way, ..route })),
             Err(message) => other(message),
         }
     }
@@ -327,6 +257,18 @@ impl IpRoutes {
                 *self = IpRoutes { drops: self.drops, ..IpRoutes::default() };
                 Ok(())
             }
+            "load" => load(value, |line| {
+                let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+                match word {
+                    "set" => self.change(Command::Set, rest, outputs).map(drop),
+                    "remove" => {
+                        let prefix = prefix(rest).ok_or_else(|| bad_line(line))?;
+                        self.remove(prefix);
+                        Ok(())
+                    }
+                    _ => Err(bad_line(line)),
+                }
+            }),
             _ => self.control(value, outputs),
         }
     }
@@ -349,7 +291,7 @@ impl IpRoutes {
                         match command {
                             Command::Remove => drop(self.remove(route.prefix)),
                             // It was there before, so there is room for it.
-                            _ => drop(self.insert(route)),
+                            _ => drop(self.insert(&route)),
                         }
                     }
                     return Err(error);
@@ -357,6 +299,31 @@ impl IpRoutes {
             }
         }
         Ok(())
+    }
+}
+
+/// A line of `load` that is none.
+pub(crate) fn bad_line(line: &str) -> HandlerError {
+    HandlerError::value("load", line, "set or remove")
+}
+
+/// Carries out each line of a text that can be carried out; says what could not.
+pub(crate) fn load(
+    text: &str,
+    mut change: impl FnMut(&str) -> Result<(), HandlerError>,
+) -> Result<(), HandlerError> {
+    let (mut failed, mut first) = (0, None);
+    for line in text.lines() {
+        if let Err(error) = change(line) {
+            failed += 1;
+            first.get_or_insert(error);
+        }
+    }
+    match first {
+        None => Ok(()),
+        Some(error) => {
+            Err(HandlerError::Other(format!("{failed} lines not done, the first: {error}")))
+        }
     }
 }
 
@@ -424,6 +391,38 @@ mod tests {
         bench.router.write("e.flush", "").unwrap();
         assert_eq!(bench.router.read("e.table", ""), Ok(String::new()));
         assert!(bench.router.write("e.lookup", "1.1.1.1").is_err());
+    }
+
+    #[test]
+    fn loading_goes_on_after_a_bad_line() {
+        let mut bench = Bench::new("RadixIPLookup", &["10.0.0.0/8 0"]);
+        bench.router.write("e.load", "set 11.0.0.0/8 1.1.1.1 1\nremove 10.0.0.0/8\n").unwrap();
+        assert_eq!(bench.router.read("e.table", ""), Ok("11.0.0.0/8\t1.1.1.1\t1\n".into()));
+        let bad = "set 12.0.0.0/8 9\nset 13.0.0.0/8 - 2\nfrob\nremove 99.0.0.0/8\n";
+        let error = bench.router.write("e.load", bad).unwrap_err().to_string();
+        assert!(error.contains("2 lines not done, the first: there is no output 9"), "{error}");
+        assert_eq!(bench.router.read("e.lookup", "13.0.0.1"), Ok("2".into()));
+    }
+
+    #[test]
+    fn flows_are_spread_by_weight_and_stay_together() {
+        let mut bench = Bench::new("RadixIPLookup", &["0.0.0.0/0 9.9.9.1 0 *3 | 9.9.9.2 1"]);
+        let ports = (0..400u16).map(|port| {
+            let bytes = europa_packet::Frame::bare().ipv4([10, 0, 0, 1], [10, 0, 0, 2]);
+            bytes.udp(port, 53, b"x")
+        });
+        let packets: Vec<Vec<u8>> = ports.flat_map(|packet| [packet.clone(), packet]).collect();
+        let mut first: [Vec<Vec<u8>>; 2] = Default::default();
+        for some in packets.chunks(200) {
+            let some: Vec<_> = some.iter().map(|data| bench.arena.packet(data).unwrap()).collect();
+            for (output, data) in bench.push_packets(0, some) {
+                first[output].push(data);
+            }
+        }
+        let [most, few] = first.map(|packets| packets.len());
+        assert_eq!((most % 2, few % 2, most + few), (0, 0, 800), "flows stay together");
+        assert!((500..700).contains(&most), "{most} of 800, 600 wanted");
+        assert_eq!(bench.router.read("e.lookup", "1.1.1.1"), Ok("0 9.9.9.1 | 1 9.9.9.2".into()));
     }
 
     #[test]

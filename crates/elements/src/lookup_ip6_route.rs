@@ -24,6 +24,8 @@
 //! - `table` (read): all routes.
 //! - `add` (write): as an argument; replaces the route that is there.
 //! - `remove` (write): `ADDRESS/MASK`.
+//! - `load` (write): lines of `set` and a route or `remove` and a prefix; those that can be done
+//!   are done.
 //! - `drops` (read): packets without a route.
 //!
 //! ## See also
@@ -39,20 +41,14 @@ use europa_lookup::{Multibit6, NextHop, RouteTable};
 use europa_pool::packet::annotation::DST_IP6;
 
 use crate::common::parse;
-
-/// Where a route leads. A gateway of 0 is none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Hop {
-    gateway: u128,
-    output: usize,
-}
+use crate::hops::{Hops, Way};
+use crate::ip_routes::{bad_line, load};
 
 /// A table of IPv6 routes.
 #[derive(Default)]
 pub(crate) struct LookupIP6Route {
     table: Multibit6,
-    /// By next hop number less one. They are few, so they are not counted nor reused.
-    hops: Vec<Hop>,
+    hops: Hops<u128>,
     drops: u64,
 }
 
@@ -63,18 +59,9 @@ impl Class for LookupIP6Route {
 /// How a route is written.
 const WANTED: &str = "ADDRESS/MASK [GATEWAY] OUTPUT";
 
-fn route(text: &str, names: &Names) -> Option<(europa_packet::Ipv6Prefix, Hop)> {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let (prefix, gateway, output) = match words.as_slice() {
-        [prefix, output] => (prefix, "-", output),
-        [prefix, gateway, output] => (prefix, *gateway, output),
-        _ => return None,
-    };
-    let gateway = match gateway {
-        "-" => 0,
-        address => u128::from(Ipv6Addr::parse(address, names)?),
-    };
-    Some((key(Ipv6Prefix::parse(prefix, names)?)?, Hop { gateway, output: output.parse().ok()? }))
+fn route(text: &str, names: &Names) -> Option<(europa_packet::Ipv6Prefix, Way<u128>)> {
+    let (prefix, way) = text.trim().split_once(char::is_whitespace)?;
+    Some((key(Ipv6Prefix::parse(prefix, names)?)?, Way::parse(way, names)?))
 }
 
 /// A prefix as the table wants it.
@@ -84,25 +71,30 @@ fn key(prefix: Ipv6Prefix) -> Option<europa_packet::Ipv6Prefix> {
 
 impl LookupIP6Route {
     fn add(&mut self, text: &str, names: &Names, outputs: usize) -> Result<(), String> {
-        let (prefix, hop) =
+        let (prefix, way) =
             route(text, names).ok_or_else(|| format!("expected '{WANTED}', found '{text}'"))?;
-        if hop.output >= outputs {
-            return Err(format!("there is no output {}", hop.output));
+        if usize::from(way.largest_output()) >= outputs {
+            return Err(format!("there is no output {}", way.largest_output()));
         }
-        let index = match self.hops.iter().position(|known| *known == hop) {
-            Some(index) => index,
-            None => {
-                self.hops.push(hop);
-                self.hops.len() - 1
+        let number = self.hops.take(&way).ok_or("too many different next hops")?;
+        match self.table.insert(prefix, number) {
+            Ok(old) => {
+                old.into_iter().for_each(|old| self.hops.release(old));
+                Ok(())
             }
-        };
-        let number = u16::try_from(index + 1).ok().and_then(NextHop::new);
-        let number = number.ok_or("too many different next hops")?;
-        self.table.insert(prefix, number).map(drop).map_err(|error| error.to_string())
+            Err(error) => {
+                self.hops.release(number);
+                Err(error.to_string())
+            }
+        }
     }
 
-    fn hop(&self, number: NextHop) -> Option<Hop> {
-        self.hops.get(usize::from(number.get()) - 1).copied()
+    /// Returns whether it was there.
+    fn remove(&mut self, text: &str) -> Result<bool, HandlerError> {
+        let prefix = key(parse("remove", text)?);
+        let old = prefix.and_then(|prefix| self.table.remove(prefix));
+        old.into_iter().for_each(|old| self.hops.release(old));
+        Ok(old.is_some())
     }
 }
 
@@ -129,18 +121,16 @@ impl Element for LookupIP6Route {
             self.table.lookup_batch(addresses, numbers);
         }
         let mut numbers = numbers.iter();
-        let (hops, drops) = (self.hops.as_slice(), &mut self.drops);
+        let (hops, drops) = (&self.hops, &mut self.drops);
         context.push_each(batch, |packet| {
-            let number = usize::from(numbers.next().copied().unwrap_or(0));
-            let hop = number.checked_sub(1).and_then(|index| hops.get(index));
-            let Some(hop) = hop else {
+            let Some(hop) = hops.of(numbers.next().copied().unwrap_or(0), packet) else {
                 *drops += 1;
                 return None;
             };
             if hop.gateway != 0 {
                 packet.set_annotation(DST_IP6, hop.gateway.to_be_bytes());
             }
-            Some(hop.output)
+            Some(usize::from(hop.output))
         });
     }
 
@@ -151,6 +141,7 @@ impl Element for LookupIP6Route {
                 Handler::read("table").with(Flags::EXPENSIVE),
                 Handler::write("add"),
                 Handler::write("remove"),
+                Handler::write("load"),
                 Handler::read("drops"),
             ]
         }
@@ -165,23 +156,12 @@ impl Element for LookupIP6Route {
         match handler {
             "lookup" => {
                 let address: Ipv6Addr = parse(handler, parameter)?;
-                let hop = self.table.lookup(address.into()).and_then(|number| self.hop(number));
-                Ok(match hop {
-                    None => "-1".to_owned(),
-                    Some(Hop { gateway: 0, output }) => output.to_string(),
-                    Some(Hop { gateway, output }) => {
-                        format!("{output} {}", Ipv6Addr::from(gateway))
-                    }
-                })
+                let number = self.table.lookup(address.into()).map_or(0, NextHop::get);
+                Ok(self.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer))
             }
             "table" => {
                 let lines = self.table.iter().filter_map(|(prefix, number)| {
-                    let Hop { gateway, output } = self.hop(number)?;
-                    let gateway = match gateway {
-                        0 => "-".to_owned(),
-                        gateway => Ipv6Addr::from(gateway).to_string(),
-                    };
-                    Some(format!("{prefix}\t{gateway}\t{output}\n"))
+                    Some(format!("{prefix}\t{}\n", self.hops.way(number.get())?.show('\t')))
                 });
                 Ok(lines.collect())
             }
@@ -195,15 +175,22 @@ impl Element for LookupIP6Route {
         value: &str,
         context: &mut Context<'_>,
     ) -> Result<(), HandlerError> {
-        if handler == "add" {
-            return self
-                .add(value, &Names::default(), context.outputs())
-                .map_err(HandlerError::Other);
-        }
-        let prefix = key(parse(handler, value)?);
-        match prefix.and_then(|prefix| self.table.remove(prefix)) {
-            Some(_) => Ok(()),
-            None => Err(HandlerError::Other(format!("route '{value}' not found"))),
+        let outputs = context.outputs();
+        let add = |table: &mut Self, text: &str| {
+            table.add(text, &Names::default(), outputs).map_err(HandlerError::Other)
+        };
+        match handler {
+            "add" => add(self, value),
+            "load" => load(value, |line| {
+                let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+                match word {
+                    "set" => add(self, rest),
+                    "remove" => self.remove(rest).map(drop),
+                    _ => Err(bad_line(line)),
+                }
+            }),
+            _ if self.remove(value)? => Ok(()),
+            _ => Err(HandlerError::Other(format!("route '{value}' not found"))),
         }
     }
 }

@@ -14,6 +14,9 @@
 //! All look-ups are one kind of table, DIR-24-8: one or two loads a packet, overlapped over the
 //! batch, whatever the number of routes.
 //!
+//! A route may have several next hops, `GATEWAY OUTPUT *WEIGHT` with bars between them. Each flow
+//! (addresses, protocol, ports) goes one of these ways, flows in proportion to the weights.
+//!
 //! ## Arguments
 //! - ADDRESS/MASK: the route's prefix, `10.0.0.0/8` or `10.0.0.0/255.0.0.0`.
 //! - GATEWAY: address of the next router; `-` or nothing if the destination is a neighbour.
@@ -25,6 +28,8 @@
 //! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that is there.
 //! - `remove` (write): `ADDRESS/MASK`.
 //! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; all or none happen.
+//! - `load` (write): lines of `set` and a route or `remove` and a prefix; those that can be done
+//!   are done.
 //! - `flush` (write): removes all routes.
 //! - `drops` (read): packets without a route.
 //!

@@ -23,6 +23,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::ether_switch::EtherSwitch>();
     registry.add::<crate::fix_ip_src::FixIPSrc>();
     registry.add::<crate::from_device::FromDevice>();
+    registry.add::<crate::from_host::FromHost>();
     registry.add::<crate::get_ip6_address::GetIP6Address>();
     registry.add::<crate::get_ip_address::GetIPAddress>();
     registry.add::<crate::icmp6_error::ICMP6Error>();
@@ -31,6 +32,8 @@ pub fn registry() -> Registry {
     registry.add::<crate::icmp_ping_responder::ICMPPingResponder>();
     registry.add::<crate::ip6_nd_advertiser::IP6NDAdvertiser>();
     registry.add::<crate::ip6_nd_solicitor::IP6NDSolicitor>();
+    registry.add::<crate::ip6_forward::IP6Forward>();
+    registry.add::<crate::ip_forward::IPForward>();
     registry.add::<crate::ip_fragmenter::IPFragmenter>();
     registry.add::<crate::ip_gw_options::IPGWOptions>();
     registry.add::<crate::ip_print::IPPrint>();

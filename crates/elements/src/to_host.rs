@@ -18,12 +18,20 @@
 //! - `count` (read): packets given.
 //!
 //! ## See also
-//! `FromDevice`
+//! `FromHost`, `FromDevice`
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
     InitContext, Packet,
 };
+
+/// Number of the interface that goes to Linux's side of one of this name.
+pub(crate) fn host_side(name: &str, context: &InitContext<'_>) -> Result<usize, ConfigError> {
+    context.interface(&format!("{name}@host")).map(|(index, _)| index).ok_or_else(|| {
+        let message = format!("DEVNAME: this router has no interface '{name}' in a slow path");
+        ConfigError::other(message)
+    })
+}
 
 /// Gives packets to Linux.
 #[derive(Default)]

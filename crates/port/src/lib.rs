@@ -23,7 +23,7 @@ mod limitation;
 mod make;
 mod namespace;
 mod neighbour;
-mod netlink;
+pub mod netlink;
 mod offloads;
 mod prepare;
 mod socket;

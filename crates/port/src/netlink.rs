@@ -21,19 +21,23 @@ const BUFFER_BYTES: usize = 65536;
 const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 /// Flag of a request that lists everything.
-pub(crate) const DUMP: u16 = 0x300;
+pub const DUMP: u16 = 0x300;
+/// Flags of a request that creates what is not there yet.
+pub const CREATE: u16 = 0x600;
+/// Flag of a list during which something changed.
+const INTERRUPTED: u16 = 0x10;
 /// Flags of a request that creates or replaces.
-pub(crate) const REPLACE: u16 = 0x500;
+pub const REPLACE: u16 = 0x500;
 
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
 
 /// A message under construction.
-pub(crate) struct Request(Vec<u8>);
+pub struct Request(Vec<u8>);
 
 impl Request {
     /// A request of type `kind` with the fixed `body` of that type.
-    pub(crate) fn new(kind: u16, flags: u16, body: &[u8]) -> Self {
+    pub fn new(kind: u16, flags: u16, body: &[u8]) -> Self {
         // A dump ends with DONE, everything else with the acknowledgement.
         let end = if flags & DUMP == DUMP { 0 } else { ACK };
         let mut bytes = vec![0; HEADER_BYTES];
@@ -44,7 +48,7 @@ impl Request {
     }
 
     /// Adds an attribute.
-    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+    pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
         // Values are names, addresses and numbers of at most a few bytes.
         let length = u16::try_from(value.len() + 4).unwrap_or(u16::MAX);
         self.0.extend_from_slice(&length.to_ne_bytes());
@@ -68,15 +72,20 @@ impl Request {
 }
 
 /// A netlink socket of one namespace and its buffer.
-pub(crate) struct Netlink {
+pub struct Netlink {
     socket: OwnedFd,
     buffer: Vec<u8>,
     sequence: u32,
+    /// Something changed while the kernel was listing it: the list may lack an entry.
+    pub interrupted: bool,
 }
 
 impl Netlink {
     /// Routes, devices, neighbours.
-    pub(crate) fn route(namespace: &Namespace) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    pub fn route(namespace: &Namespace) -> io::Result<Self> {
         Ok(Self::over(open(namespace, SockProtocol::NetlinkRoute)?))
     }
 
@@ -87,12 +96,15 @@ impl Netlink {
 
     /// Speaks over a socket that [`open`] made, maybe in another process.
     pub(crate) fn over(socket: OwnedFd) -> Self {
-        Self { socket, buffer: vec![0; BUFFER_BYTES], sequence: 0 }
+        Self { socket, buffer: vec![0; BUFFER_BYTES], sequence: 0, interrupted: false }
     }
 
     /// Sends a request and gives every answer's type and payload to `each`.
     /// Allocates nothing.
-    pub(crate) fn talk(
+    ///
+    /// # Errors
+    /// What the kernel refuses with.
+    pub fn talk(
         &mut self,
         request: &mut Request,
         mut each: impl FnMut(u16, &[u8]),
@@ -109,6 +121,8 @@ impl Netlink {
             while let Some(length) = number(rest, 0).map(|length| length as usize) {
                 let Some(message) = rest.get(HEADER_BYTES..length) else { break };
                 let kind = u16::from_ne_bytes([rest[4], rest[5]]);
+                let flags = u16::from_ne_bytes([rest[6], rest[7]]);
+                self.interrupted |= flags & INTERRUPTED != 0;
                 // Anything else is a late answer to a request that timed out.
                 if number(rest, 8) == Some(self.sequence) {
                     match kind {
@@ -123,7 +137,10 @@ impl Netlink {
     }
 
     /// The first answer to a request.
-    pub(crate) fn ask(&mut self, mut request: Request) -> io::Result<Vec<u8>> {
+    ///
+    /// # Errors
+    /// What the kernel refuses with.
+    pub fn ask(&mut self, mut request: Request) -> io::Result<Vec<u8>> {
         let mut answer = None;
         self.talk(&mut request, |_, payload| {
             answer.get_or_insert_with(|| payload.to_vec());
@@ -139,7 +156,10 @@ impl AsFd for Netlink {
 }
 
 /// A netlink socket of a namespace.
-pub(crate) fn open(namespace: &Namespace, protocol: SockProtocol) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// When the namespace cannot be entered.
+pub fn open(namespace: &Namespace, protocol: SockProtocol) -> io::Result<OwnedFd> {
     let socket = namespace.socket(
         AddressFamily::Netlink,
         SockType::Raw,
@@ -160,7 +180,7 @@ fn status(message: &[u8]) -> io::Result<()> {
 }
 
 /// The attributes of a message whose fixed part is `skip` bytes long.
-pub(crate) fn attributes(message: &[u8], skip: usize) -> impl Iterator<Item = (u16, &[u8])> {
+pub fn attributes(message: &[u8], skip: usize) -> impl Iterator<Item = (u16, &[u8])> {
     let mut rest = message.get(skip..).unwrap_or_default();
     std::iter::from_fn(move || {
         let head: [u8; 4] = rest.get(..4)?.try_into().ok()?;
@@ -174,12 +194,12 @@ pub(crate) fn attributes(message: &[u8], skip: usize) -> impl Iterator<Item = (u
 }
 
 /// The value of one attribute.
-pub(crate) fn attribute(message: &[u8], skip: usize, wanted: u16) -> Option<&[u8]> {
+pub fn attribute(message: &[u8], skip: usize, wanted: u16) -> Option<&[u8]> {
     attributes(message, skip).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 
 /// A 32-bit number of the machine's byte order.
-pub(crate) fn number(bytes: &[u8], at: usize) -> Option<u32> {
+pub fn number(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }
 
@@ -189,7 +209,7 @@ pub(crate) fn long_number(bytes: &[u8], at: usize) -> Option<u64> {
 }
 
 /// A string up to its terminating zero.
-pub(crate) fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(&bytes[..end]).into_owned()
 }

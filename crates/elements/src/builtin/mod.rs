@@ -4,6 +4,7 @@
 //! run by `europa click`, and taken as the start of a configuration of one's own.
 
 mod bridge;
+mod host;
 mod ipv4;
 mod routes;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use europa_packet::MacAddr;
 use ipnet::IpNet;
 
 pub use bridge::bridge;
+pub use host::ipv4_with_host;
 pub use ipv4::ipv4;
 
 /// An interface of the router.

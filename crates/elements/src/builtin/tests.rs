@@ -517,3 +517,45 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn with_a_slow_path_linux_gets_what_is_not_forwarded() {
+    let text = super::ipv4_with_host(&description()).unwrap();
+    let names = ["eth0", "eth1", "eth0@host", "eth1@host"];
+    let mut model = Model::new(&text, &names);
+    let frame = |to, target| Frame::new(A, to).ipv4(HOST_A, target).udp(1, 2, b"data");
+    let good = frame(OWN[0], HOST_B);
+    let mut with_options = good.clone();
+    with_options[14] = 0x46;
+    let mut expired = good.clone();
+    expired[22] = 1;
+    expired[24..26].fill(0);
+    let sum = checksum::checksum(&expired[14..34]).to_be_bytes();
+    expired[24..26].copy_from_slice(&sum);
+    let arp = ArpPacket::request(A, HOST_A.into(), OWN_A.into());
+    // Nothing is known yet, so Linux gets everything, as it came.
+    for frame in [&good, &frame(MacAddr::BROADCAST, [255; 4]), &expired] {
+        assert_eq!(model.receive(0, std::slice::from_ref(frame)), []);
+        assert_eq!(std::mem::take(&mut model.devices.host[0]), std::slice::from_ref(frame));
+    }
+    model.engine.write("route.load", "set 10.1.0.0/16 - 1\nset 10.0.0.1/32 2").unwrap();
+    model.engine.write("forward1.load", "set 10.1.0.9 02:00:00:00:00:0b").unwrap();
+    let sent = model.receive(0, std::slice::from_ref(&good));
+    assert_eq!((sent[0].0, &sent[0].1[..12]), (1, &[B.0, OWN[1].0].concat()[..]));
+    for (what, frame) in [
+        ("to the router", frame(OWN[0], OWN_A)),
+        ("no neighbour", frame(OWN[0], [10, 1, 0, 7])),
+        ("no route", frame(OWN[0], [99, 1, 0, 7])),
+        ("expired", expired),
+        ("options", with_options),
+        ("ARP", Frame::new(A, OWN[0]).arp(&arp)),
+    ] {
+        assert_eq!(model.receive(0, std::slice::from_ref(&frame)), [], "{what}");
+        assert_eq!(std::mem::take(&mut model.devices.host[0]), [frame], "{what}");
+    }
+    // What Linux sends leaves as it is.
+    let own = Frame::new(OWN[1], B).ipv4(OWN_B, HOST_B).udp(1, 2, b"");
+    assert_eq!(model.receive(3, std::slice::from_ref(&own)), [(1, own)]);
+    let free = model.arena.free();
+    assert_eq!(free, SLOTS as usize, "no packet is lost");
+}

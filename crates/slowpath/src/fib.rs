@@ -1,0 +1,401 @@
+//! The kernel's routes of one family, and what of them the fast path has been told.
+//!
+//! Each prefix is told once a batch, however often it changed meanwhile. Several routes to
+//! one prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::intern::Interner;
+use crate::links::Links;
+use crate::message::{Address, Hop, Object, Route, Way};
+
+const TABLE_DEFAULT: u32 = 253;
+const TABLE_MAIN: u32 = 254;
+const TABLE_LOCAL: u32 = 255;
+
+/// Outputs of the fast path's table behind those of the interfaces, as `builtin: ipv4` has
+/// them: to the router's own Linux, and dropped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outputs {
+    pub(crate) host: usize,
+    pub(crate) discard: usize,
+}
+
+/// Where a new route goes among equal ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placement {
+    Front,
+    Back,
+    Replace,
+}
+
+/// A route to a prefix, by its way's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Candidate {
+    rank: u8,
+    tos: u8,
+    metric: u32,
+    way: u32,
+}
+
+impl Candidate {
+    fn order(self) -> (u8, u32) {
+        (self.rank, self.metric)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    candidates: Vec<Candidate>,
+    /// Number of the text that the fast path has.
+    told: Option<u32>,
+    dirty: bool,
+}
+
+/// What a way comes to with the links as they are now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Meaning {
+    /// No way: the next route counts.
+    None,
+    /// Number of its text.
+    Text(u32),
+}
+
+/// The routes of one family.
+#[derive(Debug)]
+pub(crate) struct Fib<A> {
+    routes: HashMap<(A, u8), Entry>,
+    ways: Interner<Way<A>>,
+    meanings: Vec<Meaning>,
+    texts: Interner<String>,
+    dirty: VecDeque<(A, u8)>,
+    outputs: Outputs,
+    host: u32,
+    /// Prefixes that are the host's where no route is.
+    base: Vec<(A, u8)>,
+    /// Prefixes with their own meaning on every link: never told.
+    hidden: Vec<(A, u8)>,
+}
+
+/// Whether `inner` lies in `outer`.
+fn covers<A: Address>(outer: (A, u8), inner: (A, u8)) -> bool {
+    inner.1 >= outer.1 && inner.0.masked(outer.1) == outer.0
+}
+
+impl<A: Address> Fib<A> {
+    /// No routes: the host gets everything, and what is in `base` unless a route says otherwise.
+    pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
+        let mut texts = Interner::default();
+        let host = texts.number(outputs.host.to_string());
+        let mut fib = Fib {
+            routes: HashMap::new(),
+            ways: Interner::default(),
+            meanings: Vec::new(),
+            texts,
+            dirty: VecDeque::new(),
+            outputs,
+            host,
+            base,
+            hidden,
+        };
+        for prefix in fib.base.clone() {
+            fib.mark(prefix);
+        }
+        fib
+    }
+
+    /// Number of prefixes with routes.
+    pub(crate) fn len(&self) -> usize {
+        self.routes.values().filter(|entry| !entry.candidates.is_empty()).count()
+    }
+
+    /// Whether something is to be told.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    fn mark(&mut self, prefix: (A, u8)) {
+        let entry = self.routes.entry(prefix).or_default();
+        if !entry.dirty {
+            entry.dirty = true;
+            self.dirty.push_back(prefix);
+        }
+    }
+
+    fn candidate(&mut self, route: Route<A>) -> Option<((A, u8), Candidate)> {
+        let rank = match route.table {
+            TABLE_LOCAL => 0,
+            TABLE_MAIN => 1,
+            TABLE_DEFAULT => 2,
+            _ => return None,
+        };
+        if self.hidden.iter().any(|hidden| covers(*hidden, route.prefix)) {
+            return None;
+        }
+        let way = self.ways.number(route.way);
+        Some((route.prefix, Candidate { rank, tos: route.tos, metric: route.metric, way }))
+    }
+
+    /// A route was added.
+    pub(crate) fn add(&mut self, route: Route<A>, placement: Placement) {
+        let Some((prefix, new)) = self.candidate(route) else { return };
+        let candidates = &mut self.routes.entry(prefix).or_default().candidates;
+        insert(candidates, new, placement, A::BITS == 128, &self.ways);
+        self.mark(prefix);
+    }
+
+    /// A route was removed. False if it was not known: something was missed.
+    pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
+        let gone = route.way.clone();
+        let Some((prefix, old)) = self.candidate(route) else { return true };
+        let Some(entry) = self.routes.get_mut(&prefix) else { return false };
+        let same = |c: &Candidate| (c.order(), c.tos) == (old.order(), old.tos);
+        let exact = entry.candidates.iter().position(|c| same(c) && c.way == old.way);
+        if let Some(index) = exact {
+            entry.candidates.remove(index);
+            self.mark(prefix);
+            return true;
+        }
+        // IPv6: some ways of several, or all in another order.
+        let Way::Hops(gone) = gone else { return false };
+        let key = |hop: &Hop<A>| (hop.gateway, hop.device);
+        for (index, candidate) in entry.candidates.iter_mut().enumerate() {
+            if !same(candidate) {
+                continue;
+            }
+            let Some(Way::Hops(hops)) = self.ways.value(candidate.way) else { continue };
+            let left: Vec<_> =
+                hops.iter().filter(|h| !gone.iter().any(|g| key(g) == key(h))).copied().collect();
+            if left.len() == hops.len() {
+                continue;
+            }
+            if left.is_empty() {
+                entry.candidates.remove(index);
+            } else {
+                candidate.way = self.ways.number(Way::Hops(left));
+            }
+            self.mark(prefix);
+            return true;
+        }
+        false
+    }
+
+    /// Puts all routes in the place of those that are known.
+    pub(crate) fn replace_all(&mut self, routes: impl Iterator<Item = Route<A>>) {
+        let mut fresh: HashMap<(A, u8), Vec<Candidate>> = HashMap::new();
+        for route in routes {
+            if let Some((prefix, new)) = self.candidate(route) {
+                let candidates = fresh.entry(prefix).or_default();
+                insert(candidates, new, Placement::Back, false, &self.ways);
+            }
+        }
+        let gone: Vec<_> = self
+            .routes
+            .iter()
+            .filter(|(prefix, entry)| !entry.candidates.is_empty() && !fresh.contains_key(*prefix))
+            .map(|(prefix, _)| *prefix)
+            .collect();
+        for prefix in gone {
+            if let Some(entry) = self.routes.get_mut(&prefix) {
+                entry.candidates.clear();
+            }
+            self.mark(prefix);
+        }
+        for (prefix, candidates) in fresh {
+            let entry = self.routes.entry(prefix).or_default();
+            if entry.candidates != candidates {
+                entry.candidates = candidates;
+                self.mark(prefix);
+            }
+        }
+    }
+
+    /// Works out again what every way comes to; prefixes whose answer changes will be told.
+    pub(crate) fn reconsider(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
+        let old = std::mem::take(&mut self.meanings);
+        self.learn_ways(links, objects);
+        let changed: Vec<bool> =
+            self.meanings.iter().enumerate().map(|(way, new)| old.get(way) != Some(new)).collect();
+        if !changed.contains(&true) {
+            return;
+        }
+        let concerned: Vec<_> = self
+            .routes
+            .iter()
+            .filter(|(_, entry)| {
+                let is = |c: &Candidate| changed.get(c.way as usize) == Some(&true);
+                entry.candidates.iter().any(is)
+            })
+            .map(|(prefix, _)| *prefix)
+            .collect();
+        for prefix in concerned {
+            self.mark(prefix);
+        }
+    }
+
+    /// Works out what the ways come to that are new since the last time.
+    fn learn_ways(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
+        for number in self.meanings.len()..self.ways.len() {
+            let meaning = match self.ways.value(number as u32) {
+                None | Some(Way::Host) => Meaning::Text(self.host),
+                Some(Way::Discard) => self.discard(),
+                Some(Way::Hops(hops)) => self.hops_text(&hops.clone(), links),
+                Some(Way::Object(id)) => match resolve(*id, objects) {
+                    None => Meaning::Text(self.host),
+                    Some(Way::Discard) => self.discard(),
+                    Some(Way::Hops(hops)) => self.hops_text(&hops, links),
+                    Some(_) => Meaning::Text(self.host),
+                },
+            };
+            self.meanings.push(meaning);
+        }
+    }
+
+    fn discard(&mut self) -> Meaning {
+        Meaning::Text(self.texts.number(self.outputs.discard.to_string()))
+    }
+
+    fn hops_text(&mut self, hops: &[Hop<A>], links: &Links) -> Meaning {
+        use std::fmt::Write as _;
+        let usable = |hop: &&Hop<A>| links.get(hop.device).is_some_and(|link| link.running);
+        let several = hops.iter().filter(usable).count() > 1;
+        let mut text = String::new();
+        for hop in hops.iter().filter(usable) {
+            let Some(link) = links.get(hop.device) else { continue };
+            // A device that the fast path does not have: Linux forwards.
+            let Some(output) = link.output else { return Meaning::Text(self.host) };
+            if !text.is_empty() {
+                text += " | ";
+            }
+            match hop.gateway {
+                Some(gateway) => gateway.write(&mut text),
+                None => text.push('-'),
+            }
+            let _ = write!(text, " {output}");
+            if several && hop.weight > 1 {
+                let _ = write!(text, " *{}", hop.weight);
+            }
+        }
+        if text.is_empty() { Meaning::None } else { Meaning::Text(self.texts.number(text)) }
+    }
+
+    /// What the fast path should have for a prefix: the number of a text.
+    fn answer(&self, prefix: (A, u8)) -> Option<u32> {
+        let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
+        if candidates.iter().any(|candidate| candidate.tos != 0) {
+            // Depends on more than the destination: Linux decides.
+            return Some(self.host);
+        }
+        let meanings = candidates.iter().map(|c| self.meanings.get(c.way as usize));
+        let found = meanings.flatten().find_map(|meaning| match meaning {
+            Meaning::Text(text) => Some(*text),
+            Meaning::None => None,
+        });
+        found.or_else(|| self.base.contains(&prefix).then_some(self.host))
+    }
+
+    /// Adds up to `most` changes to `to`, a line each. Returns how many.
+    pub(crate) fn tell(
+        &mut self,
+        most: usize,
+        links: &Links,
+        objects: &HashMap<u32, Object>,
+        to: &mut String,
+    ) -> usize {
+        self.learn_ways(links, objects);
+        let mut count = 0;
+        while count < most {
+            let Some(prefix) = self.dirty.pop_front() else { break };
+            let answer = self.answer(prefix);
+            let Some(entry) = self.routes.get_mut(&prefix) else { continue };
+            entry.dirty = false;
+            let told = std::mem::replace(&mut entry.told, answer);
+            if entry.candidates.is_empty() && answer.is_none() {
+                self.routes.remove(&prefix);
+            }
+            if told == answer {
+                continue;
+            }
+            count += 1;
+            to.push_str(if answer.is_some() { "set " } else { "remove " });
+            prefix.0.write(to);
+            push_length(to, prefix.1);
+            if let Some(text) = answer.and_then(|number| self.texts.value(number)) {
+                to.push(' ');
+                to.push_str(text);
+            }
+            to.push('\n');
+        }
+        count
+    }
+}
+
+fn push_length(to: &mut String, length: u8) {
+    use std::fmt::Write as _;
+    let _ = write!(to, "/{length}");
+}
+
+fn insert<A: Address>(
+    candidates: &mut Vec<Candidate>,
+    new: Candidate,
+    placement: Placement,
+    merges: bool,
+    ways: &Interner<Way<A>>,
+) {
+    let same = |c: &Candidate| (c.order(), c.tos) == (new.order(), new.tos);
+    if merges {
+        // IPv6 tells all ways of a route at once, also when one was added; on-link routes of
+        // several devices stand beside each other.
+        let devices = |way: u32| match ways.value(way) {
+            Some(Way::Hops(hops)) if hops.iter().all(|hop| hop.gateway.is_none()) => {
+                Some(hops.iter().map(|hop| hop.device).collect::<Vec<_>>())
+            }
+            _ => None,
+        };
+        let of_new = devices(new.way);
+        candidates.retain(|c| {
+            let beside = devices(c.way) != of_new;
+            !same(c) || beside && placement != Placement::Replace
+        });
+    } else if placement == Placement::Replace
+        && let Some(index) = candidates.iter().position(same)
+    {
+        candidates.remove(index);
+    }
+    let behind = |c: &Candidate| match placement {
+        Placement::Back => c.order() > new.order(),
+        _ => c.order() >= new.order(),
+    };
+    let index = candidates.iter().position(behind).unwrap_or(candidates.len());
+    candidates.insert(index, new);
+}
+
+/// What a next hop object comes to; groups have single ones in them.
+fn resolve<A: Address>(id: u32, objects: &HashMap<u32, Object>) -> Option<Way<A>> {
+    match objects.get(&id)? {
+        Object::Blackhole => Some(Way::Discard),
+        Object::Foreign => None,
+        Object::Single { gateway, device } => Some(Way::Hops(vec![hop(gateway, *device, 1)?])),
+        Object::Group(members) => {
+            let mut hops = Vec::with_capacity(members.len());
+            for (member, weight) in members {
+                match objects.get(member)? {
+                    Object::Single { gateway, device } => {
+                        hops.push(hop(gateway, *device, *weight)?);
+                    }
+                    Object::Blackhole => return Some(Way::Discard),
+                    _ => return None,
+                }
+            }
+            Some(Way::Hops(hops))
+        }
+    }
+}
+
+fn hop<A: Address>(gateway: &[u8], device: u32, weight: u16) -> Option<Hop<A>> {
+    let gateway = match gateway {
+        [] => None,
+        octets => Some(A::from_octets(octets)?),
+    };
+    Some(Hop { gateway, device, weight })
+}

@@ -1,0 +1,30 @@
+//! The slow path: a router's own Linux, and its routes in the fast path.
+//!
+//! A router with a slow path has a network namespace with a veth for each of its interfaces.
+//! Its Linux owns neighbours and routes: what the fast path has no answer for goes there as it
+//! came, and what Linux knows is told to the fast path.
+//!
+//! | file         | concern                                                          |
+//! |--------------|------------------------------------------------------------------|
+//! | `namespace`  | a router's namespace, and how Linux behaves there                |
+//! | `carrier`    | a port or far end that is down takes the carrier away            |
+//! | `device`     | veth pairs, addresses, static routes and neighbours               |
+//! | `message`    | what the kernel says: bytes to values                             |
+//! | `links`      | devices: which are interfaces, which work                         |
+//! | `fib`        | routes of one family, and what of them has been told              |
+//! | `neighbours` | neighbours, and which of them the fast path uses                  |
+//! | `mirror`     | follows all of them and tells the fast path                       |
+//! | `intern`     | values that many routes share                                     |
+
+pub mod carrier;
+mod device;
+mod fib;
+mod intern;
+mod links;
+mod message;
+mod mirror;
+pub mod namespace;
+mod neighbours;
+
+pub use device::{Inner, StaticNeighbour, StaticRoute, add_static, create, remove_static};
+pub use mirror::{MirrorError, Progress, Spec, run as mirror};

@@ -1,0 +1,309 @@
+//! What the kernel says about links, neighbours, next hops and routes: bytes to values.
+//!
+//! Numbers are from `linux/rtnetlink.h`, `neighbour.h`, `nexthop.h`.
+
+use europa_port::netlink::{attributes, number, text};
+
+use crate::device::libc_family::{INET, INET6};
+
+/// Types of messages.
+pub(crate) mod kind {
+    pub(crate) const NEWLINK: u16 = 16;
+    pub(crate) const DELLINK: u16 = 17;
+    pub(crate) const GETLINK: u16 = 18;
+    pub(crate) const DELADDR: u16 = 21;
+    pub(crate) const NEWROUTE: u16 = 24;
+    pub(crate) const DELROUTE: u16 = 25;
+    pub(crate) const GETROUTE: u16 = 26;
+    pub(crate) const NEWNEIGH: u16 = 28;
+    pub(crate) const DELNEIGH: u16 = 29;
+    pub(crate) const GETNEIGH: u16 = 30;
+    pub(crate) const NEWNEXTHOP: u16 = 104;
+    pub(crate) const DELNEXTHOP: u16 = 105;
+    pub(crate) const GETNEXTHOP: u16 = 106;
+}
+
+pub(crate) const RTA_DST: u16 = 1;
+pub(crate) const RTA_OIF: u16 = 4;
+pub(crate) const RTA_GATEWAY: u16 = 5;
+const RTA_PRIORITY: u16 = 6;
+const RTA_MULTIPATH: u16 = 9;
+const RTA_TABLE: u16 = 15;
+const RTA_VIA: u16 = 18;
+const RTA_ENCAP: u16 = 22;
+const RTA_NH_ID: u16 = 30;
+
+pub(crate) const RTN_UNICAST: u8 = 1;
+pub(crate) const RTN_BLACKHOLE: u8 = 6;
+
+const RTM_F_CLONED: u32 = 0x200;
+const RTNH_F_DEAD: u8 = 1;
+
+pub(crate) const NDA_DST: u16 = 1;
+pub(crate) const NDA_LLADDR: u16 = 2;
+pub(crate) const NTF_USE: u8 = 1;
+const NTF_PROXY: u8 = 8;
+pub(crate) const NUD_PERMANENT: u16 = 0x80;
+pub(crate) const NUD_STALE: u16 = 4;
+/// Reachable, stale, delay, probe, no ARP, permanent: there is an address to send to.
+const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | NUD_PERMANENT;
+
+const NHA_ID: u16 = 1;
+const NHA_GROUP: u16 = 2;
+const NHA_BLACKHOLE: u16 = 4;
+const NHA_OIF: u16 = 5;
+const NHA_GATEWAY: u16 = 6;
+const NHA_ENCAP: u16 = 8;
+
+const IFLA_IFNAME: u16 = 3;
+const IFF_UP: u32 = 1;
+const IFF_RUNNING: u32 = 0x40;
+
+/// An IP address of either family as a number.
+pub(crate) trait Address: Copy + Eq + Ord + std::hash::Hash + std::fmt::Debug {
+    /// The family's number.
+    const FAMILY: u8;
+    /// Number of bits.
+    const BITS: u8;
+    /// From network order; `None` for another family's.
+    fn from_octets(octets: &[u8]) -> Option<Self>;
+    /// As people write it.
+    fn write(self, to: &mut String);
+    /// The address with all but its first `bits` bits cleared.
+    fn masked(self, bits: u8) -> Self;
+}
+
+impl Address for u32 {
+    const FAMILY: u8 = INET;
+    const BITS: u8 = 32;
+
+    fn from_octets(octets: &[u8]) -> Option<u32> {
+        octets.try_into().ok().map(u32::from_be_bytes)
+    }
+
+    fn write(self, to: &mut String) {
+        use std::fmt::Write as _;
+        let _ = write!(to, "{}", std::net::Ipv4Addr::from(self));
+    }
+
+    fn masked(self, bits: u8) -> u32 {
+        self & !u32::MAX.checked_shr(bits.into()).unwrap_or(0)
+    }
+}
+
+impl Address for u128 {
+    const FAMILY: u8 = INET6;
+    const BITS: u8 = 128;
+
+    fn from_octets(octets: &[u8]) -> Option<u128> {
+        octets.try_into().ok().map(u128::from_be_bytes)
+    }
+
+    fn write(self, to: &mut String) {
+        use std::fmt::Write as _;
+        let _ = write!(to, "{}", std::net::Ipv6Addr::from(self));
+    }
+
+    fn masked(self, bits: u8) -> u128 {
+        self & !u128::MAX.checked_shr(bits.into()).unwrap_or(0)
+    }
+}
+
+/// One of the ways of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Hop<A> {
+    /// The next router; `None` if the destinations are neighbours.
+    pub(crate) gateway: Option<A>,
+    /// Number of the device.
+    pub(crate) device: u32,
+    /// Share of the flows.
+    pub(crate) weight: u16,
+}
+
+/// What becomes of a route's packets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way<A> {
+    /// Linux decides: its own addresses, unreachable, encapsulations.
+    Host,
+    /// They are dropped in silence.
+    Discard,
+    /// They are sent.
+    Hops(Vec<Hop<A>>),
+    /// As a next hop object says.
+    Object(u32),
+}
+
+/// A route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Route<A> {
+    pub(crate) prefix: (A, u8),
+    pub(crate) table: u32,
+    pub(crate) tos: u8,
+    pub(crate) metric: u32,
+    pub(crate) way: Way<A>,
+}
+
+/// The family of a route message.
+pub(crate) fn family(message: &[u8]) -> u8 {
+    message.first().copied().unwrap_or(0)
+}
+
+impl<A: Address> Route<A> {
+    /// Reads the payload of a message; `None` for what is no route that packets follow.
+    pub(crate) fn parse(message: &[u8]) -> Option<Route<A>> {
+        let &[_, length, _, tos, table, _, _, kind, ..] = message.get(..12)?.first_chunk::<12>()?;
+        let flags = number(message, 8)?;
+        if flags & RTM_F_CLONED != 0 || length > A::BITS {
+            return None;
+        }
+        let mut route = Route {
+            prefix: (A::from_octets(&[0; 16][..usize::from(A::BITS / 8)])?, length),
+            table: table.into(),
+            tos,
+            metric: 0,
+            way: Way::Host,
+        };
+        let mut single = Hop { gateway: None, device: 0, weight: 1 };
+        let (mut several, mut object, mut foreign) = (Vec::new(), None, false);
+        for (kind, value) in attributes(message, 12) {
+            match kind {
+                RTA_DST => route.prefix.0 = A::from_octets(value)?,
+                RTA_OIF => single.device = number(value, 0)?,
+                RTA_GATEWAY => single.gateway = A::from_octets(value),
+                RTA_PRIORITY => route.metric = number(value, 0)?,
+                RTA_TABLE => route.table = number(value, 0)?,
+                RTA_VIA | RTA_ENCAP => foreign = true,
+                RTA_NH_ID => object = number(value, 0),
+                RTA_MULTIPATH => foreign |= !hops(value, &mut several),
+                _ => {}
+            }
+        }
+        route.way = match kind {
+            RTN_BLACKHOLE => Way::Discard,
+            RTN_UNICAST if foreign => Way::Host,
+            RTN_UNICAST if !several.is_empty() => Way::Hops(several),
+            RTN_UNICAST if single.device != 0 => Way::Hops(vec![single]),
+            RTN_UNICAST => object.map_or(Way::Host, Way::Object),
+            _ => Way::Host,
+        };
+        Some(route)
+    }
+}
+
+/// Reads the entries of a multipath attribute. False if one cannot be followed by the fast path.
+fn hops<A: Address>(mut bytes: &[u8], to: &mut Vec<Hop<A>>) -> bool {
+    while let Some(&[low, high, flags, weight, ..]) = bytes.first_chunk::<8>() {
+        let length = usize::from(u16::from_ne_bytes([low, high]));
+        let (Some(entry), Some(device)) = (bytes.get(..length), number(bytes, 4)) else {
+            return false;
+        };
+        let mut hop = Hop { gateway: None, device, weight: u16::from(weight) + 1 };
+        for (kind, value) in attributes(entry, 8) {
+            match kind {
+                RTA_GATEWAY => hop.gateway = A::from_octets(value),
+                RTA_VIA | RTA_ENCAP => return false,
+                _ => {}
+            }
+        }
+        if flags & RTNH_F_DEAD == 0 {
+            to.push(hop);
+        }
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    true
+}
+
+/// A next hop object, as FRR makes them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Object {
+    Blackhole,
+    /// Encapsulations and the like.
+    Foreign,
+    /// Gateway in network order, family's own length; empty for none.
+    Single {
+        gateway: Vec<u8>,
+        device: u32,
+    },
+    /// Number and weight of each.
+    Group(Vec<(u32, u16)>),
+}
+
+impl Object {
+    /// Number and object.
+    pub(crate) fn parse(message: &[u8]) -> Option<(u32, Object)> {
+        let (mut id, mut device, mut gateway) = (None, 0, Vec::new());
+        let mut special = None;
+        for (kind, value) in attributes(message, 8) {
+            match kind {
+                NHA_ID => id = number(value, 0),
+                NHA_OIF => device = number(value, 0)?,
+                NHA_GATEWAY => gateway = value.to_vec(),
+                NHA_BLACKHOLE => special = Some(Object::Blackhole),
+                NHA_ENCAP => special = Some(Object::Foreign),
+                NHA_GROUP => {
+                    let entry =
+                        |entry: &[u8]| Some((number(entry, 0)?, u16::from(*entry.get(4)?) + 1));
+                    special =
+                        Some(Object::Group(value.chunks_exact(8).filter_map(entry).collect()));
+                }
+                _ => {}
+            }
+        }
+        Some((id?, special.unwrap_or(Object::Single { gateway, device })))
+    }
+}
+
+/// A neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Neighbour {
+    pub(crate) device: u32,
+    /// In network order, 4 or 16 bytes.
+    pub(crate) address: Vec<u8>,
+    pub(crate) state: u16,
+    /// Its Ethernet address, if it has one and packets may be sent there.
+    pub(crate) mac: Option<[u8; 6]>,
+}
+
+impl Neighbour {
+    pub(crate) fn parse(message: &[u8]) -> Option<Neighbour> {
+        let head = message.first_chunk::<12>()?;
+        let state = u16::from_ne_bytes([head[8], head[9]]);
+        if head[10] & NTF_PROXY != 0 || !matches!(head[0], INET | INET6) {
+            return None;
+        }
+        let (mut address, mut mac) = (None, None);
+        for (kind, value) in attributes(message, 12) {
+            match kind {
+                NDA_DST => address = Some(value.to_vec()),
+                NDA_LLADDR => mac = value.try_into().ok(),
+                _ => {}
+            }
+        }
+        let mac = mac.filter(|_| state & NUD_VALID != 0);
+        Some(Neighbour { device: number(message, 4)?, address: address?, state, mac })
+    }
+}
+
+/// A link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) index: u32,
+    pub(crate) name: String,
+    /// Somebody has set it up.
+    pub(crate) up: bool,
+    /// It is up and has a carrier.
+    pub(crate) running: bool,
+}
+
+impl Link {
+    pub(crate) fn parse(message: &[u8]) -> Option<Link> {
+        let flags = number(message, 8)?;
+        let name = attributes(message, 16).find(|(kind, _)| *kind == IFLA_IFNAME)?.1;
+        Some(Link {
+            index: number(message, 4)?,
+            name: text(name),
+            up: flags & IFF_UP != 0,
+            running: flags & (IFF_UP | IFF_RUNNING) == IFF_UP | IFF_RUNNING,
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! The namespaces: one for each router with a slow path, one for the other ends of all.
+
+use std::io;
+
+use europa_port::Namespace;
+
+/// How Linux behaves in a router's namespace.
+const SETTINGS: [(&str, &str); 12] = [
+    ("net.ipv4.ip_forward", "1"),
+    ("net.ipv6.conf.all.forwarding", "1"),
+    ("net.ipv6.conf.default.forwarding", "1"),
+    // Packets may come another way than they go: the fast path does not ask either.
+    ("net.ipv4.conf.all.rp_filter", "0"),
+    ("net.ipv4.conf.default.rp_filter", "0"),
+    // A route over an interface without carrier is none.
+    ("net.ipv4.conf.all.ignore_routes_with_linkdown", "1"),
+    ("net.ipv4.conf.default.ignore_routes_with_linkdown", "1"),
+    ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
+    ("net.ipv6.conf.default.ignore_routes_with_linkdown", "1"),
+    // Flows, not packets, are spread over several next hops.
+    ("net.ipv4.fib_multipath_hash_policy", "1"),
+    ("net.ipv6.fib_multipath_hash_policy", "1"),
+    // Routing protocols need the link-local address at once, not after a second.
+    ("net.ipv6.conf.default.accept_dad", "0"),
+];
+
+/// The name of a router's namespace: `europa.INSTANCE.SLICE.ROUTER`. No part can have a dot, so
+/// that no two routers of whatever instances share one.
+pub fn name(instance: &str, slice: &str, router: &str) -> String {
+    format!("europa.{instance}.{slice}.{router}")
+}
+
+/// The name of the namespace where the other ends of all slow paths are.
+pub fn outside_name(instance: &str) -> String {
+    format!("europa.{instance}")
+}
+
+/// Makes the namespace of a router: Linux forwards there what the fast path does not.
+///
+/// # Errors
+/// What the kernel refuses. A setting that this kernel has not is left out.
+pub fn create(name: &str) -> io::Result<Namespace> {
+    let namespace = Namespace::create(name)?;
+    for (setting, value) in SETTINGS {
+        if let Err(error) = namespace.sysctl(setting, value) {
+            tracing::debug!("{setting} in {name}: {error}");
+        }
+    }
+    Ok(namespace)
+}
+
+/// Makes the namespace of the other ends, which have no IP.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn create_outside(instance: &str) -> io::Result<Namespace> {
+    let namespace = Namespace::create(&outside_name(instance))?;
+    for setting in ["net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6"] {
+        if let Err(error) = namespace.sysctl(setting, "1") {
+            tracing::debug!("{setting}: {error}");
+        }
+    }
+    Ok(namespace)
+}

@@ -1,0 +1,117 @@
+//! The kernel's neighbours on the router's interfaces, and which of them the fast path has.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::links::Links;
+use crate::message::{NUD_STALE, Neighbour};
+
+type Key = (u32, IpAddr);
+
+#[derive(Debug, Default)]
+struct Entry {
+    mac: Option<[u8; 6]>,
+    told: Option<[u8; 6]>,
+    state: u16,
+    dirty: bool,
+}
+
+/// All neighbours of a namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Neighbours {
+    entries: HashMap<Key, Entry>,
+    dirty: VecDeque<Key>,
+}
+
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    if let Ok(octets) = <[u8; 4]>::try_from(octets) {
+        return Some(Ipv4Addr::from(octets).into());
+    }
+    <[u8; 16]>::try_from(octets).ok().map(|octets| Ipv6Addr::from(octets).into())
+}
+
+impl Neighbours {
+    /// Takes in what the kernel says; `gone` if it forgets the neighbour.
+    pub(crate) fn hear(&mut self, neighbour: &Neighbour, gone: bool) {
+        let Some(address) = address(&neighbour.address) else { return };
+        if address.is_multicast() || address.is_unspecified() {
+            return;
+        }
+        let mac = neighbour.mac.filter(|mac| !gone && mac[0] & 1 == 0 && *mac != [0; 6]);
+        self.set((neighbour.device, address), mac, neighbour.state);
+    }
+
+    fn set(&mut self, key: Key, mac: Option<[u8; 6]>, state: u16) {
+        let entry = self.entries.entry(key).or_default();
+        entry.state = state;
+        entry.mac = mac;
+        if !entry.dirty && entry.mac != entry.told {
+            entry.dirty = true;
+            self.dirty.push_back(key);
+        } else if entry.mac.is_none() && entry.told.is_none() && !entry.dirty {
+            self.entries.remove(&key);
+        }
+    }
+
+    /// Puts these in the place of those that are known.
+    pub(crate) fn replace_all(&mut self, all: &[Neighbour]) {
+        let heard: HashSet<Key> =
+            all.iter().filter_map(|n| Some((n.device, address(&n.address)?))).collect();
+        let gone: Vec<Key> =
+            self.entries.keys().filter(|key| !heard.contains(*key)).copied().collect();
+        for key in gone {
+            self.set(key, None, 0);
+        }
+        for neighbour in all {
+            self.hear(neighbour, false);
+        }
+    }
+
+    /// Whether something is to be told.
+    pub(crate) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// Adds up to `most` changes to the text of the interface and family that they concern.
+    pub(crate) fn tell(
+        &mut self,
+        most: usize,
+        links: &Links,
+        to: &mut HashMap<(usize, bool), String>,
+    ) -> usize {
+        use std::fmt::Write as _;
+        let mut count = 0;
+        while count < most {
+            let Some(key) = self.dirty.pop_front() else { break };
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            entry.dirty = false;
+            let (mac, told) = (entry.mac, std::mem::replace(&mut entry.told, entry.mac));
+            if mac.is_none() {
+                self.entries.remove(&key);
+            }
+            let Some(output) = links.get(key.0).and_then(|link| link.output) else { continue };
+            if mac == told {
+                continue;
+            }
+            count += 1;
+            let text = to.entry((output, key.1.is_ipv4())).or_default();
+            let _ = match mac {
+                None => writeln!(text, "remove {}", key.1),
+                Some([a, b, c, d, e, f]) => {
+                    writeln!(text, "set {} {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}", key.1)
+                }
+            };
+        }
+        count
+    }
+
+    /// Of the addresses that the fast path sent to, those that the kernel should ask again
+    /// whether they are still there.
+    pub(crate) fn to_probe(&self, device: u32, used: &str) -> Vec<IpAddr> {
+        let parsed = used.split_whitespace().filter_map(|word| word.parse().ok());
+        let stale = |address: &IpAddr| {
+            self.entries.get(&(device, *address)).is_some_and(|entry| entry.state == NUD_STALE)
+        };
+        parsed.filter(stale).collect()
+    }
+}

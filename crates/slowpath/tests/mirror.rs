@@ -1,0 +1,456 @@
+//! The mirror against the kernel: whatever is done to a namespace's routes, the fast path's
+//! table ends up the same.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use europa_channel::{Channel, pair};
+use europa_port::Namespace;
+use europa_router::orders::{Answer, Order};
+use europa_slowpath::{Inner, Progress, Spec, create, mirror, namespace};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Namespaces with two interfaces, and a fast path that only notes what it is told.
+struct Bench {
+    name: String,
+    outside: String,
+    tables: Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>,
+    progress: Arc<Progress>,
+}
+
+/// A table with one line carried out.
+fn carry_out(table: &mut BTreeMap<String, String>, line: &str) {
+    let (word, rest) = line.split_once(' ').unwrap();
+    let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
+    match word {
+        "set" => drop(table.insert(key.to_owned(), value.to_owned())),
+        "remove" => assert!(table.remove(key).is_some(), "{key} was not there"),
+        other => panic!("{other}"),
+    }
+}
+
+impl Bench {
+    fn new(tag: &str) -> Option<Bench> {
+        if !nix::unistd::geteuid().is_root() {
+            eprintln!("skipped: needs root");
+            return None;
+        }
+        let name = format!("europa-mirror-{tag}-{}", std::process::id());
+        let outside = format!("{name}-out");
+        let inside = namespace::create(&name).unwrap();
+        let out = Namespace::create(&outside).unwrap();
+        let inner = |number: u8| Inner {
+            name: format!("eth{number}"),
+            mac: [2, 0, 0, 0, 1, number],
+            mtu: 1500,
+            addresses: vec![
+                format!("10.0.{number}.1/24").parse().unwrap(),
+                format!("fd00:{number}::1/64").parse().unwrap(),
+            ],
+        };
+        for number in 0..2 {
+            create(&inside, &inner(number), &out, &format!("out{number}")).unwrap();
+        }
+        let (feed, theirs) = pair::<Order, Answer>().unwrap();
+        let tables: Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>> = Arc::default();
+        let to = Arc::clone(&tables);
+        std::thread::spawn(move || {
+            let mut channel: Channel<Answer, Order> = Channel::new(theirs);
+            while let Ok((order, _)) = channel.receive() {
+                if let Order::Write { path, value } = order {
+                    let mut tables = to.lock().unwrap();
+                    let table = tables.entry(path).or_default();
+                    value.lines().for_each(|line| carry_out(table, line));
+                }
+                channel.send(&Answer::Done(String::new()), &[]).unwrap();
+            }
+        });
+        let progress = Arc::new(Progress::default());
+        let spec = Spec {
+            namespace: inside,
+            interfaces: vec!["eth0".into(), "eth1".into()],
+            router: tag.into(),
+        };
+        let shared = Arc::clone(&progress);
+        std::thread::spawn(move || mirror(spec, feed, shared));
+        Some(Bench { name, outside, tables, progress })
+    }
+
+    /// Runs many `ip` commands; those that fail are part of the game.
+    fn batch(&self, lines: &str) {
+        let mut ip = Command::new("ip")
+            .args(["-force", "-netns", &self.name, "-batch", "-"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        ip.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        ip.wait().unwrap();
+    }
+
+    fn outside(&self, arguments: &[&str]) {
+        let all = [&["-netns", &self.outside], arguments].concat();
+        assert!(Command::new("ip").args(all).status().unwrap().success());
+    }
+
+    fn table(&self, name: &str) -> BTreeMap<String, String> {
+        self.tables.lock().unwrap().get(name).cloned().unwrap_or_default()
+    }
+
+    /// What the table must be, worked out from what `ip` lists.
+    fn kernel(&self, family: &str) -> BTreeMap<String, String> {
+        let mut best: BTreeMap<String, (u8, u64, String)> = BTreeMap::new();
+        for (rank, table) in ["local", "main", "default"].into_iter().enumerate() {
+            let output = Command::new("ip")
+                .args(["-netns", &self.name, "-details", family, "route", "show", "table", table])
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            // Ways of a route stand on lines of their own.
+            let text = text.replace("\n\t", " ");
+            for line in text.lines() {
+                let Some((prefix, way, metric)) = read(line, family) else { continue };
+                let rank = (rank as u8, metric);
+                let worse = best.get(&prefix).is_some_and(|old| (old.0, old.1) <= rank);
+                if !worse {
+                    best.insert(prefix, (rank.0, rank.1, way));
+                }
+            }
+        }
+        let mut table: BTreeMap<_, _> =
+            best.into_iter().map(|(prefix, (_, _, way))| (prefix, way)).collect();
+        let base: &[&str] = match family {
+            "-4" => &["0.0.0.0/0"],
+            _ => &["::/0", "::/128", "::ffff:0.0.0.0/96", "ff00::/8", "fe80::/10"],
+        };
+        for prefix in base {
+            table.entry((*prefix).to_owned()).or_insert("2".to_owned());
+        }
+        table
+    }
+
+    /// Waits until both are the same.
+    fn compare(&self, what: &str) {
+        let limit = Instant::now() + Duration::from_secs(2);
+        loop {
+            let kernel = [self.kernel("-4"), self.kernel("-6")];
+            let told = [self.table("route.load"), self.table("route6.load")];
+            if kernel == told {
+                return;
+            }
+            if Instant::now() > limit {
+                for (kernel, told) in kernel.iter().zip(&told) {
+                    for (prefix, way) in kernel {
+                        if told.get(prefix) != Some(way) {
+                            eprintln!("{prefix}: kernel {way}, told {:?}", told.get(prefix));
+                        }
+                    }
+                    for prefix in told.keys().filter(|prefix| !kernel.contains_key(*prefix)) {
+                        eprintln!("{prefix}: told {:?}, not in the kernel", told.get(prefix));
+                    }
+                }
+                panic!("{what}: the tables differ");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Prefix, way and metric of a line of `ip -details route`.
+fn read(line: &str, family: &str) -> Option<(String, String, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let (kind, rest) = words.split_first()?;
+    let mut prefix = (*rest.first()?).to_owned();
+    if prefix == "default" {
+        prefix = if family == "-4" { "0.0.0.0/0" } else { "::/0" }.to_owned();
+    }
+    if !prefix.contains('/') {
+        prefix += if family == "-4" { "/32" } else { "/128" };
+    }
+    if prefix.starts_with("fe80:") || prefix.starts_with("ff") {
+        return None;
+    }
+    let after = |words: &[&str], name: &str| {
+        let at = words.iter().position(|word| *word == name)?;
+        words.get(at + 1).map(|word| (*word).to_owned())
+    };
+    let metric = after(rest, "metric").and_then(|metric| metric.parse().ok()).unwrap_or(0);
+    let way = match *kind {
+        "blackhole" => "3".to_owned(),
+        "unicast" => {
+            let one = |words: &[&str], several: bool| {
+                if words.contains(&"linkdown") || words.contains(&"dead") {
+                    return None;
+                }
+                let device = match after(words, "dev")?.as_str() {
+                    "eth0" => "0",
+                    "eth1" => "1",
+                    _ => return Some("host".to_owned()),
+                };
+                let gateway = after(words, "via").unwrap_or("-".to_owned());
+                let weight = after(words, "weight").filter(|weight| several && weight != "1");
+                let weight = weight.map(|weight| format!(" *{weight}")).unwrap_or_default();
+                Some(format!("{gateway} {device}{weight}"))
+            };
+            let ways: Vec<String> = if rest.contains(&"nexthop") {
+                rest.split(|word| *word == "nexthop")
+                    .skip(1)
+                    .filter_map(|words| one(words, true))
+                    .collect()
+            } else {
+                one(rest, false).into_iter().collect()
+            };
+            match ways {
+                ways if ways.is_empty() => return None,
+                ways if ways.iter().any(|way| way == "host") => "2".to_owned(),
+                ways if ways.len() == 1 => ways[0].split(" *").next()?.to_owned(),
+                ways => ways.join(" | "),
+            }
+        }
+        _ => "2".to_owned(),
+    };
+    Some((prefix, way, metric))
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        for name in [&self.name, &self.outside] {
+            let _ = Namespace::delete(name);
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_route_arrives() {
+    let Some(bench) = Bench::new("kinds") else { return };
+    bench.compare("addresses only");
+    bench.batch(
+        "route add 10.1.0.0/16 via 10.0.0.9\n\
+         route add 10.2.0.0/16 dev eth1\n\
+         route add blackhole 10.3.0.0/16\n\
+         route add unreachable 10.4.0.0/16\n\
+         route add 10.5.0.0/16 nexthop via 10.0.0.9 weight 3 nexthop via 10.0.1.9\n\
+         route add 10.6.0.0/16 via 10.0.0.9 metric 20\n\
+         route add 10.6.0.0/16 via 10.0.1.9 metric 10\n\
+         route add default via 10.0.1.9\n\
+         route add 10.7.0.0/16 dev lo\n\
+         -6 route add fd01::/64 via fd00::9\n\
+         -6 route add fd02::/64 nexthop via fd00::9 nexthop via fd00:1::9 weight 2\n\
+         -6 route add blackhole fd03::/64\n\
+         -6 route add fd04::/64 via fe80::9 dev eth1\n\
+         nexthop add id 1 via 10.0.0.9 dev eth0\n\
+         nexthop add id 2 via 10.0.1.9 dev eth1\n\
+         nexthop add id 3 group 1,2/2,5\n\
+         route add 10.8.0.0/16 nhid 3\n\
+         route add 10.9.0.0/16 nhid 1\n",
+    );
+    bench.compare("all added");
+    let table = bench.table("route.load");
+    assert_eq!(table["10.5.0.0/16"], "10.0.0.9 0 *3 | 10.0.1.9 1");
+    assert_eq!(table["10.8.0.0/16"], "10.0.0.9 0 *2 | 10.0.1.9 1 *5");
+    assert_eq!((&*table["10.3.0.0/16"], &*table["10.4.0.0/16"]), ("3", "2"));
+    bench.batch("route del 10.6.0.0/16 metric 10\nroute change 10.1.0.0/16 via 10.0.1.7\n");
+    bench.batch("nexthop replace id 1 via 10.0.0.10 dev eth0\n");
+    bench.compare("changed");
+    // The kernel takes routes away without a word.
+    bench.batch("link set eth1 down\n");
+    bench.compare("set down");
+    bench.batch("link set eth1 up\nroute add 10.10.0.0/16 via 10.0.1.9\n");
+    bench.compare("set up");
+    bench.outside(&["link", "set", "out1", "down"]);
+    bench.compare("without carrier");
+    bench.outside(&["link", "set", "out1", "up"]);
+    bench.compare("with carrier");
+    bench.batch("nexthop del id 1\naddress del 10.0.0.1/24 dev eth0\n");
+    bench.compare("without address");
+}
+
+#[test]
+fn objects_alone_are_followed() {
+    let Some(bench) = Bench::new("objects") else { return };
+    Namespace::named(&bench.name).unwrap().sysctl("net.ipv4.nexthop_compat_mode", "0").unwrap();
+    bench.batch(
+        "nexthop add id 1 via 10.0.0.9 dev eth0\n\
+         nexthop add id 2 via 10.0.1.9 dev eth1\n\
+         nexthop add id 3 group 1,3/2\n\
+         route add 10.8.0.0/16 nhid 3\n",
+    );
+    let wait = |wanted: &str| {
+        let limit = Instant::now() + Duration::from_secs(5);
+        while bench.table("route.load").get("10.8.0.0/16").map(String::as_str) != Some(wanted) {
+            let found = bench.table("route.load");
+            assert!(Instant::now() < limit, "{wanted}: {:?}", found.get("10.8.0.0/16"));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait("10.0.0.9 0 *3 | 10.0.1.9 1");
+    bench.batch("nexthop replace id 3 group 2\n");
+    wait("10.0.1.9 1");
+    bench.batch("nexthop replace id 2 via 10.0.1.8 dev eth1\n");
+    wait("10.0.1.8 1");
+}
+
+#[test]
+fn neighbours_come_and_go() {
+    let Some(bench) = Bench::new("neighbours") else { return };
+    bench.batch(
+        "neighbour add 10.0.0.9 lladdr 02:00:00:00:00:09 dev eth0 nud reachable\n\
+         neighbour add fd00:1::9 lladdr 02:00:00:00:00:0a dev eth1 nud stale\n\
+         neighbour add 10.0.0.8 lladdr 02:00:00:00:00:08 dev eth0 nud permanent\n",
+    );
+    let wait = |table: &str, key: &str, wanted: Option<&str>| {
+        let limit = Instant::now() + Duration::from_secs(5);
+        while bench.table(table).get(key).map(String::as_str) != wanted {
+            assert!(Instant::now() < limit, "{table} {key}: {:?}", bench.table(table));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait("forward0.load", "10.0.0.9", Some("02:00:00:00:00:09"));
+    wait("forward0.load", "10.0.0.8", Some("02:00:00:00:00:08"));
+    wait("forward6_1.load", "fd00:1::9", Some("02:00:00:00:00:0a"));
+    bench.batch("neighbour change 10.0.0.8 lladdr 02:00:00:00:00:07 dev eth0\n");
+    wait("forward0.load", "10.0.0.8", Some("02:00:00:00:00:07"));
+    bench.batch("neighbour del 10.0.0.9 dev eth0\nlink set eth1 down\n");
+    wait("forward0.load", "10.0.0.9", None);
+    wait("forward6_1.load", "fd00:1::9", None);
+}
+
+/// One thing that happens to routes, as `ip` says it.
+fn change() -> impl Strategy<Value = String> {
+    let way4 = prop::sample::select(vec![
+        "via 10.0.0.9",
+        "via 10.0.1.9",
+        "via 10.0.1.8",
+        "dev eth0",
+        "nexthop via 10.0.0.9 weight 2 nexthop via 10.0.1.9",
+        "nexthop via 10.0.0.9 nexthop via 10.0.0.8 nexthop via 10.0.1.8 weight 5",
+        "nhid 1",
+        "nhid 3",
+    ]);
+    let way6 = prop::sample::select(vec![
+        "via fd00::9",
+        "via fd00:1::9",
+        "via fe80::9 dev eth0",
+        "nexthop via fd00::9 nexthop via fd00:1::9 weight 3",
+    ]);
+    let verb =
+        prop::sample::select(vec!["add", "add", "replace", "replace", "change", "del", "del"]);
+    let metric = prop::sample::select(vec!["", " metric 10", " metric 20"]);
+    let prefix = (0..6u8, prop::sample::select(vec![8u8, 16, 24, 25, 32]));
+    let four = (verb.clone(), prefix.clone(), way4, metric.clone()).prop_map(
+        |(verb, (number, length), way, metric)| {
+            let address = u32::from_be_bytes([20 + number / 3, number % 3, 0, 0]);
+            let address = std::net::Ipv4Addr::from(address & u32::MAX << (32 - length));
+            format!("route {verb} {address}/{length} {way}{metric}\n")
+        },
+    );
+    let six = (verb, prefix, way6, metric).prop_map(|(verb, (number, length), way, metric)| {
+        format!("-6 route {verb} fd1{number}::/{} {way}{metric}\n", u16::from(length) * 2 + 16)
+    });
+    let blackhole = (0..3u8).prop_map(|n| format!("route replace blackhole 20.{n}.0.0/16\n"));
+    let link = (0..2u8, any::<bool>())
+        .prop_map(|(n, up)| format!("link set eth{n} {}\n", if up { "up" } else { "down" }));
+    let next = prop::sample::select(vec![
+        "nexthop replace id 1 via 10.0.0.9 dev eth0\n".to_owned(),
+        "nexthop replace id 2 via 10.0.1.9 dev eth1\n".to_owned(),
+        "nexthop replace id 1 via 10.0.0.7 dev eth0\n".to_owned(),
+        "nexthop replace id 3 group 1,2/2\n".to_owned(),
+        "nexthop del id 2\n".to_owned(),
+    ]);
+    prop_oneof![12 => four, 8 => six, 1 => blackhole, 2 => link, 3 => next]
+}
+
+#[test]
+fn whatever_happens_the_tables_end_up_the_same() {
+    let Some(bench) = Bench::new("random") else { return };
+    let mut runner = TestRunner::new(Config {
+        cases: 30,
+        max_shrink_iters: 20,
+        failure_persistence: None,
+        ..Config::default()
+    });
+    let changes = prop::collection::vec(change(), 1..60);
+    let result = runner.run(&changes, |changes| {
+        bench.batch(&changes.concat());
+        bench.compare("random changes");
+        Ok(())
+    });
+    result.unwrap();
+}
+
+/// Adds or removes many routes by netlink, many to a system call, as routing daemons do.
+fn bulk(namespace: &Namespace, many: u32, add: bool, gateway: [u8; 4]) {
+    use europa_port::netlink::open;
+    use nix::sys::socket::{MsgFlags, SockProtocol, recv, send};
+    use std::os::fd::AsRawFd;
+    let socket = open(namespace, SockProtocol::NetlinkRoute).unwrap();
+    let attribute =
+        |kind: u16, value: [u8; 4]| [&8u16.to_ne_bytes()[..], &kind.to_ne_bytes(), &value].concat();
+    let numbers: Vec<u32> = (0..many).collect();
+    for some in numbers.chunks(500) {
+        let mut message = Vec::new();
+        for (place, number) in some.iter().enumerate() {
+            let last = place + 1 == some.len();
+            let mut body = vec![2, 24, 0, 0, 254, 186, 0, 1, 0, 0, 0, 0];
+            body.extend(attribute(1, (0x1400_0000 + (number << 8)).to_be_bytes()));
+            if add {
+                body.extend(attribute(5, gateway));
+            }
+            let kind: u16 = if add { 24 } else { 25 };
+            // Create and replace; the last one is answered.
+            let flags: u16 = 1 | if add { 0x500 } else { 0 } | if last { 4 } else { 0 };
+            message.extend((body.len() as u32 + 16).to_ne_bytes());
+            message.extend(kind.to_ne_bytes());
+            message.extend(flags.to_ne_bytes());
+            message.extend([0; 8]);
+            message.extend(body);
+        }
+        send(socket.as_raw_fd(), &message, MsgFlags::empty()).unwrap();
+        let mut answer = [0; 4096];
+        recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty()).unwrap();
+        assert_eq!(answer[16..20], [0; 4], "the kernel refused");
+    }
+}
+
+/// Many routes come and go at once: none is forgotten, and it is quick.
+#[test]
+fn many_routes_flap() {
+    let Some(bench) = Bench::new("flap") else { return };
+    let inside = Namespace::named(&bench.name).unwrap();
+    let many: u32 = 100_000;
+    bench.compare("nothing yet");
+    for (add, gateway) in
+        [(true, [10, 0, 0, 9]), (true, [10, 0, 1, 9]), (true, [10, 0, 0, 9]), (false, [0; 4])]
+    {
+        let start = Instant::now();
+        bulk(&inside, many, add, gateway);
+        let kernel = start.elapsed();
+        let limit = Instant::now() + Duration::from_secs(20);
+        let wanted = std::net::Ipv4Addr::from(gateway).to_string();
+        loop {
+            let tables = bench.tables.lock().unwrap();
+            let table = &tables["route.load"];
+            let done = (0..many).step_by(999).chain([many - 1]).all(|number| {
+                let address = std::net::Ipv4Addr::from(0x1400_0000 + (number << 8));
+                let way = table.get(&format!("{address}/24"));
+                way.map_or(!add, |way| add && way.starts_with(&wanted))
+            });
+            drop(tables);
+            if done {
+                break;
+            }
+            assert!(Instant::now() < limit, "{gateway:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let all = start.elapsed();
+        let rate = f64::from(many) / all.as_secs_f64();
+        println!("to {gateway:?}: kernel {kernel:?}, told after {all:?}: {rate:.0} routes/s");
+    }
+    bench.compare("flapped");
+    println!("read everything {} times", bench.progress.resyncs.load(Ordering::Relaxed));
+}
