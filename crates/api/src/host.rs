@@ -121,7 +121,7 @@ enum Gateways {
 
 /// What a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place<'a> {
+pub enum HostPlace<'a> {
     /// A namespace that Europa makes.
     Own,
     /// A namespace that is there, by name or path.
@@ -145,12 +145,12 @@ pub enum HostAttachment<'a> {
 
 impl Host {
     /// Where it is.
-    pub fn place(&self) -> Place<'_> {
+    pub fn place(&self) -> HostPlace<'_> {
         match (&self.namespace, &self.pid, &self.container) {
-            (Some(name), _, _) => Place::Namespace(&name.value),
-            (_, Some(pid), _) => Place::Process(pid.value),
-            (_, _, Some(name)) => Place::Container(&name.value),
-            _ => Place::Own,
+            (Some(name), _, _) => HostPlace::Namespace(&name.value),
+            (_, Some(pid), _) => HostPlace::Process(pid.value),
+            (_, _, Some(name)) => HostPlace::Container(&name.value),
+            _ => HostPlace::Own,
         }
     }
 
@@ -164,7 +164,24 @@ impl Host {
     }
 }
 
+impl Host {
+    /// The port that an interface makes: the one that it names, or, on a link, one that no
+    /// user can name. A device makes none.
+    pub fn port(&self, name: &str, interface: &HostInterface) -> Option<Name> {
+        match interface.attachment()? {
+            HostAttachment::Port(port) => Some(port.value.clone()),
+            HostAttachment::Link(_) => Some(Name::hidden(format!("{}.{name}", self.name))),
+            HostAttachment::Device(_) => None,
+        }
+    }
+}
+
 impl HostInterface {
+    /// Its longest packet.
+    pub fn mtu(&self) -> u32 {
+        self.mtu.map_or(1500, |mtu| mtu.value)
+    }
+
     /// What it is attached to.
     pub fn attachment(&self) -> Option<HostAttachment<'_>> {
         let link = self.link.as_ref().map(HostAttachment::Link);

@@ -29,6 +29,13 @@ impl FromStr for Name {
     }
 }
 
+impl Name {
+    /// A name that no user can write, for what stands in no file.
+    pub(crate) fn hidden(text: String) -> Name {
+        Name(text)
+    }
+}
+
 /// The name of a router's interface, which is also that of the Linux device in its slow
 /// path: `[A-Za-z][A-Za-z0-9_-]*`, at most 15 characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, JsonSchema)]

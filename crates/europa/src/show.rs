@@ -42,6 +42,9 @@ fn table(stats: &NodeStats) -> String {
                 interface.tx_bytes,
                 dropped
             );
+            let addresses: Vec<String> =
+                interface.addresses.iter().map(ToString::to_string).collect();
+            text += &format!("    {} {}\n", interface.mac, addresses.join(" "));
             for (cause, count) in &interface.drops {
                 text += &format!("    {count} dropped: {cause}\n");
             }
@@ -61,6 +64,20 @@ fn table(stats: &NodeStats) -> String {
             port.copies_refused,
             port.device_drops
         );
+    }
+    for host in &stats.hosts {
+        text += &format!("\nhost {} ({})\n", host.name, host.namespace);
+        for interface in &host.interfaces {
+            let addresses: Vec<String> =
+                interface.addresses.iter().map(ToString::to_string).collect();
+            text += &format!(
+                "  {:<22} {} {}, {}\n",
+                interface.name,
+                interface.mac,
+                addresses.join(" "),
+                interface.to
+            );
+        }
     }
     if !stats.links.is_empty() {
         text += &links(stats);

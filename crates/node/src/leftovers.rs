@@ -8,7 +8,7 @@ use europa_port::Undo;
 use europa_sandbox::cgroup::Cgroups;
 use europa_substrate::Substrate;
 
-use crate::{Doing, Instance, NodeError};
+use crate::{Doing, Instance, NodeError, hosts};
 
 /// Writes down how the devices were, for a later process.
 pub(crate) fn note(instance: &Instance, undos: &[&Undo]) -> Result<(), NodeError> {
@@ -30,6 +30,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
         groups.group(instance.name(), &name)?.remove()?;
     }
     groups.remove_instance(instance.name())?;
+    hosts::remove(instance)?;
     match fs::read(instance.undo()) {
         Ok(text) => {
             // A file cut short by a kill says nothing usable.
@@ -58,5 +59,8 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
 
 /// Whether a killed node of this name has left something.
 pub(crate) fn exist(instance: &Instance) -> bool {
-    instance.pins().exists() || instance.undo().exists() || instance.socket().exists()
+    hosts::exist(instance)
+        || instance.pins().exists()
+        || instance.undo().exists()
+        || instance.socket().exists()
 }

@@ -5,6 +5,7 @@
 //! | `instance` | names and places: run directory, socket, pins, logs              |
 //! | `plan`     | from documents to what the substrate is told; pure               |
 //! | `node`     | the process: one loop over children, requests and timers         |
+//! | `hosts`    | end systems: made, attached, taken away                          |
 //! | `links`    | what links do to packets                                         |
 //! | `ports`    | opening, preparing and attaching devices                         |
 //! | `switch`   | the switch: started, told everything, started again              |
@@ -23,6 +24,7 @@ mod builtin;
 mod capture;
 mod cores;
 pub mod doctor;
+mod hosts;
 mod instance;
 mod leftovers;
 mod links;
@@ -34,10 +36,13 @@ mod router;
 mod stats;
 mod switch;
 
+pub use hosts::namespace_of as host_namespace;
 pub use instance::Instance;
 pub use node::run;
 pub use request::{Request, Response, ask};
-pub use stats::{InterfaceStats, LinkStats, NodeStats, PortStats, RouterStats};
+pub use stats::{
+    HostInterfaceStats, HostStats, InterfaceStats, LinkStats, NodeStats, PortStats, RouterStats,
+};
 
 /// Takes away what a node that was killed left behind; says what could not be.
 ///

@@ -43,6 +43,7 @@ use crate::capture::Captures;
 use crate::ports::Port;
 use crate::request::{Request, Response};
 use crate::router::Router;
+use crate::stats::HostStats;
 use crate::switch::{Lasting, Revival, Switch};
 use crate::{Doing, Instance, NodeError, cores, leftovers};
 
@@ -123,6 +124,9 @@ struct Node {
     revival: Revival,
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
+    hosts: Vec<HostStats>,
+    /// Shells that run hosts' commands.
+    running: Vec<std::process::Child>,
     tunnels_looked: Instant,
     captures: Captures,
 }
@@ -142,6 +146,8 @@ impl Node {
             switch_group: None,
             revival: Revival::default(),
             stock: Vec::new(),
+            hosts: Vec::new(),
+            running: Vec::new(),
             tunnels_looked: Instant::now(),
         })
     }

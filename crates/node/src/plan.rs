@@ -47,6 +47,8 @@ pub(crate) struct InterfacePlan {
     pub(crate) tunnel: Option<Tunnel>,
     /// What its link does to what it sends.
     pub(crate) impairment: Option<Settings>,
+    /// Its addresses, written or made.
+    pub(crate) addresses: Vec<ipnet::IpNet>,
     /// The name of its link.
     pub(crate) link: Option<String>,
 }
@@ -57,6 +59,15 @@ pub(crate) struct Tunnel {
     pub(crate) vni: u32,
     pub(crate) local: std::net::IpAddr,
     pub(crate) remote: std::net::IpAddr,
+}
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    /// Router and interface, by index.
+    Router(usize, usize),
+    /// A host, by the port that its interface makes.
+    Host(String),
 }
 
 /// A router, planned.
@@ -129,11 +140,18 @@ pub(crate) fn plan(
     documents: &Documents,
     ports: &HashMap<String, PortFacts>,
 ) -> Result<Vec<RouterPlan>, NodeError> {
-    let mut ends: HashMap<String, Vec<(usize, usize)>> = HashMap::new();
+    let mut ends: HashMap<String, Vec<End>> = HashMap::new();
     for (router, document) in documents.routers.iter().enumerate() {
         for (index, (_, interface)) in document.interfaces.0.iter().enumerate() {
             if let Some(Attachment::Link(name)) = interface.value.attachment() {
-                ends.entry(name.value.to_string()).or_default().push((router, index));
+                ends.entry(name.value.to_string()).or_default().push(End::Router(router, index));
+            }
+        }
+    }
+    for host in &documents.hosts {
+        for (name, interface) in &host.interfaces.0 {
+            if let (Some(link), Some(port)) = (&interface.link, host.port(name, interface)) {
+                ends.entry(link.to_string()).or_default().push(End::Host(port.to_string()));
             }
         }
     }
@@ -150,7 +168,7 @@ fn one(
     router: &europa_api::Router,
     number: usize,
     ports: &HashMap<String, PortFacts>,
-    joined: &HashMap<String, Vec<(usize, usize)>>,
+    joined: &HashMap<String, Vec<End>>,
 ) -> Result<RouterPlan, NodeError> {
     let name = router.full_name();
     let refused = |what: String| NodeError::Refused(format!("router {name}: {what}"));
@@ -162,10 +180,11 @@ fn one(
             Some(Attachment::Port(port)) => To::Port(port.value.to_string()),
             Some(Attachment::Link(link)) => {
                 let ends = joined.get(&*link.value.to_string()).map_or(&[][..], Vec::as_slice);
-                let other = ends.iter().find(|end| **end != (number, index));
-                let &(router, interface) =
-                    other.ok_or_else(|| refused(format!("link {} has one end", link.value)))?;
-                To::Link { router, interface }
+                match ends.iter().find(|end| **end != End::Router(number, index)) {
+                    Some(&End::Router(router, interface)) => To::Link { router, interface },
+                    Some(End::Host(port)) => To::Port(port.clone()),
+                    None => return Err(refused(format!("link {} has one end", link.value))),
+                }
             }
             None => return Err(refused(format!("interface {} is attached to nothing", key.value))),
         };
@@ -219,7 +238,9 @@ fn plan_interface(
     let mut tunnel = None;
     let mut matches = Vec::new();
     let mut mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
-    match interface.selector() {
+    // A host at the other end of a link: everything on its port is the interface's own.
+    let selector = if interface.link.is_some() { Selector::All } else { interface.selector() };
+    match selector {
         _ if facts.is_none() => {}
         Selector::Mac => matches = one(MatchKind::Mac(own)),
         Selector::Prefix(prefixes) => {
@@ -272,6 +293,7 @@ fn plan_interface(
         },
         tunnel,
         impairment: None,
+        addresses: interface.addresses.iter().map(|address| address.value).collect(),
         link: None,
     })
 }

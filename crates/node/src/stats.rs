@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::plan::InterfacePlan;
+
 /// How a node goes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeStats {
@@ -9,6 +11,8 @@ pub struct NodeStats {
     pub routers: Vec<RouterStats>,
     /// Its ports.
     pub ports: Vec<PortStats>,
+    /// Its hosts.
+    pub hosts: Vec<HostStats>,
     /// Its links, as far as they do something to packets.
     pub links: Vec<LinkStats>,
     /// Its switch, if it runs.
@@ -34,6 +38,30 @@ pub struct RouterStats {
     pub wakes: u64,
     /// Its interfaces.
     pub interfaces: Vec<InterfaceStats>,
+}
+
+/// An end system.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStats {
+    /// Its name.
+    pub name: String,
+    /// The file of its network namespace.
+    pub namespace: String,
+    /// Its interfaces.
+    pub interfaces: Vec<HostInterfaceStats>,
+}
+
+/// A host's interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostInterfaceStats {
+    /// Its name.
+    pub name: String,
+    /// What it is attached to: `link NAME`, `port NAME` or `device NAME`.
+    pub to: String,
+    /// Its Ethernet address; empty for a device, which keeps its own.
+    pub mac: String,
+    /// Its addresses.
+    pub addresses: Vec<ipnet::IpNet>,
 }
 
 /// How one direction of a link goes, since the switch was started.
@@ -86,6 +114,10 @@ impl LinkStats {
 pub struct InterfaceStats {
     /// Its name.
     pub name: String,
+    /// Its Ethernet address.
+    pub mac: String,
+    /// Its addresses.
+    pub addresses: Vec<ipnet::IpNet>,
     /// Packets put into its ring.
     pub rx_packets: u64,
     /// Their bytes.
@@ -120,7 +152,7 @@ pub struct PortStats {
 }
 
 impl InterfaceStats {
-    pub(crate) fn of(name: &str, c: &europa_substrate::layout::Counters) -> Self {
+    pub(crate) fn of(planned: &InterfacePlan, c: &europa_substrate::layout::Counters) -> Self {
         let drops = [
             ("receive ring full", c.rx_drop_ring),
             ("no free slot", c.rx_drop_slots),
@@ -135,7 +167,9 @@ impl InterfaceStats {
             ("link full", c.tx_drop_link),
         ];
         Self {
-            name: name.to_owned(),
+            name: planned.name.clone(),
+            mac: europa_api::Mac(planned.spec.mac).to_string(),
+            addresses: planned.addresses.clone(),
             rx_packets: c.rx_packets,
             rx_bytes: c.rx_bytes,
             tx_packets: c.tx_packets,

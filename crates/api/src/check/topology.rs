@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use crate::documents::Documents;
-use crate::host::{Host, HostAttachment, Place};
+use crate::host::{Host, HostAttachment, HostPlace};
 use crate::link::{Line, Link, Loss};
 use crate::problem::Problem;
 
@@ -93,7 +93,7 @@ fn line(own: &Line, both: &Line, problems: &mut Vec<Problem>) {
 
 /// Values of a host.
 pub(super) fn host(host: &Host, problems: &mut Vec<Problem>) {
-    let own = host.place() == Place::Own;
+    let own = host.place() == HostPlace::Own;
     for (what, place) in [
         ("sysctls", host.sysctls.0.first().map(|(name, _)| name.place)),
         ("run", host.run.first().map(|line| line.place)),

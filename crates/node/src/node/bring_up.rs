@@ -14,7 +14,7 @@ use crate::plan::{RouterPlan, To, plan};
 use crate::ports::Port;
 use crate::router::Router;
 use crate::switch::Lasting;
-use crate::{NodeError, capture, leftovers};
+use crate::{NodeError, capture, hosts, leftovers};
 
 /// CPU weight of the switch, of ten routers: all of them wait for it.
 const SWITCH_WEIGHT: u64 = 1000;
@@ -24,7 +24,7 @@ const READY: Duration = Duration::from_secs(30);
 impl Node {
     /// Whether it has been brought up.
     pub(super) fn is_up(&self) -> bool {
-        !self.routers.is_empty() || !self.ports.is_empty()
+        !self.routers.is_empty() || !self.ports.is_empty() || !self.hosts.is_empty()
     }
 
     pub(super) fn up(&mut self, files: &[PathBuf], colour: bool) -> Result<(), String> {
@@ -35,7 +35,9 @@ impl Node {
     pub(super) fn bring_up(&mut self, documents: &Documents) -> Result<(), NodeError> {
         let mut substrate = Substrate::open(&self.instance.pins())?;
         let lasting = Lasting::new(&substrate)?;
-        for (id, document) in (1..).zip(&documents.ports) {
+        self.hosts = hosts::make(&self.instance, documents)?;
+        let made = hosts::ports(&self.instance, documents);
+        for (id, document) in (1..).zip(documents.ports.iter().chain(&made)) {
             let on_it = interfaces_on(documents, &document.name.value.to_string());
             let port = Port::open(id, document, on_it.vlan, on_it.promiscuous)?;
             self.ports.push(port);
@@ -73,6 +75,11 @@ impl Node {
         }
         let scene = capture::scene(documents, &self.ports, &self.routers);
         self.captures.know(scene, &self.lasting()?.taps);
+        for host in documents.hosts.iter().filter(|host| !host.run.is_empty()) {
+            let name = format!("host.{}", host.name);
+            let (log, group) = (self.log(&name)?, self.group(&name));
+            self.running.push(hosts::run(&self.instance, host, log, group.as_ref())?);
+        }
         Ok(())
     }
 
@@ -130,8 +137,12 @@ fn interfaces_on(documents: &Documents, port: &str) -> OnPort {
     OnPort {
         vlan: on.iter().any(|interface| interface.vlan().is_some()),
         // Addresses of its own, or everybody's.
-        promiscuous: on.iter().any(|interface| {
-            matches!(interface.selector(), europa_api::Selector::Mac | europa_api::Selector::All)
-        }),
+        promiscuous: hosts::is_hidden(port)
+            || on.iter().any(|interface| {
+                matches!(
+                    interface.selector(),
+                    europa_api::Selector::Mac | europa_api::Selector::All
+                )
+            }),
     }
 }

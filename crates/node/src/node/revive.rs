@@ -13,6 +13,7 @@ impl Node {
     /// Notes who has ended, and when to start it again.
     pub(super) fn bury(&mut self) {
         let now = Instant::now();
+        self.running.retain_mut(|shell| matches!(shell.try_wait(), Ok(None)));
         if let Some(switch) = &mut self.switch
             && let Ok(Some(exit)) = switch.child.try_wait()
         {

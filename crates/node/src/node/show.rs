@@ -23,7 +23,11 @@ impl Node {
                 router.plan.interfaces.iter().map(|interface| interface.name.as_str()).collect();
             format!("router {} runs as process {pid}: {}", router.plan.name, names.join(", "))
         });
-        ports.chain(routers).collect()
+        let hosts = self.hosts.iter().map(|host| {
+            let names: Vec<&str> = host.interfaces.iter().map(|i| i.name.as_str()).collect();
+            format!("host {} is in {}: {}", host.name, host.namespace, names.join(", "))
+        });
+        ports.chain(routers).chain(hosts).collect()
     }
 
     pub(super) fn stats(&mut self) -> NodeStats {
@@ -42,9 +46,7 @@ impl Node {
                 .interfaces
                 .iter()
                 .zip(&router.interfaces)
-                .map(|(interface, id)| {
-                    InterfaceStats::of(&interface.name, &substrate.counters(*id))
-                })
+                .map(|(interface, id)| InterfaceStats::of(interface, &substrate.counters(*id)))
                 .collect(),
         });
         let ports = self.ports.iter().map(|port| {
@@ -79,6 +81,7 @@ impl Node {
             }
         }
         NodeStats {
+            hosts: self.hosts.clone(),
             links,
             routers: routers.collect(),
             ports: ports.collect(),

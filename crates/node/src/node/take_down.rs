@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::Node;
-use crate::{NodeError, leftovers};
+use crate::{Doing, NodeError, hosts, leftovers};
 
 impl Node {
     /// Ends all processes. Frames of the ports go to Linux before that.
@@ -29,6 +29,11 @@ impl Node {
         }
         self.stock.clear();
         self.ports.clear();
+        self.hosts.clear();
+        hosts::remove(&self.instance)?;
+        for mut shell in self.running.drain(..) {
+            shell.wait().doing("waiting for a host's commands")?;
+        }
         Ok(())
     }
 
