@@ -124,6 +124,11 @@ impl Node {
         port[what].as_u64().expect("a number")
     }
 
+    /// The namespace of a host that the node has made.
+    pub fn host(&self, name: &str) -> Namespace {
+        Namespace::new(format!("europa.{}.{name}", self.instance))
+    }
+
     /// Its name.
     pub fn instance(&self) -> &str {
         &self.instance

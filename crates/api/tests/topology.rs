@@ -76,6 +76,11 @@ fn links_and_hosts_that_are_wrong() {
         ("kind: host\nname: h\ninterfaces: {lo: {port: p}}", "a `lo` of its own"),
         ("kind: host\nname: h\ninterfaces: {e: {port: p, mtu: 10}}", "an MTU of 10"),
         (
+            "kind: link\nname: l\ndelay: 1ms\n---\nkind: host\nname: a\ninterfaces: {e: {link: l}}\n\
+             ---\nkind: host\nname: b\ninterfaces: {e: {link: l}}",
+            "a link between two hosts is a plain cable",
+        ),
+        (
             "kind: port\nname: p\ndevice: d\n---\nkind: host\nname: h\ninterfaces: {e: {port: p}}",
             "there are two ports \"p\"",
         ),

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 
 use europa_api::{At, Documents, Host, HostAttachment, HostInterface, HostPlace, Mac, hash};
 use europa_port::{
-    End, Namespace, Route, add_address, add_route, delete_veths, device_index, make_veth,
+    Device, End, Namespace, Route, add_address, add_route, delete_veths, device_index, make_veth,
     move_device, name_path, set_mtu, set_up,
 };
 use nix::sys::signal::{Signal, kill};
@@ -39,8 +39,15 @@ struct Record {
     host: String,
     /// The file of its namespace.
     namespace: PathBuf,
-    /// Devices of the machine that are inside: name there, and name before.
-    moved: Vec<(String, String)>,
+    moved: Vec<Moved>,
+}
+
+/// A device of the machine that is inside.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Moved {
+    inside: String,
+    before: String,
+    was_up: bool,
 }
 
 /// The namespace of the outer ends.
@@ -179,11 +186,11 @@ fn refused(host: &Host, why: impl std::fmt::Display) -> NodeError {
     NodeError::Refused(format!("host {}: {why}", host.name))
 }
 
-fn moved(name: &str, interface: &HostInterface) -> Option<(String, String)> {
-    match interface.attachment()? {
-        HostAttachment::Device(device) => Some((name.to_owned(), device.value.clone())),
-        _ => None,
-    }
+fn moved(name: &str, interface: &HostInterface) -> Option<Moved> {
+    let Some(HostAttachment::Device(device)) = interface.attachment() else { return None };
+    let here = Namespace::current().ok()?;
+    let was_up = Device::open(&here, &device.value).is_ok_and(|device| device.up);
+    Some(Moved { inside: name.to_owned(), before: device.value.clone(), was_up })
 }
 
 /// Nothing but what hosts send is on their lines.
@@ -315,8 +322,10 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     };
     for record in &kept {
         let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };
-        for (inner, before) in &record.moved {
-            if let Err(error) = move_device(&inside, inner, &here, before) {
+        for Moved { inside: inner, before, was_up } in &record.moved {
+            let back = move_device(&inside, inner, &here, before)
+                .and_then(|()| if *was_up { set_up(&here, before) } else { Ok(()) });
+            if let Err(error) = back {
                 tracing::warn!("host {}: moving {inner} back: {error}", record.host);
             }
         }

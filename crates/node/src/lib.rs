@@ -9,6 +9,7 @@
 //! | `links`    | what links do to packets                                         |
 //! | `ports`    | opening, preparing and attaching devices                         |
 //! | `switch`   | the switch: started, told everything, started again              |
+//! | `relays`   | what hosts send over links that do something to packets          |
 //! | `router`   | one router: pool, process, back-off                              |
 //! | `capture`  | captures: who may look at which interface, and for how long      |
 //! | `cores`    | which CPUs are Europa's                                          |
@@ -31,6 +32,7 @@ mod links;
 mod node;
 mod plan;
 mod ports;
+mod relays;
 mod request;
 mod router;
 mod stats;

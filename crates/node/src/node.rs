@@ -41,6 +41,7 @@ use self::answer::Last;
 use self::tunnels::TUNNELS_EVERY;
 use crate::capture::Captures;
 use crate::ports::Port;
+use crate::relays::Relay;
 use crate::request::{Request, Response};
 use crate::router::Router;
 use crate::stats::HostStats;
@@ -125,6 +126,7 @@ struct Node {
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
     hosts: Vec<HostStats>,
+    relays: Vec<Relay>,
     /// Shells that run hosts' commands.
     running: Vec<std::process::Child>,
     tunnels_looked: Instant,
@@ -147,6 +149,7 @@ impl Node {
             revival: Revival::default(),
             stock: Vec::new(),
             hosts: Vec::new(),
+            relays: Vec::new(),
             running: Vec::new(),
             tunnels_looked: Instant::now(),
         })

@@ -10,7 +10,7 @@ use europa_router::orders;
 use europa_substrate::layout::{ANY_SOURCE, SHARES_MAC, TAGS};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
 
-use crate::{NodeError, links};
+use crate::{NodeError, links, relays};
 
 /// An Ethernet header and a VLAN tag.
 const HEADER_BYTES: u32 = 14;
@@ -194,9 +194,15 @@ fn one(
             }
             To::Link { .. } => None,
         };
-        let planned = plan_interface(router, &key.value, index, interface, to.clone(), facts)
+        let mut planned = plan_interface(router, &key.value, index, interface, to.clone(), facts)
             .map_err(|what| refused(format!("interface {}: {what}", key.value)))?;
         let link = interface.link.as_ref();
+        if let To::Port(port) = &planned.to
+            && relays::plan(documents).iter().any(|relay| relay.port == *port)
+        {
+            // What comes in there goes to the relay, and from there over the link.
+            planned.spec.matches.clear();
+        }
         let impairment = link.and_then(|link| links::impairment(documents, link, &name));
         interfaces.push(InterfacePlan { impairment, link: link.map(|l| l.to_string()), ..planned });
         addresses.push(interface.addresses.iter().find_map(|net| match net.value.addr() {

@@ -98,7 +98,10 @@ impl Substrate {
                     return Err(error);
                 }
             }
-            self.join_group(port, spec.vlan, id)?;
+            // Whoever takes no frames of the port only sends by it: no copies either.
+            if !spec.matches.is_empty() {
+                self.join_group(port, spec.vlan, id)?;
+            }
         }
         Ok(id)
     }

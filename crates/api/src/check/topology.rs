@@ -22,6 +22,21 @@ pub(super) fn link(
     for own in directions.into_iter().flatten() {
         line(own, &link.both, problems);
     }
+    let says = [Some(&link.both), link.a_to_b.as_deref(), link.b_to_a.as_deref()];
+    let hosts_only = !documents.routers.iter().any(|router| {
+        router
+            .interfaces
+            .0
+            .iter()
+            .any(|(_, i)| i.link.as_ref().is_some_and(|l| l.value == link.name.value))
+    });
+    if complete && hosts_only && says.into_iter().flatten().any(|line| !line.is_empty()) {
+        problems.push(
+            Problem::new(link.name.place, "a link between two hosts is a plain cable")
+                .label("nobody would carry out what it says")
+                .help("put a router with `builtin: bridge` between them"),
+        );
+    }
     let Some(a) = link.a.as_ref().filter(|_| complete) else { return };
     let ends = ends(documents, &link.name);
     if !ends.contains(&a.value) {

@@ -12,9 +12,11 @@ use super::Node;
 use super::tunnels::{PATIENCE, encap};
 use crate::plan::{RouterPlan, To, plan};
 use crate::ports::Port;
+use crate::relays::Relay;
 use crate::router::Router;
 use crate::switch::Lasting;
-use crate::{NodeError, capture, hosts, leftovers};
+use crate::relays::Relay;
+use crate::{NodeError, capture, hosts, leftovers, relays};
 
 /// CPU weight of the switch, of ten routers: all of them wait for it.
 const SWITCH_WEIGHT: u64 = 1000;
@@ -57,6 +59,11 @@ impl Node {
         self.lasting = Some(lasting);
         for (number, plan) in (0..).zip(plans) {
             self.add_router(number, plan)?;
+        }
+        for plan in relays::plan(documents) {
+            let port = self.ports.iter().find(|port| port.name == plan.port);
+            let attachment = port.and_then(|port| port.attachment.as_ref());
+            self.relays.push(Relay::make(plan, self.substrate()?, attachment)?);
         }
         self.switch_group = self.group("switch");
         if let Some(group) = &self.switch_group {

@@ -38,8 +38,23 @@ impl Node {
         for router in &self.routers {
             self.tell_interfaces(&mut switch, router)?;
         }
+        for relay in &self.relays {
+            if let Some(to) = self.behind(&relay.plan.port) {
+                relay.tell(&mut switch, to)?;
+            }
+        }
         self.switch = Some(switch);
         Ok(())
+    }
+
+    /// The interface that sends by a port of a link, and takes what comes over the link.
+    fn behind(&self, port: &str) -> Option<u32> {
+        self.routers.iter().find_map(|router| {
+            let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
+            let found =
+                all.find(|(interface, _)| matches!(&interface.to, To::Port(p) if p == port));
+            found.map(|(_, id)| *id)
+        })
     }
 
     pub(super) fn tell_pool(&self, switch: &mut Switch, router: &Router) -> Result<(), NodeError> {

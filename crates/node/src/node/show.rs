@@ -67,19 +67,23 @@ impl Node {
                 device_drops: queue.device_drops,
             }
         });
-        let mut links = Vec::new();
-        for router in &self.routers {
-            for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
-                let of = switch.as_ref().map_or(&[][..], |switch| &switch.links);
-                let (Some(found), Some(link)) =
-                    (of.iter().find(|link| link.interface == *id), &interface.link)
-                else {
-                    continue;
-                };
+        let of = switch.as_ref().map_or(&[][..], |switch| &switch.links);
+        let routers_ends = self.routers.iter().flat_map(|router| {
+            let all = router.plan.interfaces.iter().zip(&router.interfaces);
+            all.filter_map(|(interface, id)| {
                 let from = format!("{}.{}", router.plan.name, interface.name);
-                links.push(LinkStats::of(link.clone(), from, &found.packets));
-            }
-        }
+                Some((*id, interface.link.clone()?, from))
+            })
+        });
+        let relays = &self.relays;
+        let hosts_ends = relays
+            .iter()
+            .map(|relay| (relay.interface, relay.plan.link.clone(), relay.plan.port.clone()));
+        let links = routers_ends.chain(hosts_ends).filter_map(|(id, name, from)| {
+            let found = of.iter().find(|link| link.interface == id)?;
+            Some(LinkStats::of(name, from, &found.packets))
+        });
+        let links = links.collect();
         NodeStats {
             hosts: self.hosts.clone(),
             links,

@@ -30,6 +30,7 @@ impl Node {
         self.stock.clear();
         self.ports.clear();
         self.hosts.clear();
+        self.relays.clear();
         hosts::remove(&self.instance)?;
         for mut shell in self.running.drain(..) {
             shell.wait().doing("waiting for a host's commands")?;

@@ -1,0 +1,99 @@
+//! Topologies of other tools, turned into Europa's YAML.
+//!
+//! [`containerlab`] reads a topology as containerlab's users write it and returns a
+//! configuration, with a [`Note`] for everything that has no counterpart. Nothing is
+//! started, and no file but the topology is read.
+//!
+//! | file       | concern                                                   |
+//! |------------|-----------------------------------------------------------|
+//! | `yaml`     | a tree in which every value knows its line                |
+//! | `variable` | `${NAME:=default}` in the text                            |
+//! | `node`     | nodes, with what they inherit                             |
+//! | `link`     | links and their endpoints, in both ways to write them     |
+//! | `command`  | what `exec` lines say about addresses and routes          |
+//! | `frr`      | how a node's FRR is started                               |
+//! | `names`    | names as Europa allows them                               |
+//! | `document` | Europa's documents, as text                               |
+
+mod command;
+mod document;
+mod frr;
+mod link;
+mod names;
+mod node;
+mod variable;
+mod yaml;
+
+use std::path::Path;
+
+/// A configuration and what it lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Imported {
+    /// Europa's YAML.
+    pub yaml: String,
+    /// What has no counterpart, or is done in another way, in the order of the lines.
+    pub notes: Vec<Note>,
+}
+
+/// Something that did not come along.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// The line of the topology, from 1.
+    pub line: u64,
+    /// What it is about.
+    pub message: String,
+}
+
+/// Why there is nothing to import.
+#[derive(Debug, thiserror::Error)]
+#[error("{line}: {message}")]
+pub struct ImportError {
+    /// The line of the topology, from 1.
+    pub line: u64,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Notes in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Notes(Vec<Note>);
+
+impl Notes {
+    pub(crate) fn add(&mut self, line: u64, message: impl Into<String>) {
+        let note = Note { line, message: message.into() };
+        if !self.0.contains(&note) {
+            self.0.push(note);
+        }
+    }
+}
+
+/// Turns a containerlab topology into Europa's YAML. `folder` is where the topology is:
+/// files that it names are searched there. `environment` has the variables it may use.
+///
+/// # Errors
+/// A text that is no topology.
+pub fn containerlab(
+    text: &str,
+    folder: &Path,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Result<Imported, ImportError> {
+    let mut notes = Notes::default();
+    let text = variable::expand(text, environment, &mut notes);
+    let root = yaml::parse(&text)?;
+    let topology = root.get("topology").ok_or_else(|| ImportError {
+        line: root.line,
+        message: "this is no containerlab topology: it has no `topology`".to_owned(),
+    })?;
+    let name = root.get("name").and_then(yaml::Node::text).unwrap_or("lab");
+    for (key, value) in root.entries() {
+        if !matches!(key, "name" | "topology" | "mgmt" | "prefix") {
+            notes.add(value.line, format!("`{key}` has no counterpart"));
+        }
+    }
+    let nodes = node::read(topology, &mut notes)?;
+    let links = link::read(topology, &mut notes)?;
+    let yaml = document::write(name, &nodes, &links, folder, &mut notes);
+    let mut notes = notes.0;
+    notes.sort();
+    Ok(Imported { yaml, notes })
+}

@@ -1,0 +1,187 @@
+//! Nodes, with what they inherit: the node's own word counts first, then its group's, its
+//! kind's, and the defaults'. Mappings are joined, lists are put one behind the other.
+
+use std::collections::BTreeMap;
+
+use crate::yaml::{Node as Yaml, Value};
+use crate::{ImportError, Notes};
+
+/// What a node becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A container with the machine's programs: a host.
+    Linux,
+    /// FRR: a host that forwards and runs FRR.
+    Frr,
+    /// A Linux or Open vSwitch bridge: a router that bridges.
+    Bridge,
+    /// A container that is there.
+    External,
+    /// The machine itself.
+    Machine,
+}
+
+/// A text and the line where it stands.
+pub(crate) type Lined = (u64, String);
+
+/// A node of the topology.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) name: String,
+    pub(crate) line: u64,
+    pub(crate) kind: Kind,
+    pub(crate) exec: Vec<Lined>,
+    pub(crate) binds: Vec<Lined>,
+    pub(crate) env: BTreeMap<String, Lined>,
+    pub(crate) sysctls: BTreeMap<String, Lined>,
+    pub(crate) startup_config: Option<Lined>,
+    /// Daemons of FRR that are asked for by name.
+    pub(crate) daemons: Vec<String>,
+}
+
+/// Fields without a counterpart, and what becomes of them.
+const WITHOUT: [(&str, &str); 21] = [
+    ("cmd", "an image's command is not run: put it under `run`"),
+    ("entrypoint", "an image's entry point is not run: put it under `run`"),
+    ("ports", "a host has no published ports: reach it through a router"),
+    ("user", "commands run as root"),
+    ("cpu", "a host's CPU time is not limited"),
+    ("cpu-set", "a host's CPUs are not limited"),
+    ("memory", "a host's memory is not limited"),
+    ("license", "no counterpart"),
+    ("type", "no counterpart"),
+    ("network-mode", "a host has a network of its own"),
+    ("env-files", "files of variables are not read: put them under `env`"),
+    ("stages", "hosts are made in one step"),
+    ("wait-for", "hosts are made in one step"),
+    ("startup-delay", "hosts are made in one step"),
+    ("dns", "a host has the machine's resolver"),
+    ("extra-hosts", "a host has the machine's /etc/hosts"),
+    ("healthcheck", "no counterpart"),
+    ("devices", "a host sees the machine's devices"),
+    ("cap-add", "commands run with all rights"),
+    ("enforce-startup-config", "no counterpart"),
+    ("config", "containerlab's templates are not filled in"),
+];
+
+/// Fields that mean nothing without images and a management network.
+const SILENT: [&str; 17] = [
+    "kind",
+    "group",
+    "image",
+    "image-pull-policy",
+    "restart-policy",
+    "mgmt-ipv4",
+    "mgmt-ipv6",
+    "mgmt_ipv4",
+    "mgmt_ipv6",
+    "labels",
+    "exec",
+    "binds",
+    "env",
+    "sysctls",
+    "startup-config",
+    "extras",
+    "runtime",
+];
+
+/// Reads all nodes.
+pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Node>, ImportError> {
+    for (key, value) in topology.entries() {
+        if !matches!(key, "nodes" | "links" | "kinds" | "groups" | "defaults") {
+            notes.add(value.line, format!("`{key}` has no counterpart"));
+        }
+    }
+    let nodes = topology.get("nodes").ok_or_else(|| ImportError {
+        line: topology.line,
+        message: "the topology has no `nodes`".to_owned(),
+    })?;
+    let read = nodes.entries().filter_map(|(name, node)| one(name, node, topology, notes));
+    Ok(read.collect())
+}
+
+fn one(name: &str, node: &Yaml, topology: &Yaml, notes: &mut Notes) -> Option<Node> {
+    let defaults = topology.get("defaults");
+    let group_name = node.get("group").or_else(|| defaults?.get("group")).and_then(Yaml::text);
+    let group = group_name.and_then(|name| topology.get("groups")?.get(name));
+    let kind = [Some(node), group, defaults].into_iter().flatten().find_map(|at| at.get("kind"));
+    let kind_name = kind.and_then(Yaml::text);
+    let of_kind = kind_name.and_then(|name| topology.get("kinds")?.get(name));
+    let sources: Vec<&Yaml> =
+        [Some(node), group, of_kind, defaults].into_iter().flatten().collect();
+    let first = |field: &str| sources.iter().find_map(|source| source.get(field));
+    let image = first("image").and_then(Yaml::text).unwrap_or_default();
+    let line = node.line;
+    let kind = match kind_name {
+        Some("frr") => Kind::Frr,
+        // The usual way before containerlab knew the kind.
+        Some("linux") if image.contains("frrouting") || image.contains("/frr") => Kind::Frr,
+        Some("linux") => Kind::Linux,
+        Some("bridge" | "ovs-bridge") => Kind::Bridge,
+        Some("ext-container") => Kind::External,
+        Some("host") => Kind::Machine,
+        Some(other) => {
+            notes.add(line, format!("node {name}: the kind {other} has no counterpart: left out"));
+            return None;
+        }
+        None => {
+            notes.add(line, format!("node {name} has no kind: left out"));
+            return None;
+        }
+    };
+    for source in &sources {
+        for (field, value) in source.entries() {
+            if let Some((_, why)) = WITHOUT.iter().find(|(without, _)| *without == field) {
+                // Beside a network there is nothing that `none` could take away.
+                if !(field == "network-mode" && value.text() == Some("none")) {
+                    notes.add(value.line, format!("node {name}: `{field}`: {why}"));
+                }
+            } else if !SILENT.contains(&field) {
+                notes.add(value.line, format!("node {name}: `{field}` has no counterpart"));
+            }
+        }
+    }
+    // The widest first: what is said last counts, and what belongs to all comes first.
+    let list = |field: &str| -> Vec<Lined> {
+        let lists = sources.iter().rev().filter_map(|source| source.get(field));
+        lists
+            .flat_map(Yaml::items)
+            .filter_map(|item| Some((item.line, item.text()?.to_owned())))
+            .collect()
+    };
+    let map = |field: &str| -> BTreeMap<String, Lined> {
+        let maps = sources.iter().rev().filter_map(|source| source.get(field));
+        let entries = maps.flat_map(Yaml::entries);
+        entries
+            .filter_map(|(key, value)| {
+                Some((key.to_owned(), (value.line, value.text()?.to_owned())))
+            })
+            .collect()
+    };
+    let daemons = sources
+        .iter()
+        .find_map(|source| source.get("extras")?.get("frr")?.get("daemons"))
+        .map_or(&[][..], Yaml::items);
+    if let Some(extras) = first("extras") {
+        for (key, value) in extras.entries().filter(|(key, _)| *key != "frr") {
+            notes.add(value.line, format!("node {name}: `extras: {key}` has no counterpart"));
+        }
+    }
+    if matches!(node.value, Value::Text(_) | Value::List(_)) {
+        notes.add(line, format!("node {name} is no mapping: taken as empty"));
+    }
+    let expand = |lined: Lined| (lined.0, lined.1.replace("__clabNodeName__", name));
+    Some(Node {
+        name: name.to_owned(),
+        line,
+        kind,
+        exec: list("exec").into_iter().map(expand).collect(),
+        binds: list("binds").into_iter().map(expand).collect(),
+        env: map("env"),
+        sysctls: map("sysctls"),
+        startup_config: first("startup-config")
+            .and_then(|value| Some((value.line, value.text()?.to_owned())))
+            .map(expand),
+        daemons: daemons.iter().filter_map(|item| item.text().map(str::to_owned)).collect(),
+    })
+}

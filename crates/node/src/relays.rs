@@ -1,0 +1,108 @@
+//! What hosts send over links that do something to packets.
+//!
+//! A router's packets pass the switch, which delays and loses them. What a host sends
+//! goes straight from its line into the router's pool: where the link is to do something
+//! to it, it goes into a pool of the switch's own instead, and from there over the link.
+
+use std::os::fd::AsFd;
+
+use europa_api::Documents;
+use europa_impair::Settings;
+use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
+use europa_pool::{Geometry, Layout};
+use europa_substrate::layout::{ANY_SOURCE, TAGS};
+use europa_substrate::{InterfaceSpec, Match, MatchKind, PoolHandle, PortAttachment, Substrate};
+use europa_switch::orders::{Order, Target};
+
+use crate::switch::Switch;
+use crate::{NodeError, links};
+
+/// Packets that are on the way from one host at a time, twice.
+const SLOTS: u32 = 4096;
+/// An Ethernet header and a VLAN tag.
+const HEADER_BYTES: u32 = 18;
+
+/// One host's end of a link, planned.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RelayPlan {
+    /// The port that the host's interface makes, which is its name too.
+    pub(crate) port: String,
+    pub(crate) link: String,
+    mtu: u32,
+    impairment: Settings,
+}
+
+/// A relay of this node.
+pub(crate) struct Relay {
+    pub(crate) plan: RelayPlan,
+    /// Its number in the substrate.
+    pub(crate) interface: u32,
+    spec: InterfaceSpec,
+    pool: PoolHandle,
+}
+
+/// The hosts' ends that need one.
+pub(crate) fn plan(documents: &Documents) -> Vec<RelayPlan> {
+    let mut plans = Vec::new();
+    for host in &documents.hosts {
+        for (name, interface) in &host.interfaces.0 {
+            let (Some(link), Some(port)) = (&interface.link, host.port(name, interface)) else {
+                continue;
+            };
+            let Some(impairment) = links::impairment(documents, link, &host.name) else { continue };
+            plans.push(RelayPlan {
+                port: port.to_string(),
+                link: link.to_string(),
+                mtu: interface.mtu(),
+                impairment,
+            });
+        }
+    }
+    plans
+}
+
+impl Relay {
+    /// Makes a relay's pool, and has everything that comes in by its port go there.
+    pub(crate) fn make(
+        plan: RelayPlan,
+        substrate: &Substrate,
+        port: Option<&PortAttachment>,
+    ) -> Result<Self, NodeError> {
+        let max_frame = plan.mtu + HEADER_BYTES;
+        let geometry = |slot_bytes| Geometry { slots: SLOTS, slot_bytes, interfaces: 1 };
+        let small = geometry(SMALL_SLOT_BYTES);
+        let fits = Layout::new(small).is_ok_and(|layout| max_frame <= layout.max_frame_bytes());
+        let pool = substrate.create_pool(if fits { small } else { geometry(LARGE_SLOT_BYTES) })?;
+        let spec = InterfaceSpec {
+            local: 0,
+            vlan: 0,
+            mac: [0; 6],
+            max_frame,
+            flags: ANY_SOURCE | TAGS,
+            matches: vec![Match { vlan: 0, kind: MatchKind::All }],
+            bound: Vec::new(),
+            encap: Vec::new(),
+        };
+        let interface = substrate.add_interface(&spec, port, &pool)?;
+        Ok(Self { plan, interface, spec, pool })
+    }
+
+    /// Tells a switch of the pool and of the way to interface `to`.
+    pub(crate) fn tell(&self, switch: &mut Switch, to: u32) -> Result<(), NodeError> {
+        let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;
+        let pool = self.pool.id;
+        let order = Order::AddPool { pool, slots, slot_bytes, interfaces, relay: true };
+        let waker = self.pool.waker()?;
+        switch.order(&order, &[self.pool.as_fd(), waker.as_fd()])?;
+        let order = Order::AddInterface {
+            interface: self.interface,
+            pool,
+            local: self.spec.local,
+            to: Target::Link(to),
+            bound: Vec::new(),
+            impairment: Some(self.plan.impairment),
+        };
+        switch.order(&order, &[])?;
+        Ok(())
+    }
+}
