@@ -11,7 +11,7 @@ use europa_node::Instance;
 use crate::capture::CaptureArgs;
 use crate::graph::GraphArgs;
 use crate::trace::TraceArgs;
-use crate::{capture, graph, roles, show, trace, up};
+use crate::{capture, graph, import, roles, show, trace, up};
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
 #[derive(Parser)]
@@ -94,6 +94,11 @@ enum Command {
         europa graph red/r1 -o r1.svg\n  \
         europa graph red/r1 --dot | dot -Tpdf > r1.pdf")]
     Graph(GraphArgs),
+    /// Turn another tool's topology into a configuration.
+    Import {
+        #[command(subcommand)]
+        from: Import,
+    },
     /// Print a completion script for a shell.
     ///
     /// For bash: `europa completion bash > /etc/bash_completion.d/europa`.
@@ -126,6 +131,20 @@ enum Command {
     },
 }
 
+#[derive(Subcommand)]
+enum Import {
+    /// From containerlab: kinds linux, frr, bridge, ext-container and host.
+    ///
+    /// What has no counterpart is named on standard error, with its line.
+    Containerlab {
+        /// The topology, like lab.clab.yml.
+        file: PathBuf,
+        /// Where the configuration goes. Default: standard output.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+}
+
 impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, String> {
         let instance = Instance::new(&self.instance).map_err(|error| error.to_string())?;
@@ -141,6 +160,9 @@ impl Cli {
             Command::Trace(args) => trace::trace(&instance, &args),
             Command::Graph(args) => graph::graph(&instance, &args),
             Command::Capture(args) => capture::capture(&instance, &args),
+            Command::Import { from: Import::Containerlab { file, output } } => {
+                import::containerlab(&file, output)
+            }
             Command::Completion { shell } => {
                 clap_complete::generate(
                     shell,

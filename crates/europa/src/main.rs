@@ -9,12 +9,14 @@
 //! | `trace`    | `trace`: single packets through a router             |
 //! | `graph`    | `graph`: drawings of the topology and of elements     |
 //! | `handler`  | handlers of routers, asked through the node          |
+//! | `import`   | topologies of other tools                            |
 //! | `roles`    | `node`, `switch` and `router` processes              |
 
 mod capture;
 mod cli;
 mod graph;
 mod handler;
+mod import;
 mod roles;
 mod show;
 mod trace;

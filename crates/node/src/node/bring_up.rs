@@ -15,7 +15,6 @@ use crate::ports::Port;
 use crate::relays::Relay;
 use crate::router::Router;
 use crate::switch::Lasting;
-use crate::relays::Relay;
 use crate::{NodeError, capture, hosts, leftovers, relays};
 
 /// CPU weight of the switch, of ten routers: all of them wait for it.

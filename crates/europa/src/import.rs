@@ -1,0 +1,25 @@
+//! `import`: topologies of other tools become configurations.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Prints, or writes, the configuration; what did not come along goes to standard error.
+pub(crate) fn containerlab(file: &Path, output: Option<PathBuf>) -> Result<ExitCode, String> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).map_err(|error| format!("{shown}: {error}"))?;
+    let whole = fs::canonicalize(file).map_err(|error| format!("{shown}: {error}"))?;
+    let folder = whole.parent().unwrap_or(Path::new("/"));
+    let environment = |name: &str| std::env::var(name).ok();
+    let imported = europa_import::containerlab(&text, folder, environment)
+        .map_err(|error| format!("{shown}:{error}"))?;
+    for note in &imported.notes {
+        eprintln!("{shown}:{}: {}", note.line, note.message);
+    }
+    match output {
+        None => print!("{}", imported.yaml),
+        Some(path) => fs::write(&path, &imported.yaml)
+            .map_err(|error| format!("{}: {error}", path.display()))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

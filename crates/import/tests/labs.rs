@@ -1,0 +1,179 @@
+//! Topologies as people write them become configurations that Europa accepts, and what
+//! did not come along is named with its line.
+
+use std::path::Path;
+
+use europa_api::{Documents, Source, parse};
+use europa_import::{Imported, containerlab};
+
+/// A topology of `tests/labs`, imported, and what Europa reads from it.
+fn import(name: &str) -> (Imported, Documents) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
+    let text = std::fs::read_to_string(folder.join(name)).expect("a topology");
+    let imported = containerlab(&text, Path::new("/lab"), |_| None)
+        .unwrap_or_else(|error| panic!("{name}:{error}"));
+    let source = Source { path: name.into(), text: imported.yaml.clone() };
+    let documents = parse(&[source])
+        .unwrap_or_else(|problems| panic!("{}\n{}", imported.yaml, problems.render(false)));
+    (imported, documents)
+}
+
+/// Each note that is wanted is there: its line's text and words of its message.
+fn notes(name: &str, imported: &Imported, wanted: &[(&str, &str)]) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
+    let text = std::fs::read_to_string(folder.join(name)).expect("a topology");
+    let lines: Vec<&str> = text.lines().collect();
+    let mut left = imported.notes.clone();
+    for (line, words) in wanted {
+        let found = left.iter().position(|note| {
+            let at = lines.get(note.line as usize - 1).copied().unwrap_or_default();
+            at.contains(line) && note.message.contains(words)
+        });
+        let found = found.unwrap_or_else(|| panic!("{line:?}, {words:?}: {:#?}", imported.notes));
+        left.remove(found);
+    }
+    assert!(left.is_empty(), "nobody wanted {left:#?}");
+}
+
+#[test]
+fn groups_of_routers_and_pcs() {
+    let name = "ospf-triangle.clab.yml";
+    let (imported, documents) = import(name);
+    assert_eq!(documents.hosts.len(), 6);
+    assert!(documents.routers.is_empty() && documents.links.is_empty());
+    let host = |name: &str| {
+        documents.hosts.iter().find(|host| &**host.name == name).unwrap_or_else(|| panic!("{name}"))
+    };
+    let (router, pc) = (host("r3"), host("pc2"));
+    let sysctls: Vec<String> = router.sysctls.0.iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(sysctls, ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"]);
+    let run: Vec<&str> = router.run.iter().map(|line| line.as_str()).collect();
+    assert!(run.contains(&"cp -r /lab/R3/frr.conf /etc/frr/frr.conf"), "{run:?}");
+    assert!(run.contains(&"printf '%s\\n' ospfd=yes > /etc/frr/daemons"), "{run:?}");
+    assert_eq!(run.last(), Some(&"/usr/lib/frr/frrinit.sh start"));
+    let (_, eth2) = &router.interfaces.0[1];
+    assert_eq!(
+        (eth2.link.as_ref().map(|l| l.to_string()), eth2.mtu()),
+        (Some("r2-r3".into()), 1400)
+    );
+    let (_, eth1) = &pc.interfaces.0[0];
+    let addresses: Vec<String> = eth1.addresses.iter().map(|a| a.to_string()).collect();
+    assert_eq!(addresses, ["192.168.12.2/24", "fd00:12::2/64"]);
+    assert_eq!(pc.routes[0].to.to_string(), "192.168.0.0/16");
+    assert_eq!(host("pc1").gateway[0].to_string(), "192.168.11.1");
+    assert!(pc.run.is_empty() && host("pc1").run.is_empty());
+    notes(
+        name,
+        &imported,
+        &[
+            ("R1:", "images are not run"),
+            ("R1:", "node R1 is called r1"),
+            ("R2:", "node R2 is called r2"),
+            ("R3:", "node R3 is called r3"),
+            ("PC1:", "node PC1 is called pc1"),
+            ("PC2:", "node PC2 is called pc2"),
+            ("PC3:", "node PC3 is called pc3"),
+            ("ip route del default", "not needed"),
+        ],
+    );
+}
+
+#[test]
+fn a_bridge_and_what_goes_with_containers() {
+    let name = "bridged-lan.clab.yml";
+    let (imported, documents) = import(name);
+    let [bridge] = documents.routers.as_slice() else { panic!("one router") };
+    assert_eq!((bridge.full_name().as_str(), bridge.interfaces.0.len()), ("bridged-lan/sw0", 3));
+    let server = documents.hosts.iter().find(|host| &**host.name == "web-server").expect("it");
+    let env: Vec<String> = server.env.0.iter().map(|(n, v)| format!("{n}={v}")).collect();
+    assert_eq!(env, ["PORT=8080", "SITE=lab-7", "TZ=UTC"], "defaults, kind and node");
+    let run: Vec<&str> = server.run.iter().map(|line| line.as_str()).collect();
+    let page = "/usr/share/nginx/html/index.html";
+    let bind = format!("[ ! -e {page} ] || mount --bind /lab/web/index.html {page}");
+    assert_eq!(run, [&*bind, "sh -c 'cd /tmp && python3 -m http.server $PORT &'"]);
+    let client = documents.hosts.iter().find(|host| &**host.name == "client1").expect("it");
+    assert_eq!(client.sysctls.0.len(), 1);
+    assert_eq!(client.run.len(), 1, "ethtool is run");
+    notes(
+        name,
+        &imported,
+        &[
+            ("sw0:", "images are not run"),
+            ("web_server:", "is called web-server"),
+            ("index.html", "is bound only where it is there"),
+            ("ports:", "no published ports"),
+            ("cmd:", "an image's command is not run"),
+            ("kernel.msgmax", "belongs to the whole machine"),
+        ],
+    );
+}
+
+#[test]
+fn long_links_foreign_kinds_and_the_world_outside() {
+    let name = "long-form.clab.yml";
+    let (imported, documents) = import(name);
+    let names: Vec<String> = documents.hosts.iter().map(|host| host.name.to_string()).collect();
+    assert_eq!(names, ["edge", "db", "tester", "machine"]);
+    let edge = &documents.hosts[0];
+    assert_eq!(edge.interfaces.0.len(), 3, "the link to the foreign kind is left out");
+    let (_, eth1) = &edge.interfaces.0[0];
+    assert_eq!(eth1.mac.map(|mac| mac.to_string()).as_deref(), Some("02:00:00:aa:00:01"));
+    assert_eq!((eth1.addresses.len(), eth1.mtu()), (2, 9216));
+    assert_eq!(edge.run.iter().filter(|line| line.starts_with("cp -r /lab/edge/")).count(), 3);
+    assert_eq!(documents.hosts[1].container.as_ref().map(|c| c.as_str()), Some("db"));
+    let machine = &documents.hosts[3];
+    assert_eq!(machine.interfaces.0[0].0.to_string(), "edge-eth4");
+    notes(
+        name,
+        &imported,
+        &[
+            ("edge:", "images are not run"),
+            ("spine:", "the kind nokia_srlinux has no counterpart"),
+            ("memory:", "memory is not limited"),
+            ("stages:", "made in one step"),
+            ("type: veth", "a link to spine is left out"),
+            ("type: veth", "an MTU is at most 9216"),
+            ("type: veth", "interface Ethernet1/1 of tester is called Ethernet1-1"),
+            ("mgmt-net", "a link to mgmt-net has no counterpart"),
+            ("type: macvlan", "a link of type macvlan has no counterpart"),
+        ],
+    );
+}
+
+#[test]
+fn two_tiers_of_frr() {
+    let name = "leaf-spine.clab.yml";
+    let (imported, documents) = import(name);
+    assert_eq!(documents.hosts.len(), 6);
+    let leaf = documents.hosts.iter().find(|host| &**host.name == "leaf1").expect("it");
+    assert_eq!(leaf.sysctls.0.len(), 3);
+    let run: Vec<&str> = leaf.run.iter().map(|line| line.as_str()).collect();
+    let common = run.iter().position(|line| line.contains("/lab/common/daemons")).expect("it");
+    let own = run.iter().position(|line| line.contains("/lab/leaf1/frr.conf")).expect("it");
+    assert!(common < own, "what all have comes first: {run:?}");
+    assert!(!run.iter().any(|line| line.contains("printf")), "daemons are given: {run:?}");
+    notes(name, &imported, &[("spine1:", "images are not run")]);
+}
+
+#[test]
+fn what_is_no_topology_is_told() {
+    for (text, line, wanted) in [
+        ("name: x\n", 1, "it has no `topology`"),
+        ("name: x\ntopology:\n  links: []\n", 2, "has no `nodes`"),
+        (
+            "topology:\n  nodes: {a: {kind: linux}}\n  links:\n    - endpoints: [\"a\", \"b:e\"]\n",
+            4,
+            "an endpoint is a text like node:eth1",
+        ),
+        (
+            "topology:\n  nodes: {a: {kind: linux}}\n  links:\n    - endpoints: [\"a:e\"]\n",
+            4,
+            "a link has two endpoints",
+        ),
+        ("topology: [\n", 2, ""),
+    ] {
+        let error = containerlab(text, Path::new("/"), |_| None).expect_err(wanted);
+        assert!(error.message.contains(wanted), "{text:?}: {error}");
+        assert!(error.line <= line && error.line > 0, "{text:?}: {error}");
+    }
+}
