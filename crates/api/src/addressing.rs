@@ -16,6 +16,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use crate::documents::Documents;
 use crate::fast_path::Builtin;
+use crate::link::Addressing;
 use crate::source::{At, Place};
 use crate::values::hash;
 
@@ -70,7 +71,9 @@ pub(crate) fn assign(documents: &mut Documents) {
     for (name, mut ends) in links {
         ends.sort_by(|a, b| a.name.cmp(&b.name));
         let [first, second] = ends.as_slice() else { continue };
-        if !(first.wants && second.wants) {
+        let document = documents.links.iter().find(|link| *link.name.value == *name);
+        let addressing = document.and_then(|link| link.addresses).map(|a| a.value);
+        if !(first.wants && second.wants) || addressing == Some(Addressing::None) {
             continue;
         }
         let slice = first.slice.as_ref().or(second.slice.as_ref());
@@ -249,6 +252,11 @@ mod tests {
         assert_ne!(a.interfaces.0[0].1.addresses[0].value.trunc(), taken.trunc());
         assert_eq!(a.interfaces.0[1].1.addresses.len(), 1);
         assert!(b.interfaces.0[1].1.addresses.is_empty(), "only one end says something");
+        let text = "kind: link\nname: l\naddresses: none\n---\n".to_owned()
+            + SLICE
+            + &two("e: {link: l}", "e: {link: l}");
+        let documents = assigned(&text);
+        assert!(documents.routers[0].interfaces.0[0].1.addresses.is_empty(), "none are wanted");
     }
 
     #[test]

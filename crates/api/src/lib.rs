@@ -37,7 +37,7 @@ pub use documents::{Document, Documents, parse};
 pub use fast_path::{Builtin, Choice, Configuration, FastPath, Neighbour, Route};
 pub use host::{Host, HostAttachment, HostInterface, HostInterfaces, HostPlace, HostRoute, Texts};
 pub use interface::{Attachment, Interface, MacChoice, Match, Selector, Vxlan};
-pub use link::{Bursts, Distribution, Line, Link, LinkAddresses, Loss};
+pub use link::{Addressing, Bursts, Distribution, Line, Link, LinkAddresses, Loss};
 pub use load::load;
 pub use port::Port;
 pub use problem::{Problem, Problems};

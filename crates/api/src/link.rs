@@ -22,6 +22,9 @@ pub struct Link {
     /// Which end `a` is, where the directions differ: `slice/router` or a host's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<At<String>>,
+    /// Whether ends that have no addresses get some. Default: `auto`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub addresses: Option<At<Addressing>>,
     /// What both directions do.
     #[serde(flatten)]
     pub both: Line,
@@ -31,6 +34,17 @@ pub struct Link {
     /// What only the way to `a` does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b_to_a: Option<At<Line>>,
+}
+
+/// Where a link's addresses come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Addressing {
+    /// If neither end says any, both get one.
+    #[default]
+    Auto,
+    /// From what is written alone, or from whatever runs at its ends.
+    None,
 }
 
 /// What one direction of a link does to packets. What is not written it does not do.
@@ -178,6 +192,7 @@ impl Decode for Link {
         let name = fields.required("name");
         let a = fields.optional("a");
         let both = Line::take(&mut fields);
+        let addresses = fields.optional("addresses");
         let a_to_b: Option<At<Line>> = fields.optional("a_to_b");
         let b_to_a: Option<At<Line>> = fields.optional("b_to_a");
         if let (false, Some(own)) = (fields.has("a"), a_to_b.as_ref().or(b_to_a.as_ref())) {
@@ -187,7 +202,7 @@ impl Decode for Link {
             fields.context.report(problem);
         }
         fields.close();
-        Some(Link { name: name?, a, both, a_to_b, b_to_a })
+        Some(Link { name: name?, a, addresses, both, a_to_b, b_to_a })
     }
 }
 
@@ -197,6 +212,13 @@ impl Decode for Line {
         let line = Line::take(&mut fields);
         fields.close();
         Some(line)
+    }
+}
+
+impl Decode for Addressing {
+    fn decode(node: &Node, context: &mut Context) -> Option<Addressing> {
+        let words = [("auto", Addressing::Auto), ("none", Addressing::None)];
+        word(node, context, "a way to get addresses", &words)
     }
 }
 

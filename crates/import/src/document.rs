@@ -42,6 +42,7 @@ pub(crate) fn write(
     let slice = Names::default().of(name);
     let mut interfaces = Interfaces::new();
     let mut link_names = Names::default();
+    let mut cables = String::new();
     let known = |end: &End| end.node == MACHINE || nodes.iter().any(|node| node.name == end.node);
     for link in links {
         if let Some(missing) = link.ends.iter().find(|end| !known(end)) {
@@ -55,6 +56,8 @@ pub(crate) fn write(
         }
         let [a, b] = &link.ends;
         let link_name = link_names.new_one(&format!("{}-{}", a.node, b.node));
+        // What runs at its ends gives addresses.
+        cables += &format!("---\nkind: link\nname: {link_name}\naddresses: none\n");
         for end in &link.ends {
             let name = interface(&end.interface);
             if name != end.interface {
@@ -78,6 +81,7 @@ pub(crate) fn write(
     if nodes.iter().any(|node| node.kind == Kind::Bridge) {
         out += &format!("kind: slice\nname: {slice}\n");
     }
+    out += &cables;
     if nodes.iter().any(|node| matches!(node.kind, Kind::Linux | Kind::Frr)) {
         let line = nodes.first().map_or(1, |node| node.line);
         notes.add(line, "images are not run: commands use this machine's programs and files");
