@@ -52,17 +52,20 @@ impl Mapping {
     }
 
     /// First byte.
+    #[inline]
     pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 
     /// Length in bytes.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// The `count` 64-bit words from byte `offset` on; `None` when they do not lie
     /// inside the mapping or are not aligned.
+    #[inline]
     pub fn words(&self, offset: usize, count: usize) -> Option<&[AtomicU64]> {
         let end = offset.checked_add(count.checked_mul(8)?)?;
         if end > self.bytes || !offset.is_multiple_of(8) {
@@ -79,6 +82,7 @@ impl Mapping {
     ///
     /// A peer may write the same bytes meanwhile: then the copy holds some mixture,
     /// and whoever must rely on the contents checks the copy.
+    #[inline]
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
         if offset.checked_add(to.len()).is_none_or(|end| end > self.bytes) {
             return false;
@@ -97,6 +101,7 @@ impl Mapping {
 
     /// Copies `from` to byte `offset` on. False, and nothing copied, when that is
     /// not inside the mapping. The mapping must be writable.
+    #[inline]
     pub fn copy_in(&self, offset: usize, from: &[u8]) -> bool {
         if offset.checked_add(from.len()).is_none_or(|end| end > self.bytes) {
             return false;
@@ -114,6 +119,7 @@ impl Mapping {
 
     /// Copies `bytes` bytes from byte `offset` on to byte `to_offset` of another
     /// mapping. False, and nothing copied, when either range is not inside.
+    #[inline]
     pub fn copy_to(&self, offset: usize, to: &Mapping, to_offset: usize, bytes: usize) -> bool {
         let inside = |mapping: &Mapping, offset: usize| {
             offset.checked_add(bytes).is_some_and(|end| end <= mapping.bytes)

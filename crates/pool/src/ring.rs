@@ -28,31 +28,37 @@ pub struct Entries<'a> {
 
 impl<'a> Entries<'a> {
     /// Takes `words` as a ring; `None` unless their number is a power of two.
+    #[inline]
     pub fn new(words: &'a [AtomicU64]) -> Option<Self> {
         words.len().is_power_of_two().then_some(Self { words })
     }
 
+    #[inline]
     fn at(&self, cursor: u32) -> &'a AtomicU64 {
         // In range: the length is a power of two.
         &self.words[cursor as usize & (self.words.len() - 1)]
     }
 
     /// Number of entries.
+    #[inline]
     pub fn capacity(&self) -> usize {
         self.words.len()
     }
 
     /// Reads the entry at `cursor` without taking it.
+    #[inline]
     pub fn peek(&self, cursor: u32) -> Option<Word> {
         Word::from_bits(self.at(cursor).load(Ordering::Acquire))
     }
 
     /// Empties the entry at `cursor`.
+    #[inline]
     pub fn clear(&self, cursor: u32) {
         self.at(cursor).store(0, Ordering::Release);
     }
 
     /// Fills the entry at `cursor` if it is empty.
+    #[inline]
     pub fn fill(&self, cursor: u32, word: Word) -> bool {
         let entry = self.at(cursor);
         if entry.load(Ordering::Acquire) != 0 {
@@ -63,6 +69,7 @@ impl<'a> Entries<'a> {
     }
 
     /// Every occupied entry, in no order that means anything to a running ring.
+    #[inline]
     pub fn snapshot(&self) -> impl Iterator<Item = Word> + 'a {
         let words = self.words;
         words.iter().filter_map(|entry| Word::from_bits(entry.load(Ordering::Acquire)))
@@ -77,16 +84,19 @@ pub struct Consumer<'a> {
 
 impl<'a> Consumer<'a> {
     /// Starts, or goes on, at `head`.
+    #[inline]
     pub fn new(entries: Entries<'a>, head: u32) -> Self {
         Self { entries, head }
     }
 
     /// Whether there is nothing to take.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries.peek(self.head).is_none()
     }
 
     /// Takes the oldest word.
+    #[inline]
     pub fn take(&mut self) -> Option<Word> {
         let word = self.entries.peek(self.head)?;
         self.entries.clear(self.head);
@@ -95,6 +105,7 @@ impl<'a> Consumer<'a> {
     }
 
     /// Cursor, to go on from later.
+    #[inline]
     pub fn head(&self) -> u32 {
         self.head
     }
@@ -108,11 +119,13 @@ pub struct Producer<'a> {
 
 impl<'a> Producer<'a> {
     /// Starts, or goes on, at `tail`.
+    #[inline]
     pub fn new(entries: Entries<'a>, tail: u32) -> Self {
         Self { entries, tail }
     }
 
     /// Adds a word; false, and nothing added, when the ring is full.
+    #[inline]
     pub fn put(&mut self, word: Word) -> bool {
         let done = self.entries.fill(self.tail, word);
         self.tail = self.tail.wrapping_add(done as u32);
@@ -120,6 +133,7 @@ impl<'a> Producer<'a> {
     }
 
     /// Whether a word could be added now.
+    #[inline]
     pub fn has_room(&self) -> bool {
         self.entries.peek(self.tail).is_none()
     }
@@ -129,6 +143,7 @@ impl<'a> Producer<'a> {
 /// empty or others were faster [`MAX_TRIES`] times.
 ///
 /// The C twin is `ring_take` in `bpf/ring.h`.
+#[inline]
 pub fn take_shared(entries: Entries<'_>, head: &AtomicU32) -> Option<Word> {
     for _ in 0..MAX_TRIES {
         let cursor = head.load(Ordering::Acquire);
@@ -155,6 +170,7 @@ pub fn take_shared(entries: Entries<'_>, head: &AtomicU32) -> Option<Word> {
 /// others were faster [`MAX_TRIES`] times.
 ///
 /// The C twin is `ring_put` in `bpf/ring.h`.
+#[inline]
 pub fn put_shared(entries: Entries<'_>, tail: &AtomicU32, word: Word) -> bool {
     for _ in 0..MAX_TRIES {
         let cursor = tail.load(Ordering::Acquire);
@@ -181,6 +197,7 @@ pub fn put_shared(entries: Entries<'_>, tail: &AtomicU32, word: Word) -> bool {
 /// it loses a slot.
 ///
 /// The C twin is `ring_append` in `bpf/ring.h`.
+#[inline]
 pub fn put_unbounded(entries: Entries<'_>, tail: &AtomicU32, word: Word) {
     let cursor = tail.fetch_add(1, Ordering::AcqRel);
     entries.at(cursor).store(word.bits(), Ordering::Release);
@@ -192,6 +209,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    #[inline]
     fn ring(bits: u32) -> Vec<AtomicU64> {
         (0..1 << bits).map(|_| AtomicU64::new(0)).collect()
     }
@@ -200,6 +218,7 @@ mod tests {
         /// Any sequence of puts and takes behaves as a bounded queue, also where
         /// the cursor wraps around.
         #[test]
+        #[inline]
         fn a_ring_is_a_bounded_queue(bits in 0u32..6, start: u32, puts: Vec<bool>) {
             let words = ring(bits);
             let entries = Entries::new(&words).unwrap();
@@ -222,6 +241,7 @@ mod tests {
     }
 
     #[test]
+    #[inline]
     fn shared_ends_keep_order_and_bounds() {
         let words = ring(2);
         let entries = Entries::new(&words).unwrap();
@@ -237,6 +257,7 @@ mod tests {
     }
 
     #[test]
+    #[inline]
     fn a_ring_needs_a_power_of_two() {
         assert!(Entries::new(&ring(2)[..3]).is_none());
         assert!(Entries::new(&[]).is_none());
@@ -256,6 +277,7 @@ mod model {
         tail: AtomicU32,
     }
 
+    #[inline]
     fn shared(words: usize) -> Arc<Shared> {
         Arc::new(Shared {
             words: (0..words).map(|_| AtomicU64::new(0)).collect(),
@@ -265,6 +287,7 @@ mod model {
     }
 
     #[test]
+    #[inline]
     fn one_producer_one_consumer() {
         loom::model(|| {
             let ring = shared(2);
@@ -283,6 +306,7 @@ mod model {
     }
 
     #[test]
+    #[inline]
     fn two_producers_publish_each_word_once() {
         loom::model(|| {
             let ring = shared(2);
@@ -306,6 +330,7 @@ mod model {
     }
 
     #[test]
+    #[inline]
     fn two_takers_find_a_slot_each() {
         loom::model(|| {
             let ring = shared(2);
@@ -326,6 +351,7 @@ mod model {
     }
 
     #[test]
+    #[inline]
     fn slots_cycle_between_two_takers_and_an_appender() {
         loom::model(|| {
             let ring = shared(2);

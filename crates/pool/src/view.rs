@@ -97,11 +97,13 @@ impl PoolView {
     }
 
     /// Where everything lies.
+    #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
     /// The memory itself.
+    #[inline]
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
@@ -120,31 +122,37 @@ impl PoolView {
     }
 
     /// Router to substrate: slots for reception.
+    #[inline]
     pub fn fill(&self) -> Entries<'_> {
         self.ring(self.layout.fill)
     }
 
     /// Substrate to itself: slots whose packet has been sent.
+    #[inline]
     pub fn recycle(&self) -> Entries<'_> {
         self.ring(self.layout.recycle)
     }
 
     /// Substrate to router: slots that it wanted back.
+    #[inline]
     pub fn done(&self) -> Entries<'_> {
         self.ring(self.layout.done)
     }
 
     /// Receive ring of interface `index`, which is masked to those there are.
+    #[inline]
     pub fn rx(&self, index: u32) -> Entries<'_> {
         self.ring(self.layout.rx(index.min(self.layout.geometry.interfaces - 1)))
     }
 
     /// Transmit ring of interface `index`, as above.
+    #[inline]
     pub fn tx(&self, index: u32) -> Entries<'_> {
         self.ring(self.layout.tx(index.min(self.layout.geometry.interfaces - 1)))
     }
 
     /// The router's sleep flag: not zero when it wants to be woken.
+    #[inline]
     pub fn asleep(&self) -> &AtomicU32 {
         let words: &[AtomicU64] = self
             .mapping
@@ -156,12 +164,14 @@ impl PoolView {
     }
 
     /// Whether the router wants to be woken; takes the flag back.
+    #[inline]
     pub fn wants_wake_up(&self) -> bool {
         let flag = self.asleep();
         flag.load(Ordering::Relaxed) != 0 && flag.swap(0, Ordering::AcqRel) != 0
     }
 
     /// Byte offset of `offset` in slot `slot`, masked to the slots there are.
+    #[inline]
     pub fn slot_offset(&self, slot: u32, offset: u32) -> usize {
         let Geometry { slots, slot_bytes, .. } = self.layout.geometry;
         (slot & (slots - 1)) as usize * slot_bytes as usize + (offset & (slot_bytes - 1)) as usize

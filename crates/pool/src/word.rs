@@ -46,12 +46,14 @@ impl Word {
     pub const RETURN: u64 = 2;
 
     /// A free slot, as it stands in the fill, recycle and done rings.
+    #[inline]
     pub const fn free(slot: u32) -> Word {
         Word(Self::VALID | ((slot as u64 & Self::SLOT_MASK) << Self::SLOT_SHIFT))
     }
 
     /// A frame of `length` bytes at `offset` in `slot`. Values too large for
     /// their field are cut to it.
+    #[inline]
     pub const fn frame(slot: u32, offset: u16, length: u16, flags: u64) -> Word {
         Word(
             Self::free(slot).0
@@ -63,6 +65,7 @@ impl Word {
 
     /// The same word for interface number `interface`.
     #[must_use]
+    #[inline]
     pub const fn on(self, interface: u8) -> Word {
         Word(
             self.0 & !(Self::INTERFACE_MASK << Self::INTERFACE_SHIFT)
@@ -71,42 +74,50 @@ impl Word {
     }
 
     /// Reads a ring entry; `None` when it is empty.
+    #[inline]
     pub const fn from_bits(bits: u64) -> Option<Word> {
         if bits & Self::VALID != 0 { Some(Word(bits)) } else { None }
     }
 
     /// The entry as stored.
+    #[inline]
     pub const fn bits(self) -> u64 {
         self.0
     }
 
     /// Slot index, 20 bits, not yet bounded by any pool's size.
+    #[inline]
     pub const fn slot(self) -> u32 {
         ((self.0 >> Self::SLOT_SHIFT) & Self::SLOT_MASK) as u32
     }
 
     /// Offset of the frame in its slot, in bytes.
+    #[inline]
     pub const fn offset(self) -> u16 {
         ((self.0 >> Self::OFFSET_SHIFT) & Self::OFFSET_MASK) as u16
     }
 
     /// Length of the frame, in bytes.
+    #[inline]
     pub const fn length(self) -> u16 {
         (self.0 & Self::LENGTH_MASK) as u16
     }
 
     /// The router's own number of the interface.
+    #[inline]
     pub const fn interface(self) -> u8 {
         ((self.0 >> Self::INTERFACE_SHIFT) & Self::INTERFACE_MASK) as u8
     }
 
     /// Flag bits: [`Word::COPY`], [`Word::RETURN`].
+    #[inline]
     pub const fn flags(self) -> u64 {
         (self.0 >> Self::FLAGS_SHIFT) & Self::FLAGS_MASK
     }
 }
 
 impl std::fmt::Debug for Word {
+    #[inline]
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,

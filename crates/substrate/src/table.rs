@@ -50,10 +50,12 @@ impl<T: Plain> Table<T> {
     }
 
     /// Number of entries.
+    #[inline]
     pub fn entries(&self) -> u32 {
         self.entries
     }
 
+    #[inline]
     fn at(&self, index: u32) -> *mut T {
         assert!(index < self.entries, "entry {index} of a table of {}", self.entries);
         // SAFETY: in range, so inside the mapping.
@@ -64,6 +66,7 @@ impl<T: Plain> Table<T> {
     ///
     /// # Panics
     /// If there is no such entry: indices come from the node, never from a router.
+    #[inline]
     pub fn get(&self, index: u32) -> T {
         // SAFETY: inside the mapping and aligned; `Plain` allows every bit pattern,
         // so a concurrent writer can make the copy stale but not invalid.
@@ -74,6 +77,7 @@ impl<T: Plain> Table<T> {
     ///
     /// # Panics
     /// If there is no such entry.
+    #[inline]
     pub fn set(&self, index: u32, value: T) {
         // SAFETY: as in `get`.
         unsafe { self.at(index).write_volatile(value) }
@@ -83,6 +87,7 @@ impl<T: Plain> Table<T> {
     ///
     /// # Panics
     /// If there is no such entry, or no aligned field there.
+    #[inline]
     pub fn atomic_u32(&self, index: u32, offset: usize) -> &AtomicU32 {
         assert!(offset + 4 <= size_of::<T>() && offset.is_multiple_of(4));
         // SAFETY: aligned, inside the mapping, which lives as long as `self`.
@@ -93,6 +98,7 @@ impl<T: Plain> Table<T> {
     ///
     /// # Panics
     /// If there is no such entry, or no aligned field there.
+    #[inline]
     pub fn atomic_u64(&self, index: u32, offset: usize) -> &AtomicU64 {
         assert!(offset + 8 <= size_of::<T>() && offset.is_multiple_of(8));
         // SAFETY: aligned, inside the mapping, which lives as long as `self`.

@@ -22,12 +22,14 @@ impl Held {
         Self { bits }
     }
 
+    #[inline]
     fn word(&self, pool: u32, slot: u32) -> Option<(&std::sync::atomic::AtomicU64, u64)> {
         let offset = pool as usize * POOL_BYTES + (slot / 64) as usize * 8;
         Some((self.bits.words(offset, 1)?.first()?, 1 << (slot % 64)))
     }
 
     /// Notes that the switch holds a slot; false if it did already.
+    #[inline]
     pub(crate) fn take(&self, pool: u32, slot: u32) -> bool {
         let Some((word, bit)) = self.word(pool, slot) else { return false };
         // One worker serves a pool: no read-modify-write is needed.
@@ -37,6 +39,7 @@ impl Held {
     }
 
     /// Notes that a slot has been given back.
+    #[inline]
     pub(crate) fn give(&self, pool: u32, slot: u32) {
         if let Some((word, bit)) = self.word(pool, slot) {
             word.store(word.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
@@ -44,6 +47,7 @@ impl Held {
     }
 
     /// Whether the switch holds a slot.
+    #[inline]
     pub(crate) fn has(&self, pool: u32, slot: u32) -> bool {
         self.word(pool, slot).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }

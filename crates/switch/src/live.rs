@@ -37,26 +37,31 @@ impl Live {
         live
     }
 
+    #[inline]
     fn cursor(&self, offset: usize) -> u32 {
         self.workers.atomic_u32(self.worker, offset).load(Ordering::Acquire)
     }
 
+    #[inline]
     fn head(&self) -> u32 {
         self.cursor(offset_of!(layout::Worker, head))
     }
 
     /// Entries that no kick has taken yet.
+    #[inline]
     pub(crate) fn pending(&self) -> u32 {
         self.tail.wrapping_sub(self.head())
     }
 
     /// Entries that can be added.
+    #[inline]
     pub(crate) fn room(&self) -> u32 {
         // Settled entries only: the others are still needed to tell held slots.
         ENTRIES - self.tail.wrapping_sub(self.cursor(offset_of!(layout::Worker, settled)))
     }
 
     /// Adds an entry, before whose frame go `before` bytes; there is room.
+    #[inline]
     pub(crate) fn add(&mut self, packet: Queued, before: u32) {
         let place = self.worker * ENTRIES + self.tail % ENTRIES;
         self.list.set(

@@ -38,6 +38,7 @@ impl<'a> Onward<'a> {
     }
 
     /// How many frames of `interface` it takes now.
+    #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self {
             Self::Port(port) => port.queue.room(interface).into(),
@@ -46,6 +47,7 @@ impl<'a> Onward<'a> {
     }
 
     /// Passes one frame on, for which there is room, or drops it; 1 if it went over a link.
+    #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
         let delivered = match self {
             Self::Port(port) => {

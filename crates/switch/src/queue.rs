@@ -43,12 +43,14 @@ impl PortQueue {
     }
 
     /// How many packets of an interface can be added.
+    #[inline]
     pub(crate) fn room(&self, interface: u32) -> u16 {
         let used = self.shares.get(interface as usize).copied().unwrap_or(SHARE_PACKETS);
         SHARE_PACKETS.saturating_sub(used)
     }
 
     /// Adds a packet; its interface has room.
+    #[inline]
     pub(crate) fn push(&mut self, packet: Queued) {
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
             *share = share.saturating_add(1);
@@ -57,6 +59,7 @@ impl PortQueue {
         self.peak = self.peak.max(self.waiting.len());
     }
 
+    #[inline]
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         let packet = self.waiting.pop_front()?;
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
@@ -65,10 +68,12 @@ impl PortQueue {
         Some(packet)
     }
 
+    #[inline]
     pub(crate) fn peek(&self) -> Option<&Queued> {
         self.waiting.front()
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }

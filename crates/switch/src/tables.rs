@@ -70,6 +70,7 @@ pub(crate) struct Interface {
 
 impl Interface {
     /// The ring from which its frames are taken.
+    #[inline]
     pub(crate) fn ring<'a>(&self, pool: &'a Pool) -> Entries<'a> {
         if self.relay { pool.view.rx(self.local) } else { pool.view.tx(self.local) }
     }
@@ -118,6 +119,7 @@ impl Shared {
         Self { interfaces, encap, pool_state, counters, counter_rows, held, taps }
     }
 
+    #[inline]
     pub(crate) fn add(&self, interface: u32, field: usize, by: u64) {
         let row = interface * self.counter_rows + self.counter_rows - 1;
         let counter = self.counters.atomic_u64(row, field);
@@ -132,6 +134,7 @@ impl Shared {
     }
 
     /// Gives a held slot to whom its word names, and forgets it.
+    #[inline]
     pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
         let slot = word.slot() & (view.layout().geometry.slots - 1);
         let free = Word::free(slot);
