@@ -151,17 +151,22 @@ struct europa_worker {
 
 /* What a capture wants, and what it lost. Table `tap_state`, by tap. */
 #define EUROPA_MAX_TAPS 8
-struct europa_tap {
-	/* written by the node */
-	uint32_t snaplen; /* bytes of a frame that are copied, at most */
-	uint32_t rate;    /* records a second, at most */
-	uint64_t reserved[7];
+/* Of frames that go one way; each way has its own, as they are on different CPUs. */
+struct europa_tap_side {
 	/* programs and switch: records that may still be made, refilled with time */
 	int64_t tokens __attribute__((aligned(64)));
 	uint64_t refilled_ns;
 	uint64_t lost_rate; /* frames not copied: over the rate */
 	uint64_t lost_room; /* frames not copied: nobody has read the ring in time */
 	uint64_t reserved_to_end[4];
+};
+struct europa_tap {
+	/* written by the node */
+	uint32_t snaplen; /* bytes of a frame that are copied, at most */
+	uint32_t rate;    /* records a second each way, at most */
+	uint64_t reserved[7];
+	struct europa_tap_side received; /* to routers */
+	struct europa_tap_side sent;     /* from them */
 };
 
 /* A frame in a capture's ring; its bytes follow. The Rust twin is crates/substrate/src/tap.rs. */
@@ -218,7 +223,7 @@ _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 128, "counters");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
-_Static_assert(sizeof(struct europa_tap) == 128, "tap");
+_Static_assert(sizeof(struct europa_tap) == 192, "tap");
 _Static_assert(sizeof(struct europa_record) == 32, "record");
 _Static_assert(sizeof(struct europa_exact) == 12, "exact match");
 

@@ -29,20 +29,20 @@ struct tapped {
 };
 
 /* Whether this tap's rate has room for a record. Racing CPUs may let a few more through. */
-static __always_inline int tap_allows(struct europa_tap *tap, __u64 now)
+static __always_inline int tap_allows(struct europa_tap_side *side, __u64 rate, __u64 now)
 {
-	__u64 since = now - tap->refilled_ns;
+	__u64 since = now - side->refilled_ns;
 	/* Another CPU may have refilled since this one looked at the clock. */
 	if ((__s64)since > 1000000) {
-		__u64 rate = tap->rate, most = rate / 8 + 1024;
+		__u64 most = rate / 8 + 1024;
 		__u64 fresh = since > 1000000000 ? rate : (since / 1000) * rate / 1000000;
-		__s64 tokens = tap->tokens + (__s64)fresh;
-		tap->tokens = tokens > (__s64)most ? (__s64)most : tokens;
-		tap->refilled_ns = now;
+		__s64 tokens = side->tokens + (__s64)fresh;
+		side->tokens = tokens > (__s64)most ? (__s64)most : tokens;
+		side->refilled_ns = now;
 	}
-	if (tap->tokens <= 0)
+	if (side->tokens <= 0)
 		return 0;
-	tap->tokens--;
+	side->tokens--;
 	return 1;
 }
 
@@ -98,8 +98,10 @@ __noinline int tap(struct xdp_md *ctx, const struct tapped *t)
 		void *ring = bpf_map_lookup_elem(&tap_rings, &number);
 		if (!state || !ring)
 			continue;
-		if (!tap_allows(state, now)) {
-			__sync_fetch_and_add(&state->lost_rate, 1);
+		struct europa_tap_side *side =
+			t->direction == EUROPA_TAP_IN ? &state->received : &state->sent;
+		if (!tap_allows(side, state->rate, now)) {
+			__sync_fetch_and_add(&side->lost_rate, 1);
 			continue;
 		}
 		__u32 captured = t->nothing ? 0 : t->length;
@@ -117,7 +119,7 @@ __noinline int tap(struct xdp_md *ctx, const struct tapped *t)
 		else
 			lost = tap_into(ctx, ring, t, now, captured, 16384);
 		if (lost)
-			__sync_fetch_and_add(&state->lost_room, 1);
+			__sync_fetch_and_add(&side->lost_room, 1);
 	}
 	return 0;
 }

@@ -23,7 +23,7 @@ pub enum Question {
         target: String,
         /// Bytes of a frame that are copied, at most.
         snaplen: u32,
-        /// Frames a second that are copied, at most.
+        /// Frames a second and direction that are copied, at most.
         rate: u32,
     },
     /// The rings are mapped: turn it on.

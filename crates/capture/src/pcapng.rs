@@ -3,6 +3,7 @@
 //! A writer of our own: four kinds of blocks are all there is to it, and it writes comments,
 //! directions and the addresses of interfaces.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::IpAddr;
 
@@ -50,6 +51,9 @@ pub struct Writer<W> {
     /// By interface: packets written.
     written: Vec<u64>,
     last_ns: u64,
+    /// Options of packets, by what they depend on: writing comments anew for each packet would
+    /// cost more than all the rest.
+    options: HashMap<(usize, Direction, Way, Option<&'static str>), Vec<u8>>,
 }
 
 impl<W: Write> Writer<W> {
@@ -68,6 +72,7 @@ impl<W: Write> Writer<W> {
             interfaces: interfaces.to_vec(),
             written: vec![0; interfaces.len()],
             last_ns: 0,
+            options: HashMap::new(),
         };
         let mut section = Vec::new();
         section.extend(0x1a2b_3c4du32.to_ne_bytes());
@@ -102,7 +107,6 @@ impl<W: Write> Writer<W> {
     /// What the file says.
     pub fn packet(&mut self, packet: &Packet) -> io::Result<()> {
         let Some(interface) = self.interfaces.get(packet.interface) else { return Ok(()) };
-        let comment = comment(packet, interface);
         if let Some(count) = self.written.get_mut(packet.interface) {
             *count += 1;
         }
@@ -114,15 +118,19 @@ impl<W: Write> Writer<W> {
         body.extend(packet.length.to_ne_bytes());
         body.extend(&packet.data);
         pad(&mut body);
-        let mut options = Options::default();
-        // opt_comment, epb_flags: inbound or outbound
-        options.add(1, comment.as_bytes());
-        let direction: u32 = match packet.direction {
-            Direction::In => 1,
-            Direction::Out => 2,
-        };
-        options.add(2, &direction.to_ne_bytes());
-        body.extend(options.finish());
+        let kind = (packet.interface, packet.direction, packet.way, packet.drop);
+        let options = self.options.entry(kind).or_insert_with(|| {
+            let mut options = Options::default();
+            // opt_comment, epb_flags: inbound or outbound
+            options.add(1, comment(packet, interface).as_bytes());
+            let direction: u32 = match packet.direction {
+                Direction::In => 1,
+                Direction::Out => 2,
+            };
+            options.add(2, &direction.to_ne_bytes());
+            options.finish()
+        });
+        body.extend_from_slice(options);
         self.block(PACKET, &body)
     }
 

@@ -38,10 +38,10 @@ pub(crate) struct CaptureArgs {
     /// Bytes of a frame to keep; the default is all.
     #[arg(short, long, default_value_t = 65535, value_parser = clap::value_parser!(u32).range(14..))]
     snaplen: u32,
-    /// Frames a second to look at, at most; others are counted as lost.
+    /// Frames a second and direction to look at, at most; others are counted as lost.
     ///
     /// This bounds what a capture costs those whose packets it copies.
-    #[arg(long, default_value_t = 250_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     rate: u32,
     /// Print JSON, an object a line.
     #[arg(long, conflicts_with = "write")]
@@ -139,6 +139,7 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| error.to_string())?;
     }
+    europa_sandbox::give_way().map_err(|error| error.to_string())?;
     let begin = Session::begin(&instance.directory(), &args.target, args.snaplen, args.rate);
     let mut session = begin.map_err(|error| error.to_string())?;
     let mut out = Out::open(args, &session)?;

@@ -62,5 +62,5 @@ pub use enter::enter;
 pub use error::SandboxError;
 pub use profile::{BASE_UID, Enforcement, LOG_BYTES, Mount, ProcessLimits, Profile, Role};
 pub use report::{Finding, State, report};
-pub use schedule::schedule;
+pub use schedule::{give_way, schedule};
 pub use spawn::{Child, Exit, SpawnSpec, spawn};

@@ -22,7 +22,7 @@ pub mod layout {
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
         europa_interface as Interface, europa_pool_state as PoolState, europa_port as Port,
         europa_prefix4 as Prefix4, europa_prefix6 as Prefix6, europa_tap as Tap,
-        europa_transmit as Transmit, europa_worker as Worker,
+        europa_tap_side as TapSide, europa_transmit as Transmit, europa_worker as Worker,
     };
 
     /// No interface.

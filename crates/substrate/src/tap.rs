@@ -31,7 +31,7 @@ const PAGE: usize = 4096;
 const HEADER_BYTES: usize = 32;
 
 /// Which way a frame went, seen from its router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// To the router.
     In,
@@ -40,7 +40,7 @@ pub enum Direction {
 }
 
 /// How a frame got into the pool or out of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// From a port into the pool.
     Pool,
@@ -193,8 +193,10 @@ impl Taps {
     pub fn begin(&self, number: u32, snaplen: u32, rate: u32) -> Result<OwnedFd, Error> {
         self.set(number, &[]);
         let mut tap = layout::Tap { snaplen, rate, ..Default::default() };
-        tap.tokens = i64::from(rate / 8) + 1024;
-        tap.refilled_ns = Record::now_ns();
+        for side in [&mut tap.received, &mut tap.sent] {
+            side.tokens = i64::from(rate / 8) + 1024;
+            side.refilled_ns = Record::now_ns();
+        }
         self.state.set(number, tap);
         let options = libbpf_sys::bpf_map_create_opts {
             sz: size_of::<libbpf_sys::bpf_map_create_opts>() as u64,
@@ -224,8 +226,11 @@ impl Taps {
 
     /// What tap `number` has lost.
     pub fn lost(&self, number: u32) -> Lost {
-        let tap = self.state.get(number);
-        Lost { rate: tap.lost_rate, room: tap.lost_room }
+        let layout::Tap { received, sent, .. } = self.state.get(number);
+        Lost {
+            rate: received.lost_rate + sent.lost_rate,
+            room: received.lost_room + sent.lost_room,
+        }
     }
 
     /// Takes tap `number` off everything and lets go of its ring.
@@ -262,25 +267,27 @@ impl MemoryTaps {
         fill: impl Fn(&Mapping, usize, usize) -> bool,
     ) {
         let there = record.captured;
+        let side = side(record.direction);
         for number in (0..MAX_TAPS).filter(|number| taps & 1 << number != 0) {
             let count = |offset| {
-                self.state.atomic_u64(number, offset).fetch_add(1, Ordering::Relaxed);
+                self.state.atomic_u64(number, side + offset).fetch_add(1, Ordering::Relaxed);
             };
-            if !self.allows(number, record.time_ns) {
-                count(offset_of!(layout::Tap, lost_rate));
+            if !self.allows(number, side, record.time_ns) {
+                count(offset_of!(layout::TapSide, lost_rate));
                 continue;
             }
             record.captured = there.min(self.state.get(number).snaplen);
             if !self.append(number, &record, &fill) {
-                count(offset_of!(layout::Tap, lost_room));
+                count(offset_of!(layout::TapSide, lost_room));
             }
         }
     }
 
     /// As `tap_allows` in `bpf/tap.h`.
-    fn allows(&self, number: u32, now_ns: u64) -> bool {
-        let refilled = self.state.atomic_u64(number, offset_of!(layout::Tap, refilled_ns));
-        let tokens = self.state.atomic_u64(number, offset_of!(layout::Tap, tokens));
+    fn allows(&self, number: u32, side: usize, now_ns: u64) -> bool {
+        let refilled =
+            self.state.atomic_u64(number, side + offset_of!(layout::TapSide, refilled_ns));
+        let tokens = self.state.atomic_u64(number, side + offset_of!(layout::TapSide, tokens));
         // Another CPU may have refilled since this one looked at the clock.
         let since = now_ns.saturating_sub(refilled.load(Ordering::Relaxed));
         let mut left = tokens.load(Ordering::Relaxed).cast_signed();
@@ -335,6 +342,14 @@ impl MemoryTaps {
         }
         tail.store(at + whole as u64, Ordering::Release);
         true
+    }
+}
+
+/// Where in a tap what belongs to frames of this direction stands.
+fn side(direction: Direction) -> usize {
+    match direction {
+        Direction::In => offset_of!(layout::Tap, received),
+        Direction::Out => offset_of!(layout::Tap, sent),
     }
 }
 
@@ -473,7 +488,7 @@ mod tests {
         }
         let ring = MemoryRing::new(&shared, 5).unwrap();
         let record = Record {
-            time_ns: 0,
+            time_ns: 2_000_000_000,
             interface: 7,
             length: 0,
             captured: 0,
@@ -501,16 +516,19 @@ mod tests {
         }
         assert_eq!(sent, seen);
         // Nobody has read the other one.
-        assert!(taps.state.get(2).lost_room > 0);
-        assert_eq!(taps.state.get(5).lost_room, 0);
+        assert!(taps.state.get(2).sent.lost_room > 0);
+        assert_eq!(taps.state.get(5).sent.lost_room, 0);
     }
 
     #[test]
     fn a_tap_copies_no_more_than_its_rate() {
         let (state, shared) = (memory(4096), memory(MEMORY_BYTES));
         let taps = MemoryTaps::new(&state, &shared).unwrap();
-        taps.state.set(0, layout::Tap { rate: 1000, refilled_ns: 5, ..Default::default() });
-        let passed = |now: u64| (0..5000).filter(|_| taps.allows(0, now)).count();
+        let mut tap = layout::Tap { rate: 1000, ..Default::default() };
+        tap.received.refilled_ns = 5;
+        taps.state.set(0, tap);
+        let side = side(Direction::In);
+        let passed = |now: u64| (0..5000).filter(|_| taps.allows(0, side, now)).count();
         assert_eq!(passed(5), 0);
         assert_eq!(passed(10_000_005), 10);
         assert_eq!(passed(10_000_005), 0);
