@@ -12,8 +12,17 @@ CARGO_FLAGS := $(if $(CI),--locked)
 # Rust may have been installed by this very make.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help build demo test lint unit model end-to-end docs bench install-build install-demo \
-	install-test clean
+# A static libelf of newer systems than Debian 12 wants zstd too, and does not say so itself.
+ifneq ($(findstring -lzstd,$(shell pkg-config --static --libs libelf 2>/dev/null)),)
+export RUSTFLAGS := $(RUSTFLAGS) -C link-arg=-lzstd
+endif
+
+# Where `make install` puts things; packagers set DESTDIR.
+export PREFIX ?= /usr/local
+export DESTDIR ?=
+
+.PHONY: help build demo test lint unit model end-to-end docs bench install uninstall deb \
+	install-build install-demo install-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,11 +53,21 @@ model: install-build ## Check the rings under all interleavings of their users (
 end-to-end: install-test build ## Run the tests with real namespaces and traffic
 	cargo test $(CARGO_FLAGS) --release -p europa-tests -- --test-threads=1
 
-docs: install-build ## Generate the element reference, docs/elements
+docs: install-build ## Generate docs/elements and docs/reference.md
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q -p europa-tests --test reference
 
 bench: build ## Measure Europa, Linux and XDP side by side: table, JSON and SVG
 	cargo run $(CARGO_FLAGS) --release -p europa-bench
+
+# Under sudo, what its user has built is installed.
+install: $(if $(SUDO_USER),,build) ## Install below PREFIX (/usr/local): binary, manual, completions, unit
+	@scripts/install
+
+uninstall: ## Remove what `make install` has installed below PREFIX
+	@scripts/install --remove
+
+deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
+	@scripts/deb
 
 install-build install-demo install-test:
 	@scripts/install-deps $(@:install-%=%)

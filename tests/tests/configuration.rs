@@ -123,7 +123,7 @@ fn mistakes_are_shown_where_they_stand() {
         (
             "Click: syntax",
             click(&format!("FromDevice(in -> ToDevice(out);{AFTER}")),
-            &["node.yaml:", "expected ')'"],
+            &["node.yaml:20:11", "(in -> ToDevice(out)", "──", "expected ')'", "never closed"],
         ),
         (
             "Click: unknown element",
@@ -165,9 +165,18 @@ fn mistakes_are_shown_where_they_stand() {
         (
             "a bridge with an address of its own",
             replaced(ipv4, "fast_path: {builtin: bridge}\n"),
-            &["red/r1", "interface in", "match: {all: true}"],
+            &["node.yaml:16:7", "\"in\" of a bridge", "match: {all: true}", "────"],
         ),
-        ("a router without addresses", with(ipv4), &["red/r1", "no interface has an address"]),
+        (
+            "a router without addresses",
+            with(ipv4),
+            &["node.yaml:18:22", "──", "no interface has an address", "addresses: ["],
+        ),
+        (
+            "a program of the user's own",
+            with("fast_path: {program: [./mine]}\n"),
+            &["node.yaml:18:23", "───", "`program:` comes with a later release"],
+        ),
         // What only the machine knows.
         (
             "no such device",
@@ -204,6 +213,11 @@ fn mistakes_are_shown_where_they_stand() {
             &["192.0.2.2"],
         ),
     ] {
+        let addressed = "out: {port: right, addresses: [10.0.2.1/24]}\n";
+        let yaml = match what {
+            "a router without addresses" => yaml,
+            _ => yaml.replace("out: {port: right}\n", addressed),
+        };
         let node = Node::new(Some(&line.middle));
         let output = node.attempt(&["up", &node.file("node.yaml", &yaml)]);
         let text = output.stderr;

@@ -27,7 +27,14 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     for (router, whole) in draft.documents.routers.iter().zip(&draft.whole) {
         routers::values(router, &draft.documents, problems);
         if *whole {
+            routers::fast_path(router, problems);
             routers::routes(router, problems);
+        }
+    }
+    // As long as something else is wrong, addresses may be what was misspelt.
+    if problems.is_empty() {
+        for router in &draft.documents.routers {
+            routers::addressed(router, problems);
         }
     }
 }

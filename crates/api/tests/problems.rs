@@ -94,8 +94,12 @@ fn documents() {
 #[test]
 fn routers() {
     for (interfaces, rest, wanted) in [
-        ("  in: {port: left}\n", BUILTIN, &[] as &[&str]),
-        ("  in: {port: left, match: {vlan: 10, mac: auto}}\n", BUILTIN, &[]),
+        ("  in: {port: left, addresses: [10.0.0.1/24]}\n", BUILTIN, &[] as &[&str]),
+        (
+            "  in: {port: left, match: {vlan: 10, mac: auto}, addresses: [10.0.0.1/24]}\n",
+            BUILTIN,
+            &[],
+        ),
         ("  in: {port: lefd}\n", BUILTIN, &["13:14 there is no port \"lefd\""]),
         ("  in: {}\n", BUILTIN, &["13:7 an interface needs `port` or `link`"]),
         (
@@ -127,7 +131,7 @@ fn routers() {
             &["14:24 two interfaces of port \"left\" match the Ethernet address 02:00:00:00:00:01"],
         ),
         (
-            "  a: {port: left, mac: \"02:00:00:00:00:01\"}\n  b: {port: left, mac: \"02:00:00:00:00:01\", match: {vlan: 1}}\n",
+            "  a: {port: left, mac: \"02:00:00:00:00:01\"}\n  b: {port: left, mac: \"02:00:00:00:00:01\", match: {vlan: 1}, addresses: [10.0.0.1/24]}\n",
             BUILTIN,
             &[],
         ),
@@ -167,7 +171,11 @@ fn routers() {
             BUILTIN,
             &["14:26 two interfaces of port \"left\", VLAN 5 match everything"],
         ),
-        ("  a: {port: left, match: {all: true, vlan: 5}}\n  b: {port: left}\n", BUILTIN, &[]),
+        (
+            "  a: {port: left, match: {all: true, vlan: 5}}\n  b: {port: left, addresses: [10.0.0.1/24]}\n",
+            BUILTIN,
+            &[],
+        ),
         (
             "  a: {port: left, match: {udp: [53], mpls: [100]}}\n",
             BUILTIN,
@@ -266,6 +274,24 @@ fn routers() {
         ("  a: {port: left}\n", "fast_path: {program: []}\n", &["14:13 `program` needs a command"]),
         (
             "  a: {port: left}\n",
+            "fast_path: {program: [./mine, --fast]}\n",
+            &["14:23 `program:` comes with a later release"],
+        ),
+        ("  a: {port: left}\n", BUILTIN, &["14:22 no interface has an address"]),
+        // What else is wrong comes first.
+        ("  a: {port: lift}\n", BUILTIN, &["13:13 there is no port \"lift\""]),
+        (
+            "  a: {port: left, match: {vlan: 3, all: true}}\n  b: {port: left, match: {vlan: 4}}\n",
+            "fast_path: {builtin: bridge}\n",
+            &["14:26 interface \"b\" of a bridge sends from one address only"],
+        ),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {builtin: bridge}\n",
+            &["13:6 interface \"a\" of a bridge sends from one address only"],
+        ),
+        (
+            "  a: {port: left}\n",
             "fast_path: {builtin: ipv4}\nrun: inline\n",
             &["15:6 `run: inline` comes with a later release"],
         ),
@@ -314,7 +340,9 @@ fn routers() {
 #[test]
 fn at_most_64_interfaces() {
     let interfaces = |count: usize| -> String {
-        (0..count).map(|i| format!("  e{i}: {{port: left}}\n")).collect()
+        (0..count)
+            .map(|i| format!("  e{i}: {{port: left, addresses: [10.0.{i}.1/24]}}\n"))
+            .collect()
     };
     assert_eq!(problems(&router(&interfaces(64), BUILTIN)), [""; 0]);
     let found = problems(&router(&interfaces(65), BUILTIN));

@@ -73,6 +73,9 @@ impl ElementClasses for ClassTable {
     }
 }
 
+/// Shorter parts are in too many names.
+const LEAST_PART: usize = 4;
+
 /// The candidate most like `word`, if any is like it at all.
 pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A name this long is no typing error, and distances cost its square.
@@ -80,13 +83,23 @@ pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
         return None;
     }
     let limit = (word.chars().count() / 3).max(1);
-    names
-        .into_iter()
-        .filter(|name| *name != word)
-        .map(|name| (distance(word, name), name))
+    let names: Vec<&str> = names.into_iter().filter(|name| *name != word).collect();
+    let near = names
+        .iter()
+        .map(|name| (distance(word, name), *name))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
-        .map(|(_, name)| name)
+        .map(|(_, name)| name);
+    // `IPLookup` for `RadixIPLookup`: a part of a name, or a name and more.
+    near.or_else(|| {
+        let word = word.to_ascii_lowercase();
+        let part = |name: &&&str| {
+            let name = name.to_ascii_lowercase();
+            let shorter = name.len().min(word.len());
+            shorter >= LEAST_PART && (name.contains(&word) || word.contains(&name))
+        };
+        names.iter().filter(part).min_by_key(|name| name.len().abs_diff(word.len())).copied()
+    })
 }
 
 /// Levenshtein distance, letter case apart.

@@ -30,6 +30,8 @@ fn error_text() {
         ("->Null;", "f:1: syntax error near '->'"),
         ("a :: ;", "f:1: missing element type in declaration"),
         ("Idle(", "f:1: expected ')'"),
+        // Where it was opened, not where the file ends.
+        ("Idle;\nIdle(x -> Discard;\nIdle -> Discard;\n", "f:2: expected ')'"),
         ("x :: { Idle", "f:1: expected '}'"),
         ("Idle -> ( -> Idle", "f:1: expected ')'"),
         ("Idle [x] -> Discard", "f:1: syntax error: port number should be integer"),
@@ -199,6 +201,25 @@ fn errors_are_drawn_with_the_text_underlined() {
         "did you mean the element 'q'?",
     ] {
         assert!(drawn.contains(want), "{want} is not in\n{drawn}");
+    }
+}
+
+#[test]
+fn what_was_meant_is_asked() {
+    for (source, wanted) in [
+        ("TimedSorce -> Discard", "did you mean 'TimedSource'?"),
+        ("timedsource -> TimedSink", "did you mean 'TimedSource'?"),
+        ("a :: Disscard; Idle -> a", "did you mean 'Discard'?"),
+        ("Idle -> Discrad", "did you mean 'Discard'?"),
+        ("Idle -> IPLookup", "did you mean 'RadixIPLookup'?"),
+        ("Idle -> EtherEncapsulate -> Discard", "did you mean 'EtherEncap'?"),
+        ("Nonsense -> Discard", "declare it first: `Nonsense :: CLASS`"),
+        ("my_queue :: Queue; TimedSource -> myqueue -> TimedSink", "the element 'my_queue'?"),
+        ("Idle(1 -> Discard;\nIdle -> Discard;", "this parenthesis is never closed"),
+    ] {
+        let errors = compile(source, "f", &common::classes()).unwrap_err();
+        let helps: Vec<&str> = errors.iter().filter_map(|e| e.help.as_deref()).collect();
+        assert!(helps.iter().any(|help| help.contains(wanted)), "{source}: {helps:?}");
     }
 }
 

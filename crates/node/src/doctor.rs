@@ -51,7 +51,20 @@ impl fmt::Display for Finding {
 }
 
 /// Measures of the sandbox without which a router is still locked in.
-const SECOND_FENCES: [&str; 3] = ["landlock", "control group", "user namespace"];
+const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
+
+/// What a measure of the sandbox means for Europa.
+fn verdict(measure: &str, state: State) -> Verdict {
+    match state {
+        State::Full => Verdict::Works,
+        // Landlock is a second fence, and limits can be done without.
+        State::Partial => Verdict::Limited,
+        State::Missing if SECOND_FENCES.iter().any(|fence| measure.starts_with(fence)) => {
+            Verdict::Limited
+        }
+        State::Missing => Verdict::Fatal,
+    }
+}
 
 /// Tries everything that Europa needs, on throw-away namespaces.
 pub fn examine() -> Vec<Finding> {
@@ -67,15 +80,7 @@ pub fn examine() -> Vec<Finding> {
     findings.extend(substrate());
     findings.extend(report().into_iter().map(|finding| Finding {
         what: finding.measure.to_owned(),
-        verdict: match finding.state {
-            State::Full => Verdict::Works,
-            // Landlock is a second fence, and limits can be done without.
-            State::Partial => Verdict::Limited,
-            State::Missing if SECOND_FENCES.iter().any(|f| finding.measure.contains(f)) => {
-                Verdict::Limited
-            }
-            State::Missing => Verdict::Fatal,
-        },
+        verdict: verdict(finding.measure, finding.state),
         detail: finding.detail,
     }));
     findings
@@ -161,4 +166,24 @@ fn kick(substrate: &Substrate, namespace: Result<Namespace, String>) -> Result<S
     }
     drop(parked);
     Ok(format!("a kick takes {:.1} µs", started.elapsed().as_secs_f64() * 1e6 / f64::from(kicks)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_locks_routers_in_is_fatal_if_missing() {
+        for (measure, wanted) in [
+            ("landlock", Verdict::Limited),
+            ("user namespaces", Verdict::Limited),
+            ("cgroup memory", Verdict::Limited),
+            ("cgroup cpuset", Verdict::Limited),
+            ("seccomp", Verdict::Fatal),
+            ("namespaces", Verdict::Fatal),
+        ] {
+            assert_eq!(verdict(measure, State::Missing), wanted, "{measure}");
+            assert_eq!(verdict(measure, State::Full), Verdict::Works, "{measure}");
+        }
+    }
 }

@@ -6,6 +6,7 @@ use europa_pool::layout::{MAX_INTERFACES, MAX_SLOTS};
 use ipnet::IpNet;
 
 use crate::documents::Documents;
+use crate::fast_path::Choice;
 use crate::interface::{Interface, Selector};
 use crate::port::Port;
 use crate::problem::Problem;
@@ -83,6 +84,62 @@ pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<
         mtu(router, interface, documents, problems);
         selector(interface, problems);
         unchecked(interface, problems);
+    }
+}
+
+/// What a fast path needs of its router.
+pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
+    let fast_path = &router.fast_path;
+    let interfaces = &router.interfaces.0;
+    let place = fast_path.builtin.map_or(fast_path.place, |builtin| builtin.place);
+    match fast_path.choice() {
+        Some(Choice::Program(program)) => {
+            let place = program.first().map_or(fast_path.place, |command| command.place);
+            problems.push(
+                Problem::new(place, "`program:` comes with a later release")
+                    .label("cannot be run yet")
+                    .help("use `click:` or `builtin:`"),
+            );
+        }
+        Some(Choice::Bridge) => {
+            // It sends on what others sent: with an address of its own it would lose all.
+            let own = interfaces.iter().filter(|(_, interface)| {
+                let any = matches!(interface.selector(), Selector::All | Selector::Vxlan(_));
+                interface.port.is_some() && !any
+            });
+            for (name, interface) in own {
+                let at = interface.matches.as_ref().map_or(interface.place, |m| m.place);
+                problems.push(
+                    Problem::new(
+                        at,
+                        format!("interface {:?} of a bridge sends from one address only", &***name),
+                    )
+                    .label("others' frames could not leave")
+                    .also(place, "a bridge sends on what others sent")
+                    .help(
+                        "say `match: {all: true}`, alone or with `vlan`: a bridge sends frames \
+                         from others' Ethernet addresses",
+                    ),
+                );
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Who routes IP has an address.
+pub(super) fn addressed(router: &Router, problems: &mut Vec<Problem>) {
+    let fast_path = &router.fast_path;
+    // Interfaces on links may be given addresses later.
+    let bare = |interface: &Interface| interface.addresses.is_empty() && interface.link.is_none();
+    let none = router.interfaces.0.iter().all(|(_, interface)| bare(interface));
+    if matches!(fast_path.choice(), Some(Choice::Ipv4 { .. })) && none {
+        let place = fast_path.builtin.map_or(fast_path.place, |builtin| builtin.place);
+        problems.push(
+            Problem::new(place, "no interface has an address")
+                .label("has nothing to route between")
+                .help("give the interfaces addresses, as in `addresses: [10.0.1.1/24]`"),
+        );
     }
 }
 

@@ -108,8 +108,20 @@ impl Parser {
 
     /// Reads `config)` after `(`.
     fn config(&mut self) -> Config {
+        let open = self.lexer.here();
         let config = self.lexer.config(&mut self.errors);
-        self.expect(Kind::Char(')'));
+        if !self.accept(Kind::Char(')')) {
+            // Everything to the end of the file was read as arguments: the end says
+            // nothing, the parenthesis that was never closed does.
+            let start = open.span.start.saturating_sub(1);
+            let first = open.source.text().get(start..).unwrap_or_default();
+            let line = first.find(['\n', '\r']).unwrap_or(first.len());
+            let at = open.with_span(Span::new(start, start + line));
+            self.errors.push(
+                Diagnostic::error(&at, "expected ')'")
+                    .help("this parenthesis is never closed".to_owned()),
+            );
+        }
         config
     }
 

@@ -321,7 +321,11 @@ impl Resolver<'_> {
     }
 
     fn undeclared(&mut self, name: &str, at: &Landmark) {
-        let help = self.element_hint(name).or_else(|| self.class_hint(name));
+        let hint = self.element_hint(name).or_else(|| self.class_hint(name));
+        let few = self.errors.errors() <= MAX_HINTS;
+        let help = hint.or_else(|| {
+            few.then(|| format!("no class is called so; declare it first: `{name} :: CLASS`"))
+        });
         let error = Diagnostic::error(at, format!("undeclared element '{name}'"));
         self.errors.push(error.help(help));
         self.bind(name, ClassRef::Unknown);

@@ -1,0 +1,213 @@
+//! The user guide keeps up with the program: findings of `doctor`, links between pages.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use europa_tests::{Leftovers, Node, europa, run, skip_without};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The texts between `before` and the next quote.
+fn quoted<'a>(source: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
+    source.split(before).skip(1).filter_map(|rest| rest.split('"').next())
+}
+
+/// Entries of the page about findings, each with its text.
+fn entries(page: &str) -> Vec<(&str, &str)> {
+    let (_, findings) = page.split_once("\n## Findings of `doctor`\n").expect("findings");
+    let findings = findings.split("\n## ").next().unwrap_or(findings);
+    findings.split("\n### ").skip(1).filter_map(|entry| entry.split_once('\n')).collect()
+}
+
+#[test]
+fn every_finding_of_doctor_is_explained() {
+    let page = read("docs/troubleshooting.md");
+    let entries = entries(&page);
+    for (name, text) in &entries {
+        assert!(text.contains("What follows: "), "{name}");
+        assert!(text.contains("Remedy: "), "{name}");
+    }
+    let explained: BTreeSet<&str> = entries.iter().map(|(name, _)| *name).collect();
+    let doctor = read("crates/node/src/doctor.rs");
+    let report = read("crates/sandbox/src/report.rs");
+    let found: BTreeSet<&str> = quoted(&doctor, "note(\"")
+        .chain(quoted(&doctor, "what: \""))
+        .chain(quoted(&report, "measure: \""))
+        .chain(quoted(&report, "=> \"cgroup").map(|name| {
+            let at = report.find(&format!("\"cgroup{name}\"")).expect("it");
+            &report[at + 1..at + 7 + name.len()]
+        }))
+        .collect();
+    assert!(found.len() > 12, "only {found:?}");
+    assert_eq!(found, explained);
+}
+
+#[test]
+fn what_doctor_says_here_is_explained() {
+    skip_without!();
+    let page = read("docs/troubleshooting.md");
+    let explained: BTreeSet<&str> = entries(&page).iter().map(|(name, _)| *name).collect();
+    let output = Node::new(None).attempt(&["doctor", "--json"]);
+    let findings: serde_json::Value = serde_json::from_str(&output.stdout).expect("JSON");
+    let findings = findings.as_array().expect("findings");
+    assert!(findings.len() > 5, "{findings:?}");
+    for finding in findings {
+        let what = finding["what"].as_str().expect("what was tried");
+        assert!(explained.contains(what), "{what} is not in docs/troubleshooting.md");
+    }
+}
+
+/// Every page's name of another file is that of a file.
+#[test]
+fn links_between_pages_lead_somewhere() {
+    let mut pages: Vec<PathBuf> = vec![root().join("README.md"), root().join("ARCHITECTURE.md")];
+    for folder in ["docs", "docs/elements"] {
+        let files = fs::read_dir(root().join(folder)).expect("pages").flatten();
+        pages.extend(files.map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
+    }
+    let mut broken = Vec::new();
+    for page in &pages {
+        let text = fs::read_to_string(page).expect("a page");
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let file = link.split('#').next().unwrap_or(link);
+            let elsewhere = file.contains("://") || file.is_empty();
+            if !elsewhere && !page.parent().is_some_and(|folder| folder.join(file).exists()) {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:#?}");
+}
+
+/// Programs that tests call, and the Debian packages they are in.
+const PACKAGES: [(&str, &str); 27] = [
+    ("bgpd", "frr"),
+    ("bird", "bird2"),
+    ("birdc", "bird2"),
+    ("bpftool", "bpftool"),
+    ("bridge", "iproute2"),
+    ("cc", "build-essential"),
+    ("curl", "curl"),
+    ("ethtool", "ethtool"),
+    ("ip", "iproute2"),
+    ("iperf3", "iperf3"),
+    ("nft", "nftables"),
+    ("nsenter", "util-linux"),
+    ("ospfd", "frr"),
+    ("ping", "iputils-ping"),
+    ("ps", "procps"),
+    ("python3", "python3-scapy"),
+    ("scapy", "python3-scapy"),
+    ("ssh", "openssh-client"),
+    ("ssh-keygen", "openssh-client"),
+    ("sshd", "openssh-server"),
+    ("tcpdump", "tcpdump"),
+    ("traceroute", "traceroute"),
+    ("tshark", "tshark"),
+    ("unshare", "util-linux"),
+    ("vtysh", "frr"),
+    ("watchfrr", "frr"),
+    ("zebra", "frr"),
+];
+/// A test that wants these says what it does without them.
+const OPTIONAL: [&str; 2] = ["docker", "containerlab"];
+
+/// Every program that a test skips without is in a package that `make test` installs.
+#[test]
+fn tests_get_the_programs_they_need() {
+    let script = read("scripts/install-deps");
+    let listed: BTreeSet<&str> = script
+        .lines()
+        .filter_map(|line| line.split_once("=(").or_else(|| line.split_once("+=(")))
+        .filter_map(|(_, list)| list.split(')').next())
+        .flat_map(str::split_whitespace)
+        .collect();
+    let mut wanted = BTreeSet::new();
+    for entry in fs::read_dir(root().join("tests/tests")).expect("tests").flatten() {
+        let Ok(text) = fs::read_to_string(entry.path()) else { continue };
+        for list in text.split("skip_without!(").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let names = list.split('"').skip(1).step_by(2);
+            // This file speaks of the macro too.
+            wanted.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+        }
+    }
+    assert!(wanted.len() > 8, "only {wanted:?}");
+    let missing: Vec<&String> = wanted
+        .iter()
+        .filter(|program| !OPTIONAL.contains(&program.as_str()))
+        .filter(|program| {
+            let package = PACKAGES.iter().find(|(name, _)| name == program);
+            !package.is_some_and(|(_, package)| listed.contains(package))
+        })
+        .collect();
+    assert!(missing.is_empty(), "scripts/install-deps brings none of {missing:?}");
+}
+
+/// Code blocks of a page in their order: language, the text before, the block.
+fn blocks(page: &str) -> Vec<(&str, &str, &str)> {
+    let mut blocks = Vec::new();
+    let mut rest = page;
+    while let Some((before, after)) = rest.split_once("```") {
+        let Some((block, next)) = after.split_once("\n```") else { break };
+        let (language, text) = block.split_once('\n').unwrap_or((block, ""));
+        blocks.push((language, before, text));
+        rest = next;
+    }
+    blocks
+}
+
+/// All of `docs/getting-started.md`, in its order, where nothing else is: what it says to
+/// type works, and leaves nothing behind.
+#[test]
+fn getting_started_can_be_typed() {
+    skip_without!("unshare", "ping", "python3");
+    let before = Leftovers::look().expect("a look");
+    let page = read("docs/getting-started.md");
+    let mut script = "set -ex\n\
+        mkdir -p /run/netns\nmount -t tmpfs none /run/netns\nip link set lo up\n\
+        europa() { \"$EUROPA\" \"$@\"; }\n\
+        trap 'europa down' EXIT\n"
+        .to_owned();
+    let (mut commands, mut files) = (0, 0);
+    for (language, before, text) in blocks(&page) {
+        if language == "yaml" {
+            // The name stands last before the text, in backquotes.
+            let name = before.trim_end().trim_end_matches("`:").rsplit('`').next();
+            let name = name.expect("a name");
+            assert!(name.ends_with(".yaml"), "{name}");
+            script += &format!("cat >{name} <<'END'\n{text}\nEND\n");
+            files += 1;
+        } else {
+            // What this test has from the build already.
+            let built = |line: &&str| !line.starts_with("make ") && !line.starts_with("alias ");
+            let lines: Vec<&str> = text.lines().filter(built).collect();
+            commands += lines.len();
+            script += &(lines.join("\n") + "\n");
+        }
+    }
+    assert!(commands > 20 && files == 2, "{script}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = run(&[
+        "env".into(),
+        format!("--chdir={}", folder.path().display()),
+        format!("EUROPA={}", europa().display()),
+        format!("EUROPA_INSTANCE=guide{}", std::process::id()),
+        "unshare".into(),
+        "--net".into(),
+        "--mount".into(),
+        "bash".into(),
+        "-c".into(),
+        script,
+    ]);
+    if let Err(error) = output {
+        panic!("{error}");
+    }
+    assert_eq!(before.new_ones().expect("a look"), [""; 0]);
+}
