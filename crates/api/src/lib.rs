@@ -15,6 +15,7 @@
 //! ```
 
 mod addressing;
+mod bundle;
 mod check;
 mod decode;
 mod documents;
@@ -26,13 +27,16 @@ mod load;
 mod port;
 mod problem;
 mod quantity;
+pub mod rest;
 mod router;
 mod schema;
 mod slice;
 mod source;
+pub mod stats;
 mod tree;
 mod values;
 
+pub use bundle::{Bundle, Kept, Key, NamedFile, read};
 pub use documents::{Document, Documents, parse};
 pub use fast_path::{Builtin, Choice, Configuration, FastPath, Neighbour, Route};
 pub use host::{Host, HostAttachment, HostInterface, HostInterfaces, HostPlace, HostRoute, Texts};

@@ -49,6 +49,7 @@
 //! - `queries`, `responses`, `drops` (read): counts.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
 //! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries.
+//! - `static` (write): `IP ETH`: one of STATIC.
 //! - `query` (write): `IP`: asks for it, if it is not in the table.
 //!
 //! ## See also
@@ -374,6 +375,7 @@ impl Element for ARPQuerier {
                 Handler::read("count"),
                 Handler::read("length"),
                 Handler::write("insert"),
+                Handler::write("static"),
                 Handler::write("delete"),
                 Handler::button("clear"),
                 Handler::write("query"),
@@ -426,14 +428,14 @@ impl Element for ARPQuerier {
                     first.address = address;
                 }
             }
-            "insert" => {
+            "insert" | "static" => {
                 let (address, mac) = pair::<Ipv4Addr>(value)
                     .ok_or_else(|| HandlerError::value(handler, value, "IP ETH"))?;
                 let mut ready = context.take_batch();
                 let room = self.neighbours.insert(
                     address.into(),
                     mac,
-                    false,
+                    handler == "static",
                     now_ns,
                     |mut packet, header| {
                         if encapsulate(&mut packet, header) {

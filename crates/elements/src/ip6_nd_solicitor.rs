@@ -35,6 +35,7 @@
 //! - `queries`, `responses`, `drops` (read): counts.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
 //! - `insert` (write): `IP6 ETH`; `delete` (write): `IP6`; `clear` (write): all entries.
+//! - `static` (write): `IP6 ETH`: one of STATIC.
 //!
 //! ## See also
 //! `IP6NDAdvertiser`, `ARPQuerier`
@@ -280,6 +281,7 @@ impl Element for IP6NDSolicitor {
                 Handler::read("count"),
                 Handler::read("length"),
                 Handler::write("insert"),
+                Handler::write("static"),
                 Handler::write("delete"),
                 Handler::button("clear"),
             ]
@@ -317,7 +319,7 @@ impl Element for IP6NDSolicitor {
         context: &mut Context<'_>,
     ) -> Result<(), HandlerError> {
         match handler {
-            "insert" => {
+            "insert" | "static" => {
                 let (address, mac) = pair::<Ipv6Addr>(value)
                     .ok_or_else(|| HandlerError::value(handler, value, "IP6 ETH"))?;
                 let now_ns = context.now_ns();
@@ -326,7 +328,13 @@ impl Element for IP6NDSolicitor {
                         context.push(0, packet);
                     }
                 };
-                if !self.neighbours.insert(address.into(), mac, false, now_ns, release) {
+                if !self.neighbours.insert(
+                    address.into(),
+                    mac,
+                    handler == "static",
+                    now_ns,
+                    release,
+                ) {
                     return Err(HandlerError::Other("the table is full".to_owned()));
                 }
             }

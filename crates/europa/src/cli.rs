@@ -1,23 +1,33 @@
 //! What can be typed.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use europa_node::Instance;
+use clap_complete::engine::ArgValueCompleter;
+use europa_node::{Instance, Lifetime};
 
 use crate::capture::CaptureArgs;
+use crate::exit::{CODES, Failure};
+use crate::get::{self, Form};
 use crate::graph::GraphArgs;
 use crate::trace::TraceArgs;
-use crate::{capture, graph, import, roles, show, trace, up};
+use crate::{capture, complete, follow, graph, import, print, roles, routers, show, trace, up};
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
+///
+/// A configuration is a set of small YAML documents: ports, slices, links and routers.
+/// `europa up` brings up what files say, `europa apply` changes what runs, and only what
+/// differs; `europa get`, `describe`, `stats`, `events` and `logs` show how it goes.
+///
+/// All commands but `node` and `doctor` talk to the node through its REST interface, the
+/// socket /run/europa/NAME/node.sock.
 #[derive(Parser)]
-#[command(name = "europa", version, max_term_width = 100)]
+#[command(name = "europa", version, max_term_width = 100, infer_subcommands = true)]
 #[command(after_help = "Start with `europa doctor`, then `europa up examples/two-slices.yaml`.\n\
     The user guide is in docs/.")]
+#[command(after_long_help = CODES)]
 pub(crate) struct Cli {
     /// Which node of this host, if it has several.
     #[arg(long, global = true, default_value = "default", env = "EUROPA_INSTANCE")]
@@ -26,47 +36,121 @@ pub(crate) struct Cli {
     command: Command,
 }
 
+/// What `up` and `apply` take.
+#[derive(Args, Debug)]
+pub(crate) struct Apply {
+    /// YAML files, directories of them, or `-` for standard input.
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Check everything and show what would change, but change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Remove objects that the files do not name.
+    #[arg(long)]
+    pub(crate) prune: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 #[derive(Subcommand)]
 enum Command {
-    /// Bring up what the files describe: ports, slices, routers.
+    /// Start a node if none runs, and apply files.
     ///
-    /// All files are read and checked first: if one has a mistake, nothing is changed.
-    /// The node then runs in the background until `europa down`.
-    Up {
-        /// YAML files; see docs/configuration.md.
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
-    },
+    /// The node runs in the background until `europa down`, which then also forgets its
+    /// desired state. Otherwise like `apply`.
+    Up(Apply),
+    /// Make the running node be what the files say, changing only what differs.
+    ///
+    /// All files are read and checked first, together with what the node has already, and
+    /// Click configurations are tried in a sandbox: if there is a mistake, nothing is
+    /// changed. Then the differences are shown and carried out: routes and neighbours of
+    /// `builtin: ipv4` in place; a changed fast path by a hot swap in the running process,
+    /// without loss; a changed interface, pool, CPU or poll restarts that router alone.
+    /// If carrying it out fails, the state of before is brought back.
+    ///
+    /// Objects that the files do not name stay, unless --prune is given. A directory means
+    /// its .yaml and .yml files.
+    Apply(Apply),
     /// Take everything down and leave nothing behind.
     ///
-    /// Also cleans up after a node that was killed.
+    /// Desired state of a node started by `up` is forgotten; that of `europa node` is kept
+    /// and brought up again by its next start. Also cleans up after a node that was killed.
     Down,
+    /// Show objects and what became of them.
+    #[command(visible_alias = "ls")]
+    Get {
+        /// ports, slices, links, routers, or all.
+        kind: Option<String>,
+        /// Name of one object; of a router SLICE/NAME.
+        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        name: Option<String>,
+        /// Print JSON, with status.
+        #[arg(long, conflicts_with = "yaml")]
+        json: bool,
+        /// Print the documents as YAML that `apply` takes.
+        #[arg(long)]
+        yaml: bool,
+    },
+    /// Show everything about one object: state, counters, document, latest events.
+    Describe {
+        /// port, slice, link or router.
+        kind: String,
+        /// Its name; of a router SLICE/NAME.
+        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        name: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show packets, bytes and losses of every router and port.
     Stats {
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Tell what this machine can and cannot do, and what follows.
+    /// Show what happened: routers started and ended, links up and down, changes applied.
+    Events {
+        /// Go on with what happens.
+        #[arg(short, long)]
+        watch: bool,
+        /// Print JSON, one event a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show the log of a router, the switch or the node.
     ///
-    /// Exits with 1 if Europa cannot run here.
-    Doctor {
+    /// Logs are bounded: one of more than 4 MB begins again.
+    Logs {
+        /// SLICE/ROUTER, `switch` or `node`.
+        #[arg(add = ArgValueCompleter::new(complete::logs))]
+        of: String,
+        /// Go on with what is written.
+        #[arg(short, long)]
+        follow: bool,
+        /// So many of the last lines.
+        #[arg(short = 'n', long, default_value_t = 200)]
+        lines: usize,
+    },
+    /// Read a handler of a router's element.
+    Read {
+        /// SLICE/ROUTER.
+        #[arg(add = ArgValueCompleter::new(complete::routers))]
+        router: String,
+        /// ELEMENT.HANDLER, like `route.table`; `list` lists the elements.
+        handler: String,
+        /// What some handlers want to know, like `lookup`.
+        parameter: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Read a handler of a router's element.
-    Read {
-        /// `slice/router`.
-        router: String,
-        /// `element.handler`.
-        handler: String,
-    },
     /// Write a handler of a router's element.
     Write {
-        /// `slice/router`.
+        /// SLICE/ROUTER.
+        #[arg(add = ArgValueCompleter::new(complete::routers))]
         router: String,
-        /// `element.handler`.
+        /// ELEMENT.HANDLER.
         handler: String,
         /// What to write.
         #[arg(default_value = "")]
@@ -99,16 +183,65 @@ enum Command {
         #[command(subcommand)]
         from: Import,
     },
+    /// Give routers new processes.
+    ///
+    /// The others go on. A router forwards again some 30 ms later.
+    Restart {
+        /// SLICE/ROUTER.
+        #[arg(required = true, add = ArgValueCompleter::new(complete::routers))]
+        routers: Vec<String>,
+    },
+    /// Remove objects.
+    ///
+    /// What others need is not removed: a slice with routers, a port with interfaces.
+    Delete {
+        /// port, slice, link or router.
+        kind: String,
+        /// Names; of routers SLICE/NAME.
+        #[arg(required = true, add = ArgValueCompleter::new(complete::objects))]
+        names: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Tell what this machine can and cannot do, and what follows.
+    ///
+    /// Exits with 1 if Europa cannot run here.
+    Doctor {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print a completion script for a shell.
     ///
-    /// For bash: `europa completion bash > /etc/bash_completion.d/europa`.
+    /// For bash: `europa completion bash > /etc/bash_completion.d/europa`. Names of objects
+    /// are completed too, if a node runs.
     Completion {
         /// Which shell.
         shell: Shell,
     },
-    /// The node's process; started by `up`.
+    /// Print the JSON Schema of the YAML, for editors.
+    Schema {
+        /// Print the OpenAPI description of the REST interface instead.
+        #[arg(long)]
+        openapi: bool,
+    },
+    /// Run the node in the foreground, for systemd.
+    ///
+    /// Its desired state is kept in /var/lib/europa/NAME/state.redb; what is found there is
+    /// brought up. Ends with everything it has started at SIGTERM.
+    Node {
+        /// Forget desired state at the end; for `up`.
+        #[arg(long, hide = true)]
+        temporary: bool,
+    },
+    /// Write manual pages.
     #[command(hide = true)]
-    Node,
+    Man {
+        /// Where to.
+        #[arg(long)]
+        dir: PathBuf,
+    },
     /// The switch's process; started by the node.
     #[command(hide = true)]
     Switch {
@@ -122,7 +255,7 @@ enum Command {
         /// Number on the node.
         #[arg(long)]
         number: u32,
-        /// `slice/router`.
+        /// SLICE/ROUTER.
         #[arg(long)]
         name: String,
         /// Where it may run.
@@ -146,40 +279,61 @@ enum Import {
 }
 
 impl Cli {
-    pub(crate) fn run(self) -> Result<ExitCode, String> {
-        let instance = Instance::new(&self.instance).map_err(|error| error.to_string())?;
+    pub(crate) fn run(self) -> Result<ExitCode, Failure> {
+        let instance = Instance::new(&self.instance)?;
         match self.command {
-            Command::Up { files } => up::up(&instance, &files, colour()),
+            Command::Up(apply) => up::up(&instance, &apply),
+            Command::Apply(apply) => up::apply(&instance, &apply),
             Command::Down => up::down(&instance),
+            Command::Get { kind, name, json, yaml } => {
+                let form = match (json, yaml) {
+                    (true, _) => Form::Json,
+                    (_, true) => Form::Yaml,
+                    _ => Form::Table,
+                };
+                get::get(&instance, kind.as_deref(), name.as_deref(), form)
+            }
+            Command::Describe { kind, name, json } => get::describe(&instance, &kind, &name, json),
             Command::Stats { json } => show::stats(&instance, json),
-            Command::Doctor { json } => show::doctor(json),
-            Command::Read { router, handler } => show::read(&instance, router, handler),
+            Command::Events { watch, json } => follow::events(&instance, watch, json),
+            Command::Logs { of, follow, lines } => follow::logs(&instance, &of, follow, lines),
+            Command::Read { router, handler, parameter, json } => {
+                routers::read(&instance, &router, &handler, parameter.as_deref(), json)
+            }
             Command::Write { router, handler, value } => {
-                show::write(&instance, router, handler, value)
+                routers::write(&instance, &router, &handler, value)
             }
-            Command::Trace(args) => trace::trace(&instance, &args),
-            Command::Graph(args) => graph::graph(&instance, &args),
-            Command::Capture(args) => capture::capture(&instance, &args),
+            Command::Capture(args) => Ok(capture::capture(&instance, &args)?),
+            Command::Trace(args) => Ok(trace::trace(&instance, &args)?),
+            Command::Graph(args) => Ok(graph::graph(&instance, &args)?),
             Command::Import { from: Import::Containerlab { file, output } } => {
-                import::containerlab(&file, output)
+                Ok(import::containerlab(&file, output)?)
             }
-            Command::Completion { shell } => {
-                clap_complete::generate(
-                    shell,
-                    &mut Self::command(),
-                    "europa",
-                    &mut std::io::stdout(),
-                );
-                Ok(ExitCode::SUCCESS)
+            Command::Restart { routers } => routers::restart(&instance, &routers),
+            Command::Delete { kind, names, json } => {
+                up::delete(&instance, get::plural(&kind)?, &names, json)
             }
-            Command::Node => roles::node(instance),
+            Command::Doctor { json } => show::doctor(json),
+            Command::Completion { shell } => print::completion(shell),
+            Command::Schema { openapi } => print::schema(openapi),
+            Command::Man { dir } => print::man(&dir),
+            Command::Node { temporary } => {
+                let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
+                roles::node(instance, lifetime)
+            }
             Command::Switch { cpus } => roles::switch(&cpus),
             Command::Router { number, name, cpus } => roles::router(number, &name, &cpus),
         }
     }
 }
 
-/// Whether messages may have colours.
-fn colour() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
 }

@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use europa_api::stats::NodeStats;
 use europa_capture::scene::{Interface, Scene, To};
 use europa_capture::{describe, line};
 use europa_draw::{Box, Diagram, Kind, Line, dot, layout, svg};
 use europa_engine::GraphView;
-use europa_node::{Instance, NodeStats, Request, Response, ask};
+use europa_node::Instance;
 
 use crate::handler;
 
@@ -73,10 +74,7 @@ type Rates = HashMap<String, [f64; 4]>;
 
 fn rates(instance: &Instance) -> Result<Rates, String> {
     let stats = || -> Result<NodeStats, String> {
-        match ask(instance, &Request::Stats).map_err(|error| error.to_string())? {
-            Response::Stats(stats) => Ok(*stats),
-            _ => Err("the node answered something else".into()),
-        }
+        crate::up::client(instance).get("/v1/stats").map_err(|error| error.to_string())
     };
     let counters = |stats: &NodeStats| -> HashMap<String, [u64; 4]> {
         let routers = stats.routers.iter();

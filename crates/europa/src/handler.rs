@@ -1,19 +1,22 @@
 //! Handlers of routers, asked through the node.
 
-use europa_node::{Instance, Request, Response, ask};
+use europa_api::rest::HandlerValue;
+use europa_client::escape;
+use europa_node::Instance;
 
-fn answer(instance: &Instance, request: &Request) -> Result<String, String> {
-    match ask(instance, request).map_err(|error| error.to_string())? {
-        Response::Done(lines) => Ok(lines.join("\n")),
-        Response::Failed(why) => Err(why),
-        _ => Err("the node answered something else".into()),
-    }
+use crate::up::client;
+
+fn url(router: &str, path: &str) -> Result<String, String> {
+    let (slice, name) = router
+        .split_once('/')
+        .ok_or_else(|| format!("{router:?} is no router: write SLICE/ROUTER"))?;
+    Ok(format!("/v1/routers/{}/{}/handlers/{}", escape(slice), escape(name), escape(path)))
 }
 
 /// Reads `element.handler`, or a handler of the router itself.
 pub(crate) fn read(instance: &Instance, router: &str, path: &str) -> Result<String, String> {
-    let (router, path) = (router.to_owned(), path.to_owned());
-    answer(instance, &Request::Read { router, path })
+    let answer = client(instance).get::<HandlerValue>(&url(router, path)?);
+    answer.map(|answer| answer.value).map_err(|error| error.to_string())
 }
 
 /// Writes `element.handler`, or a handler of the router itself.
@@ -23,6 +26,7 @@ pub(crate) fn write(
     path: &str,
     value: &str,
 ) -> Result<(), String> {
-    let (router, path, value) = (router.to_owned(), path.to_owned(), value.to_owned());
-    answer(instance, &Request::Write { router, path, value }).map(drop)
+    let value = HandlerValue { value: value.to_owned() };
+    let answer = client(instance).put::<HandlerValue>(&url(router, path)?, &value);
+    answer.map(drop).map_err(|error| error.to_string())
 }

@@ -1,37 +1,50 @@
 //! The `europa` binary: the command line, and the roles it starts itself in.
 //!
-//! | file       | concern                                              |
-//! |------------|------------------------------------------------------|
-//! | `cli`      | what can be typed                                    |
-//! | `up`       | `up` and `down`                                      |
-//! | `show`     | `stats`, `doctor`, `read`: what is printed           |
-//! | `capture`  | `capture`: packets to the terminal or into a file     |
-//! | `trace`    | `trace`: single packets through a router             |
-//! | `graph`    | `graph`: drawings of the topology and of elements     |
-//! | `handler`  | handlers of routers, asked through the node          |
-//! | `import`   | topologies of other tools                            |
-//! | `roles`    | `node`, `switch` and `router` processes              |
+//! | file       | concern                                                      |
+//! |------------|--------------------------------------------------------------|
+//! | `cli`      | what can be typed                                            |
+//! | `exit`     | errors and exit codes                                        |
+//! | `up`       | `up`, `apply`, `down`, `delete`: desired state changes       |
+//! | `get`      | `get`, `describe`: documents and what became of them         |
+//! | `show`     | `stats`, `doctor`                                            |
+//! | `routers`  | `read`, `write`, `restart`                                   |
+//! | `capture`  | `capture`: packets to the terminal or into a file            |
+//! | `trace`    | `trace`: single packets through a router                     |
+//! | `graph`    | `graph`: drawings of the topology and of elements            |
+//! | `handler`  | handlers of routers, for both                                |
+//! | `import`   | topologies of other tools                                    |
+//! | `follow`   | `events`, `logs`                                             |
+//! | `print`    | `completion`, `man`, `schema`                                |
+//! | `complete` | names of objects, for completion                             |
+//! | `table`    | aligned columns, colours                                     |
+//! | `roles`    | `node`, `switch` and `router` processes                      |
 
 mod capture;
 mod cli;
+mod complete;
+mod exit;
+mod follow;
+mod get;
 mod graph;
 mod handler;
 mod import;
+mod print;
 mod roles;
+mod routers;
 mod show;
+mod table;
 mod trace;
 mod up;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 fn main() -> ExitCode {
+    // Answers the shell and ends, if a shell asks for completions.
+    clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     match cli::Cli::parse().run() {
         Ok(code) => code,
-        Err(message) => {
-            eprintln!("europa: {message}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => failure.tell(),
     }
 }

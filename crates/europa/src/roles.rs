@@ -2,23 +2,36 @@
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use europa_node::Instance;
+use europa_node::{Instance, Lifetime};
 use europa_sandbox::{Profile, enter, schedule};
+use tracing_subscriber::fmt::writer::MakeWriterExt;
+
+use crate::exit::Failure;
 
 /// Where the control socket is in a process that the node has started.
 const CONTROL: i32 = 3;
 
-/// The node, in the background.
-pub(crate) fn node(instance: Instance) -> Result<ExitCode, String> {
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
-    // A session of its own: a terminal that closes does not take it along.
-    let _ = nix::unistd::setsid();
-    finish(europa_node::run(instance))
+/// The node: in the foreground, or started by `up` in the background.
+pub(crate) fn node(instance: Instance, lifetime: Lifetime) -> Result<ExitCode, Failure> {
+    let subscriber = tracing_subscriber::fmt().with_ansi(false);
+    if lifetime == Lifetime::Temporary {
+        // Standard error is the log.
+        subscriber.with_writer(std::io::stderr).init();
+        // A session of its own: a terminal that closes does not take it along.
+        let _ = nix::unistd::setsid();
+    } else {
+        std::fs::create_dir_all(instance.logs())?;
+        let log = instance.log("node");
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
+        subscriber.with_writer(std::io::stderr.and(Arc::new(log))).init();
+    }
+    finish(europa_node::run(instance, lifetime))
 }
 
 /// The switch.
-pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, String> {
+pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, Failure> {
     let mut profile = Profile::switch();
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
@@ -27,7 +40,7 @@ pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, String> {
 }
 
 /// An isolated router.
-pub(crate) fn router(number: u32, name: &str, cpus: &[usize]) -> Result<ExitCode, String> {
+pub(crate) fn router(number: u32, name: &str, cpus: &[usize]) -> Result<ExitCode, Failure> {
     let mut profile = Profile::router(name, number);
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
@@ -35,7 +48,7 @@ pub(crate) fn router(number: u32, name: &str, cpus: &[usize]) -> Result<ExitCode
 }
 
 /// Takes its place on the CPUs and enters the sandbox; the control socket is what is left.
-fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, String> {
+fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, Failure> {
     schedule(cpus).map_err(|error| error.to_string())?;
     enter(profile).map_err(|error| error.to_string())?;
     // SAFETY: the node hands the control socket over as this number, `enter` has closed
@@ -44,6 +57,6 @@ fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, String> {
     Ok(unsafe { OwnedFd::from_raw_fd(CONTROL) })
 }
 
-fn finish<E: std::fmt::Display>(result: Result<(), E>) -> Result<ExitCode, String> {
-    result.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string())
+fn finish<E: std::fmt::Display>(result: Result<(), E>) -> Result<ExitCode, Failure> {
+    result.map(|()| ExitCode::SUCCESS).map_err(|error| error.to_string().into())
 }

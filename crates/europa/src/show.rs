@@ -1,20 +1,20 @@
-//! What is printed about a node and a machine.
+//! What is printed about a node's counters and a machine.
 
 use std::process::ExitCode;
 
-use europa_node::{Instance, NodeStats, Request, Response, ask, doctor as physician};
+use europa_api::stats::NodeStats;
+use europa_node::{Instance, doctor as physician};
 
-use crate::up::answered;
+use crate::exit::Failure;
+use crate::table::{line, out};
+use crate::up::client;
 
-pub(crate) fn stats(instance: &Instance, json: bool) -> Result<ExitCode, String> {
-    let stats = match ask(instance, &Request::Stats) {
-        Ok(Response::Stats(stats)) => stats,
-        other => return answered(other),
-    };
+pub(crate) fn stats(instance: &Instance, json: bool) -> Result<ExitCode, Failure> {
+    let stats: NodeStats = client(instance).get("/v1/stats")?;
     if json {
-        println!("{}", serde_json::to_string_pretty(&stats).map_err(|error| error.to_string())?);
+        line!("{}", serde_json::to_string_pretty(&stats)?);
     } else {
-        print!("{}", table(&stats));
+        out!("{}", table(&stats));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -126,32 +126,15 @@ fn links(stats: &NodeStats) -> String {
     text
 }
 
-pub(crate) fn doctor(json: bool) -> Result<ExitCode, String> {
+pub(crate) fn doctor(json: bool) -> Result<ExitCode, Failure> {
     let findings = physician::examine();
     if json {
-        println!("{}", serde_json::to_string_pretty(&findings).map_err(|error| error.to_string())?);
+        line!("{}", serde_json::to_string_pretty(&findings)?);
     } else {
         for finding in &findings {
-            println!("{finding}");
+            line!("{finding}");
         }
     }
     let fit = findings.iter().all(|finding| !finding.is_fatal());
     Ok(if fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-pub(crate) fn read(
-    instance: &Instance,
-    router: String,
-    handler: String,
-) -> Result<ExitCode, String> {
-    answered(ask(instance, &Request::Read { router, path: handler }))
-}
-
-pub(crate) fn write(
-    instance: &Instance,
-    router: String,
-    handler: String,
-    value: String,
-) -> Result<ExitCode, String> {
-    answered(ask(instance, &Request::Write { router, path: handler, value }))
 }

@@ -1,84 +1,353 @@
-//! `up` and `down`.
+//! `up`, `apply`, `down`, `delete`: desired state changes.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::fs::{self, OpenOptions};
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
-use europa_node::{Instance, Request, Response, ask};
+use europa_api::rest::{Action, Applied, ApplyRequest, Change, FieldChange, Said};
+use europa_api::{Bundle, Source};
+use europa_client::{Client, await_node, escape};
+use europa_node::Instance;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+
+use crate::cli::Apply;
+use crate::exit::Failure;
+use crate::table::{Colours, errors_in_colour, line, out};
 
 /// How long a node may take to listen: it cleans up after a killed one first.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Whoever waits longer wants to see that something happens.
+const SHOW_AFTER: Duration = Duration::from_secs(1);
+/// A value longer than this is not shown whole.
+const MOST_SHOWN: usize = 60;
 
-pub(crate) fn up(instance: &Instance, files: &[PathBuf], colour: bool) -> Result<ExitCode, String> {
+pub(crate) fn client(instance: &Instance) -> Client {
+    Client::new(instance.socket())
+}
+
+pub(crate) fn up(instance: &Instance, apply: &Apply) -> Result<ExitCode, Failure> {
     if !nix::unistd::geteuid().is_root() {
         return Err("`europa up` needs root: it attaches eBPF programs to devices".into());
     }
-    let files = files
-        .iter()
-        .map(|file| fs::canonicalize(file).map_err(|error| format!("{}: {error}", file.display())))
-        .collect::<Result<Vec<_>, _>>()?;
-    if ask(instance, &Request::Stats).is_err() {
-        start(instance)?;
+    // Mistakes are told before anything is started.
+    let request = request(apply)?;
+    let client = client(instance);
+    let runs = client.is_there();
+    if !runs {
+        request.bundle().documents().map_err(|p| mistakes(&p))?;
+        start(instance, &client)?;
     }
-    answered(ask(instance, &Request::Up { files, colour }))
+    let applied = send(&client, &request);
+    let fresh = !runs && (applied.is_err() || apply.dry_run);
+    if fresh {
+        // A node with nothing to do goes.
+        let _ = client.post::<Said>("/v1/down", &Value::Null);
+    }
+    show(apply, &applied?)
+}
+
+pub(crate) fn apply(instance: &Instance, apply: &Apply) -> Result<ExitCode, Failure> {
+    let request = request(apply)?;
+    let applied = send(&client(instance), &request)?;
+    show(apply, &applied)
+}
+
+fn mistakes(problems: &europa_api::Problems) -> Failure {
+    Failure::configuration(problems.render(errors_in_colour()))
+}
+
+fn send(client: &Client, request: &ApplyRequest) -> Result<Applied, Failure> {
+    let progress = Progress::new(if request.dry_run { "checking" } else { "applying" });
+    let applied = client.post("/v1/apply", request);
+    progress.end();
+    Ok(applied?)
+}
+
+/// What the files say, and the files that they name.
+fn request(apply: &Apply) -> Result<ApplyRequest, Failure> {
+    let mut paths = Vec::new();
+    let mut sources = Vec::new();
+    for file in &apply.files {
+        if file.as_os_str() == "-" {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text)?;
+            sources.push(Source { path: "standard input".into(), text });
+        } else if file.is_dir() {
+            paths.extend(yaml_files(file)?);
+        } else {
+            paths.push(file.clone());
+        }
+    }
+    let read = europa_api::read(&paths).map_err(|problems| mistakes(&problems))?;
+    let mut bundle = Bundle::of(sources);
+    bundle.sources.extend(read.sources);
+    bundle.files.extend(read.files);
+    Ok(ApplyRequest {
+        dry_run: apply.dry_run,
+        prune: apply.prune,
+        colour: errors_in_colour(),
+        ..bundle.into()
+    })
+}
+
+/// The YAML files of a directory, in the order of their names.
+fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error| Failure::from(format!("{}: {error}", directory.display()));
+    let entries = fs::read_dir(directory).map_err(failed)?;
+    let is_yaml = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+    };
+    let mut files: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(is_yaml).collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(format!("{}: there is no .yaml file in it", directory.display()).into());
+    }
+    Ok(files)
 }
 
 /// Starts a node in the background and waits until it listens.
-fn start(instance: &Instance) -> Result<(), String> {
-    fs::create_dir_all(instance.logs()).map_err(|error| error.to_string())?;
+fn start(instance: &Instance, client: &Client) -> Result<(), Failure> {
+    fs::create_dir_all(instance.logs())?;
     let path = instance.log("node");
-    let log = File::create(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let errors = log.try_clone().map_err(|error| error.to_string())?;
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(&path)
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    let before = log.metadata()?.len();
     let mut node = Command::new("/proc/self/exe")
         .arg("--instance")
         .arg(instance.name())
         .arg("node")
+        .arg("--temporary")
         .stdin(Stdio::null())
-        .stdout(log)
-        .stderr(errors)
+        .stdout(log.try_clone()?)
+        .stderr(log)
         .spawn()
         .map_err(|error| format!("starting the node: {error}"))?;
-    let start = Instant::now();
-    while ask(instance, &Request::Stats).is_err() {
-        let ended = node.try_wait().map_err(|error| error.to_string())?;
-        if ended.is_some() || start.elapsed() > PATIENCE {
-            let log = fs::read_to_string(&path).unwrap_or_default();
-            return Err(format!("the node did not start:\n{}", log.trim_end()));
+    let mut ended = || node.try_wait().is_ok_and(|exit| exit.is_some());
+    if await_node(client, PATIENCE, &mut ended) {
+        return Ok(());
+    }
+    let log = fs::read(&path).unwrap_or_default();
+    let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or(&log);
+    let said = String::from_utf8_lossy(said);
+    Err(format!("the node did not start:\n{}", said.trim_end()).into())
+}
+
+pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {
+    let client = client(instance);
+    let lines = if client.is_there() {
+        let progress = Progress::new("taking everything down");
+        let said = client.post::<Said>("/v1/down", &Value::Null);
+        progress.end();
+        said?.lines
+    } else {
+        // Nobody answers: take away what a killed node left.
+        let said = europa_node::clean_up(instance)?;
+        match said.is_empty() {
+            true => vec![format!("the node `{}` does not run", instance.name())],
+            false => said,
         }
-        std::thread::sleep(Duration::from_millis(5));
+    };
+    for line in lines {
+        line!("{line}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn delete(
+    instance: &Instance,
+    kind: &str,
+    names: &[String],
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let client = client(instance);
+    for name in names {
+        let path: Vec<String> = name.split('/').map(escape).collect();
+        let progress = Progress::new("removing");
+        let applied = client.delete::<Applied>(&format!("/v1/{kind}/{}", path.join("/")));
+        progress.end();
+        print(&applied?, json, false)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(apply: &Apply, applied: &Applied) -> Result<ExitCode, Failure> {
+    print(applied, apply.json, true)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(applied: &Applied, json: bool, summary: bool) -> Result<(), Failure> {
+    if json {
+        line!("{}", serde_json::to_string_pretty(applied)?);
+        return Ok(());
+    }
+    out!("{}", told(applied, Colours::stdout()));
+    if summary {
+        line!("{}", counted(applied));
     }
     Ok(())
 }
 
-pub(crate) fn down(instance: &Instance) -> Result<ExitCode, String> {
-    if ask(instance, &Request::Stats).is_err() {
-        // Nobody answers: take away what a killed node left.
-        let said = europa_node::clean_up(instance).map_err(|error| error.to_string())?;
-        if said.is_empty() {
-            println!("the node `{}` does not run", instance.name());
+/// The changes, a line each, and a line for each field.
+fn told(applied: &Applied, colours: Colours) -> String {
+    let mut text = String::new();
+    for change in &applied.changes {
+        let Change { action, kind, name, how, fields } = change;
+        let how = how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
+        let line = |mark: &str| format!("{mark} {kind} {name}{how}");
+        text += &match action {
+            Action::Add => colours.green(&line("+")),
+            Action::Change => colours.yellow(&line("~")),
+            Action::Remove => colours.red(&line("-")),
+        };
+        text += "\n";
+        for field in fields {
+            text += &told_field(field, colours);
         }
-        for line in said {
-            println!("{line}");
-        }
-        return Ok(ExitCode::SUCCESS);
     }
-    answered(ask(instance, &Request::Down))
+    for warning in &applied.warnings {
+        text += &format!("{} {warning}\n", colours.yellow("warning:"));
+    }
+    text
 }
 
-/// Prints what a node answers.
-pub(crate) fn answered(
-    response: Result<Response, europa_node::NodeError>,
-) -> Result<ExitCode, String> {
-    match response {
-        Ok(Response::Done(lines)) => {
-            for line in lines {
-                println!("{line}");
-            }
-            Ok(ExitCode::SUCCESS)
+fn told_field(field: &FieldChange, colours: Colours) -> String {
+    let FieldChange { path, before, after } = field;
+    if let (Some(Value::String(old)), Some(Value::String(new))) = (before, after)
+        && (old.contains('\n') || new.contains('\n'))
+    {
+        return format!("    {path}:\n{}", lines(old, new, colours));
+    }
+    let line = match (before, after) {
+        (None, Some(after)) => colours.green(&format!("  + {path}: {}", short(after))),
+        (Some(before), None) => colours.red(&format!("  - {path}: {}", short(before))),
+        (before, after) => {
+            let value = |value: &Option<Value>| value.as_ref().map_or(String::new(), short);
+            format!("    {path}: {} -> {}", value(before), value(after))
         }
-        Ok(Response::Failed(why)) => Err(why),
-        Ok(Response::Stats(_)) => Err("the node answered something else".into()),
-        Err(error) => Err(error.to_string()),
+    };
+    line + "\n"
+}
+
+/// Lines of two texts that only one of them has.
+fn lines(old: &str, new: &str, colours: Colours) -> String {
+    let only = |a: &str, b: &str| -> Vec<String> {
+        let others: Vec<&str> = b.lines().collect();
+        a.lines().filter(|line| !others.contains(line)).map(str::to_owned).collect()
+    };
+    let gone = only(old, new).into_iter().map(|line| colours.red(&format!("      - {line}")));
+    let come = only(new, old).into_iter().map(|line| colours.green(&format!("      + {line}")));
+    gone.chain(come).map(|line| line + "\n").collect()
+}
+
+fn short(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    if text.chars().count() <= MOST_SHOWN {
+        return text;
+    }
+    text.chars().take(MOST_SHOWN).collect::<String>() + "…"
+}
+
+fn counted(applied: &Applied) -> String {
+    let count = |action| applied.changes.iter().filter(|change| change.action == action).count();
+    let counts = format!(
+        "{} added, {} changed, {} removed, {} unchanged",
+        count(Action::Add),
+        count(Action::Change),
+        count(Action::Remove),
+        applied.unchanged
+    );
+    if applied.dry_run { format!("dry run, nothing was changed: {counts}") } else { counts }
+}
+
+/// Shows on a terminal that something happens, when it takes longer than a second.
+struct Progress {
+    done: Sender<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    fn new(what: &'static str) -> Progress {
+        let (done, wait) = channel();
+        let turn = move || {
+            if wait.recv_timeout(SHOW_AFTER) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let bar = ProgressBar::new_spinner().with_message(what);
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(100));
+            let _ = wait.recv();
+            bar.finish_and_clear();
+        };
+        let terminal = std::io::stderr().is_terminal();
+        Progress { done, thread: terminal.then(|| thread::spawn(turn)) }
+    }
+
+    fn end(self) {
+        drop(self.done);
+        if let Some(thread) = self.thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn changes_as_they_are_shown() {
+        let field = |path: &str, before: Option<Value>, after: Option<Value>| FieldChange {
+            path: path.into(),
+            before,
+            after,
+        };
+        let applied = Applied {
+            changes: vec![
+                Change {
+                    action: Action::Change,
+                    kind: "router".into(),
+                    name: "red/r1".into(),
+                    how: Some("in place".into()),
+                    fields: vec![
+                        field(
+                            "fast_path.routes[10.0.0.0/8].via",
+                            Some(json!("a")),
+                            Some(json!("b")),
+                        ),
+                        field("mtu", None, Some(json!(9000))),
+                        field("click", Some(json!("x;\ny;\n")), Some(json!("x;\nz;\n"))),
+                    ],
+                },
+                Change {
+                    action: Action::Remove,
+                    kind: "port".into(),
+                    name: "left".into(),
+                    how: None,
+                    fields: Vec::new(),
+                },
+            ],
+            unchanged: 2,
+            ..Applied::default()
+        };
+        let wanted = "~ router red/r1 (in place)\n    \
+                      fast_path.routes[10.0.0.0/8].via: a -> b\n  + mtu: 9000\n    click:\n      \
+                      - y;\n      + z;\n- port left\n";
+        assert_eq!(told(&applied, Colours::none()), wanted);
+        assert_eq!(counted(&applied), "0 added, 1 changed, 1 removed, 2 unchanged");
     }
 }

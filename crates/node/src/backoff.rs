@@ -27,6 +27,11 @@ impl Backoff {
         Self { failures: 0, longest: LONGEST_OF_SWITCH }
     }
 
+    /// Starts anew: what failed is another thing now.
+    pub(crate) fn forget(&mut self) {
+        self.failures = 0;
+    }
+
     /// Notes an end after `ran`; when to start again.
     pub(crate) fn failed(&mut self, ran: Duration, now: Instant) -> Instant {
         if ran >= RECOVERED {

@@ -1,9 +1,22 @@
 //! The texts of `builtin: ipv4` and `builtin: bridge`, from what the YAML says.
 
-use europa_api::{At, Neighbour, Route, Router};
+use europa_api::{At, Choice, Neighbour, Route, Router};
 use europa_elements::builtin;
 
 use crate::plan::InterfacePlan;
+
+/// What `builtin: ipv4` is made from, if the router runs that.
+pub(crate) fn description(
+    router: &Router,
+    interfaces: &[InterfacePlan],
+) -> Option<builtin::Description> {
+    match router.fast_path.value.choice() {
+        Some(Choice::Ipv4 { routes, neighbours }) => {
+            Some(describe(router, interfaces, routes, neighbours))
+        }
+        _ => None,
+    }
+}
 
 /// A router for IPv4 and IPv6.
 pub(crate) fn ipv4(
@@ -12,6 +25,16 @@ pub(crate) fn ipv4(
     routes: &[At<Route>],
     neighbours: &[At<Neighbour>],
 ) -> Result<String, String> {
+    let description = describe(router, interfaces, routes, neighbours);
+    builtin::ipv4(&description).map_err(|problem| problem.to_string())
+}
+
+fn describe(
+    router: &Router,
+    interfaces: &[InterfacePlan],
+    routes: &[At<Route>],
+    neighbours: &[At<Neighbour>],
+) -> builtin::Description {
     let routes = routes.iter().map(|route| {
         let route = &route.value;
         let interface = router.route_interface(route);
@@ -31,12 +54,11 @@ pub(crate) fn ipv4(
             interface,
         })
     });
-    let description = builtin::Description {
+    builtin::Description {
         interfaces: described(router, interfaces),
         routes: routes.collect(),
         neighbours: neighbours.collect(),
-    };
-    builtin::ipv4(&description).map_err(|problem| problem.to_string())
+    }
 }
 
 /// A bridge over all interfaces.

@@ -30,8 +30,8 @@ use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::run::run;
-use crate::stats::{HostInterfaceStats, HostStats};
 use crate::{Doing, Instance, NodeError};
+use europa_api::stats::{HostInterfaceStats, HostStats};
 
 /// What must be known to take a host away.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

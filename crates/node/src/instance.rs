@@ -4,6 +4,15 @@ use std::path::{Path, PathBuf};
 
 use crate::NodeError;
 
+/// Whether desired state outlives its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// It is found again by the next node of this name, also after a reboot.
+    Lasting,
+    /// It is forgotten when the node goes down: that of `europa up`.
+    Temporary,
+}
+
 /// One node of a host, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance {
@@ -58,6 +67,15 @@ impl Instance {
     /// The log of one process: `switch`, `node`, or `slice/router`.
     pub fn log(&self, of: &str) -> PathBuf {
         self.logs().join(format!("{}.log", of.replace('/', ".")))
+    }
+
+    /// Where its desired state is kept.
+    pub fn state(&self, lifetime: Lifetime) -> PathBuf {
+        let parent = match lifetime {
+            Lifetime::Lasting => Path::new("/var/lib/europa").join(&self.name),
+            Lifetime::Temporary => self.directory(),
+        };
+        parent.join("state.redb")
     }
 
     /// What was changed on devices, so that it can be undone by a later process.

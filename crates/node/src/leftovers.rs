@@ -8,7 +8,7 @@ use europa_port::Undo;
 use europa_sandbox::cgroup::Cgroups;
 use europa_substrate::Substrate;
 
-use crate::{Doing, Instance, NodeError, hosts};
+use crate::{Doing, Instance, Lifetime, NodeError, hosts};
 
 /// Writes down how the devices were, for a later process.
 pub(crate) fn note(instance: &Instance, undos: &[&Undo]) -> Result<(), NodeError> {
@@ -17,11 +17,10 @@ pub(crate) fn note(instance: &Instance, undos: &[&Undo]) -> Result<(), NodeError
         .doing("writing down changes of devices")
 }
 
-/// Removes everything of `instance`: processes, attachments, pins, groups, files, and
-/// the changes of devices. Nothing is there: nothing happens.
-pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
+/// Ends everything of `instance` that runs: processes, attachments, pins, groups, and the
+/// changes of devices. Logs stay. Nothing is there: nothing happens.
+pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let mut said = Vec::new();
-    let directory = instance.directory();
     // Detach first: from then on Linux gets every frame.
     Substrate::remove(&instance.pins())?;
     // Kills whatever of a killed node still runs.
@@ -44,9 +43,17 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).doing("reading changes of devices"),
     }
-    for file in [instance.undo(), instance.socket(), ask::socket(&directory)] {
+    let state = instance.state(Lifetime::Temporary);
+    for file in [instance.undo(), instance.socket(), ask::socket(&instance.directory()), state] {
         let _ = fs::remove_file(file);
     }
+    Ok(said)
+}
+
+/// Removes everything of `instance`, but for desired state that is to last.
+pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
+    let said = stop(instance)?;
+    let directory = instance.directory();
     let _ = fs::remove_dir_all(instance.logs());
     let _ = fs::remove_file(instance.lock());
     let _ = fs::remove_dir(&directory);

@@ -12,10 +12,17 @@
 //! | `relays`   | what hosts send over links that do something to packets          |
 //! | `router`   | one router: pool, process, back-off                              |
 //! | `capture`  | captures: who may look at which interface, and for how long      |
+//! | `bell`     | how processes wake each other                                    |
 //! | `cores`    | which CPUs are Europa's                                          |
 //! | `backoff`  | when to start something again that keeps failing                 |
-//! | `request`  | what the command line asks, and the answers                      |
-//! | `stats`    | what is told about everything                                    |
+//! | `rest`     | the REST interface, on a thread of its own                       |
+//! | `checker`  | configurations are tried in a sandbox first                      |
+//! | `control`  | the way from that thread into the loop                           |
+//! | `store`    | where desired state is kept                                      |
+//! | `difference` | what differs between two desired states                        |
+//! | `events`   | what happened                                                    |
+//! | `logs`     | the processes' logs: bounded, shown from their end               |
+//! | `stats`    | counters, as they are told                                       |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
 
@@ -23,28 +30,31 @@ mod backoff;
 mod bell;
 mod builtin;
 mod capture;
+mod checker;
+mod control;
 mod cores;
+mod difference;
 pub mod doctor;
+mod events;
 mod hosts;
 mod instance;
 mod leftovers;
 mod links;
+mod logs;
 mod node;
 mod plan;
 mod ports;
 mod relays;
-mod request;
+mod rest;
 mod router;
 mod stats;
+pub mod store;
 mod switch;
 
 pub use hosts::namespace_of as host_namespace;
-pub use instance::Instance;
+pub use instance::{Instance, Lifetime};
 pub use node::run;
-pub use request::{Request, Response, ask};
-pub use stats::{
-    HostInterfaceStats, HostStats, InterfaceStats, LinkStats, NodeStats, PortStats, RouterStats,
-};
+pub use rest::openapi;
 
 /// Takes away what a node that was killed left behind; says what could not be.
 ///
@@ -82,6 +92,9 @@ pub enum NodeError {
         /// What went wrong.
         error: europa_channel::ChannelError,
     },
+    /// Desired state.
+    #[error(transparent)]
+    Store(#[from] store::StoreError),
     /// Another node runs, or none does, or a document cannot be carried out.
     #[error("{0}")]
     Refused(String),

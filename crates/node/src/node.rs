@@ -1,31 +1,41 @@
-//! The node's process: one loop over children, requests and timers.
+//! The node's process: one loop over children, requests, jobs and timers.
 //!
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
-//! | `answer`    | requests of clients, and the answers                       |
-//! | `bring_up`  | from documents to ports and routers that run               |
+//! | `apply`     | new desired state: checked, kept, carried out              |
+//! | `steps`     | what turns the routers that run into those that are wanted |
+//! | `hosts`     | hosts, and what they send over links                       |
+//! | `bring_up`  | one port or router added or removed                        |
 //! | `processes` | the switch and the routers: started, told what to do       |
+//! | `answers`   | what routers answer                                        |
 //! | `pools`     | packet pools, made ahead of need                           |
 //! | `revive`    | processes that have ended: noted, and started again        |
 //! | `tunnels`   | tunnels' outer headers follow their next hops              |
+//! | `watch`     | what is looked at now and then: links, devices, logs       |
 //! | `show`      | what is told of everything                                 |
 //! | `take_down` | the end of everything                                      |
 
-mod answer;
+mod answers;
+mod apply;
 mod bring_up;
+mod hosts;
 mod pools;
 mod processes;
 mod revive;
 mod show;
+mod steps;
 mod take_down;
 mod tunnels;
+mod watch;
 
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
 
-use europa_channel::Channel;
+use europa_api::rest::{ProblemDetails, Said};
+use europa_api::stats::HostStats;
 use europa_sandbox::LOG_BYTES;
 use europa_sandbox::cgroup::{Cgroups, Group};
 use europa_substrate::{PoolHandle, Substrate};
@@ -37,62 +47,63 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
 
-use self::answer::Last;
+use self::apply::{Desired, Job, Order};
+pub(crate) use self::apply::{Refusal, Submission};
 use self::tunnels::TUNNELS_EVERY;
+use self::watch::WATCH_EVERY;
 use crate::capture::Captures;
+use crate::control::{Inbox, Reply, queue};
+use crate::events::Events;
 use crate::ports::Port;
 use crate::relays::Relay;
-use crate::request::{Request, Response};
+use crate::rest::Rest;
 use crate::router::Router;
-use crate::stats::HostStats;
+use crate::store::{RedbStore, Store};
 use crate::switch::{Lasting, Revival, Switch};
-use crate::{Doing, Instance, NodeError, cores, leftovers};
+use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 
 /// Runs the node until it is told to go down.
 ///
 /// # Errors
 /// What kept it from starting, or from going on.
-pub fn run(instance: Instance) -> Result<(), NodeError> {
+pub fn run(instance: Instance, lifetime: Lifetime) -> Result<(), NodeError> {
     fs::create_dir_all(instance.logs()).doing(format!("making {}", instance.logs().display()))?;
     let lock = File::create(instance.lock()).doing("opening the lock file")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
         .map_err(|_| NodeError::Refused(format!("the node `{}` already runs", instance.name())))?;
     if leftovers::exist(&instance) {
         tracing::warn!("cleaning up after a node that was killed");
-        for line in leftovers::remove(&instance)? {
+        for line in leftovers::stop(&instance)? {
             tracing::warn!("{line}");
         }
-        fs::create_dir_all(instance.logs()).doing("making the log directory")?;
     }
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
+    // Before any thread is made: all of them block these.
     signals.thread_block().doing("blocking signals")?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)
         .doing("making a signal descriptor")?;
-    let listener = listen_at(&instance.socket())?;
-    let mut node = Node::new(instance)?;
-    let result = node.serve(&listener, &signals);
+    let store = RedbStore::open(&instance.state(lifetime))?;
+    let (control, inbox) = queue()?;
+    let mut node = Node::new(instance, lifetime, Box::new(store))?;
+    let rest = Rest::start(&node.instance, control, node.events.clone())?;
+    node.restore()?;
+    let result = node.serve(&inbox, &signals);
     let farewell = node.take_down();
     for line in farewell.as_deref().unwrap_or_default() {
         tracing::warn!("{line}");
     }
-    if let Ok(Some(Last { mut client, failed })) = result {
-        let answer = match (&farewell, failed) {
-            (Ok(said), None) => Response::Done(said.clone()),
-            (Ok(_), Some(why)) => Response::Failed(why),
-            (Err(error), None) => Response::Failed(error.to_string()),
-            (Err(error), Some(why)) => {
-                Response::Failed(format!("{why}\nand cleaning up failed: {error}"))
-            }
-        };
+    if let Some(reply) = node.farewell.take() {
         // Whoever asked may be gone.
-        let _ = client.send(&answer, &[]);
-        let _ = client.try_receive();
-    } else {
-        result?;
+        let _ = reply.send(match &farewell {
+            Ok(said) => Ok(Said { lines: said.clone() }),
+            Err(error) => Err(ProblemDetails::failed(error.to_string())),
+        });
     }
-    farewell.map(|_| ())
+    rest.end();
+    result?;
+    farewell.map(drop)
 }
 
 /// A socket for requests of root's.
@@ -110,10 +121,11 @@ pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
     Ok(listener)
 }
 
-type Client = Channel<Response, Request>;
-
-struct Node {
-    instance: Instance,
+/// Everything that a node owns. One thread has it; others send work: see `control`.
+pub(crate) struct Node {
+    pub(crate) instance: Instance,
+    lifetime: Lifetime,
+    since: String,
     cgroups: Cgroups,
     cores: Vec<usize>,
     substrate: Option<Substrate>,
@@ -126,20 +138,38 @@ struct Node {
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
     hosts: Vec<HostStats>,
+    /// The documents that the hosts were made from.
+    hosts_made: Vec<europa_api::Host>,
     relays: Vec<Relay>,
     /// Shells that run hosts' commands.
     running: Vec<std::process::Child>,
     tunnels_looked: Instant,
     captures: Captures,
+    watched: Instant,
+    pub(crate) events: Events,
+    store: Box<dyn Store>,
+    desired: Desired,
+    job: Option<Job>,
+    /// Submissions that came while there was a job.
+    waiting: VecDeque<Order>,
+    /// Whoever asked for the end.
+    farewell: Option<Reply<Result<Said, ProblemDetails>>>,
+    ending: bool,
 }
 
 impl Node {
-    fn new(instance: Instance) -> Result<Self, NodeError> {
+    fn new(
+        instance: Instance,
+        lifetime: Lifetime,
+        store: Box<dyn Store>,
+    ) -> Result<Self, NodeError> {
         Ok(Self {
             cgroups: Cgroups::detect()?,
             cores: cores::cores(),
             captures: Captures::start(&instance)?,
             instance,
+            lifetime,
+            since: crate::events::now(),
             substrate: None,
             lasting: None,
             ports: Vec::new(),
@@ -149,65 +179,92 @@ impl Node {
             revival: Revival::default(),
             stock: Vec::new(),
             hosts: Vec::new(),
+            hosts_made: Vec::new(),
             relays: Vec::new(),
             running: Vec::new(),
             tunnels_looked: Instant::now(),
+            watched: Instant::now(),
+            events: Events::new(),
+            store,
+            desired: Desired::default(),
+            job: None,
+            waiting: VecDeque::new(),
+            farewell: None,
+            ending: false,
         })
     }
 
-    /// Serves until a signal or `down`; then whoever asked for it.
-    fn serve(&mut self, listener: &OwnedFd, signals: &SignalFd) -> Result<Option<Last>, NodeError> {
+    /// Serves until a signal or until somebody asks for the end.
+    fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
         loop {
             let timeout = self.next_timeout();
             let mut wait = vec![
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-                PollFd::new(listener.as_fd(), PollFlags::POLLIN),
+                PollFd::new(inbox.as_fd(), PollFlags::POLLIN),
             ];
             if let Some(switch) = &self.switch {
                 wait.push(PollFd::new(switch.child.as_fd(), PollFlags::POLLIN));
             }
-            for router in &self.routers {
-                if let Some(process) = &router.process {
-                    wait.push(PollFd::new(process.child.as_fd(), PollFlags::POLLIN));
-                }
+            for process in self.routers.iter().filter_map(|router| router.process.as_ref()) {
+                wait.push(PollFd::new(process.child.as_fd(), PollFlags::POLLIN));
+                wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
+            }
+            if let Some(checker) = self.job.as_ref().and_then(Job::checker) {
+                wait.push(PollFd::new(checker, PollFlags::POLLIN));
             }
             match poll(&mut wait, timeout) {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(error).doing("waiting"),
             }
-            let ready: Vec<bool> = wait.iter().map(|fd| fd.any() == Some(true)).collect();
+            let signalled = wait.first().and_then(PollFd::any) == Some(true);
             drop(wait);
-            if ready.first() == Some(&true) {
-                return Ok(None);
+            if signalled {
+                return Ok(());
             }
+            // Answers before ends: a router that refuses its configuration says why and goes.
+            self.hear_routers();
             self.bury();
             self.revive();
+            self.work();
             self.refill_stock();
             self.follow_tunnels();
-            if ready.get(1) == Some(&true)
-                && let Some(last) = self.answer(listener)
-            {
-                return Ok(Some(last));
+            self.watch();
+            for work in inbox.take() {
+                work(self);
+            }
+            if self.ending {
+                return Ok(());
             }
         }
     }
 
     fn next_timeout(&self) -> PollTimeout {
+        let now = Instant::now();
         let dues = self.routers.iter().filter_map(|router| router.due).chain(self.revival.due);
+        let answers = self.routers.iter().filter_map(|router| router.process.as_ref()?.next_due());
         let tunnels = self
             .routers
             .iter()
             .flat_map(|router| &router.plan.interfaces)
             .any(|interface| interface.tunnel.is_some())
             .then(|| self.tunnels_looked + TUNNELS_EVERY);
-        match dues.chain(tunnels).min() {
+        let watch = (!self.desired.stored.is_empty()).then(|| self.watched + WATCH_EVERY);
+        let job = self.job.as_ref().map(|job| job.due(now));
+        let all = dues.chain(answers).chain(tunnels).chain(watch).chain(job);
+        match all.min() {
             None => PollTimeout::NONE,
             Some(due) => {
-                let wait = due.saturating_duration_since(Instant::now());
+                let wait = due.saturating_duration_since(now);
                 // Rounded up: else the loop would turn until the time has come.
                 PollTimeout::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
             }
         }
+    }
+
+    /// Ends the loop; `reply` is told when everything is gone.
+    pub(crate) fn end(&mut self, reply: Reply<Result<Said, ProblemDetails>>) {
+        self.farewell = Some(reply);
+        self.ending = true;
     }
 
     /// The control group of a process; none where the machine has none that works.

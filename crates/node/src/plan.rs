@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use europa_api::{Attachment, Choice, Documents, Poll, Selector, SlotBytes};
+use europa_elements::builtin::Description;
 use europa_impair::Settings;
 use europa_pool::layout::{InterfaceRow, LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
@@ -32,12 +33,12 @@ pub(crate) struct PortFacts {
 pub(crate) enum To {
     /// A port, by name.
     Port(String),
-    /// The other end: router and interface, by index.
-    Link { router: usize, interface: usize },
+    /// The other end: router by name, interface by index.
+    Link { router: String, interface: usize },
 }
 
 /// An interface, planned.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InterfacePlan {
     pub(crate) name: String,
     pub(crate) mtu: u32,
@@ -54,7 +55,7 @@ pub(crate) struct InterfacePlan {
 }
 
 /// A VXLAN tunnel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tunnel {
     pub(crate) vni: u32,
     pub(crate) local: std::net::IpAddr,
@@ -64,14 +65,14 @@ pub(crate) struct Tunnel {
 /// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
-    /// Router and interface, by index.
-    Router(usize, usize),
+    /// Router by name, and interface by index.
+    Router(String, usize),
     /// A host, by the port that its interface makes.
     Host(String),
 }
 
 /// A router, planned.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RouterPlan {
     pub(crate) name: String,
     pub(crate) geometry: Geometry,
@@ -82,6 +83,8 @@ pub(crate) struct RouterPlan {
     /// Text of the Click configuration, and where it stands.
     pub(crate) configuration: String,
     pub(crate) file: String,
+    /// What `builtin: ipv4` was made from.
+    pub(crate) description: Option<Description>,
     pub(crate) addresses: Vec<Option<std::net::Ipv4Addr>>,
 }
 
@@ -132,19 +135,18 @@ impl RouterPlan {
     }
 }
 
-/// Plans all routers.
-///
-/// # Errors
-/// What cannot be carried out, and why.
+/// Plans all routers, each by itself: what cannot be carried out, and why.
 pub(crate) fn plan(
     documents: &Documents,
     ports: &HashMap<String, PortFacts>,
-) -> Result<Vec<RouterPlan>, NodeError> {
+) -> Vec<Result<RouterPlan, NodeError>> {
     let mut ends: HashMap<String, Vec<End>> = HashMap::new();
-    for (router, document) in documents.routers.iter().enumerate() {
+    for document in &documents.routers {
         for (index, (_, interface)) in document.interfaces.0.iter().enumerate() {
             if let Some(Attachment::Link(name)) = interface.value.attachment() {
-                ends.entry(name.value.to_string()).or_default().push(End::Router(router, index));
+                ends.entry(name.value.to_string())
+                    .or_default()
+                    .push(End::Router(document.full_name(), index));
             }
         }
     }
@@ -155,18 +157,12 @@ pub(crate) fn plan(
             }
         }
     }
-    documents
-        .routers
-        .iter()
-        .enumerate()
-        .map(|(number, document)| one(documents, document, number, ports, &ends))
-        .collect()
+    documents.routers.iter().map(|document| one(documents, document, ports, &ends)).collect()
 }
 
 fn one(
     documents: &Documents,
     router: &europa_api::Router,
-    number: usize,
     ports: &HashMap<String, PortFacts>,
     joined: &HashMap<String, Vec<End>>,
 ) -> Result<RouterPlan, NodeError> {
@@ -180,8 +176,11 @@ fn one(
             Some(Attachment::Port(port)) => To::Port(port.value.to_string()),
             Some(Attachment::Link(link)) => {
                 let ends = joined.get(&*link.value.to_string()).map_or(&[][..], Vec::as_slice);
-                match ends.iter().find(|end| **end != End::Router(number, index)) {
-                    Some(&End::Router(router, interface)) => To::Link { router, interface },
+                let own = End::Router(name.clone(), index);
+                match ends.iter().find(|end| **end != own) {
+                    Some(End::Router(router, interface)) => {
+                        To::Link { router: router.clone(), interface: *interface }
+                    }
                     Some(End::Host(port)) => To::Port(port.clone()),
                     None => return Err(refused(format!("link {} has one end", link.value))),
                 }
@@ -212,7 +211,9 @@ fn one(
     }
     let geometry = geometry(router, &interfaces);
     let (configuration, file) = configuration(router, &interfaces).map_err(refused)?;
+    let description = crate::builtin::description(router, &interfaces);
     Ok(RouterPlan {
+        description,
         geometry,
         busy: matches!(router.poll, Poll::Busy),
         cpus: router.cpu.iter().map(|cpu| cpu.value.into()).collect(),

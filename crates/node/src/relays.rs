@@ -87,6 +87,24 @@ impl Relay {
         Ok(Self { plan, interface, spec, pool })
     }
 
+    /// Takes it out of the tables and frees its pool; a switch forgets it first.
+    pub(crate) fn end(
+        self,
+        switch: Option<&mut Switch>,
+        substrate: &Substrate,
+        port: Option<&PortAttachment>,
+    ) -> Result<(), NodeError> {
+        substrate.halt_interface(self.interface);
+        if let Some(switch) = switch {
+            // One that has just ended never learns of it.
+            let _ = switch.order(&Order::RemovePool { pool: self.pool.id }, &[]);
+        }
+        substrate.remove_interface(self.interface, &self.spec, port)?;
+        substrate.retire_pool(&self.pool)?;
+        substrate.delete_pool(self.pool)?;
+        Ok(())
+    }
+
     /// Tells a switch of the pool and of the way to interface `to`.
     pub(crate) fn tell(&self, switch: &mut Switch, to: u32) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;

@@ -1,5 +1,6 @@
 //! One router: its pool, its process, and when to start it again.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -12,12 +13,11 @@ use europa_substrate::PoolHandle;
 use crate::NodeError;
 use crate::backoff::Backoff;
 use crate::bell::Bell;
+use crate::control::Reply;
 use crate::cores::argument;
 use crate::plan::RouterPlan;
 use crate::switch::{Lasting, WORKER};
 
-/// Most answers that came too late and are still listened to.
-const STALE_ANSWERS: usize = 64;
 /// Most memory of a router's process, its pool apart: a full Internet table has room.
 const MEMORY_BYTES: u64 = 1 << 30;
 
@@ -25,7 +25,12 @@ const MEMORY_BYTES: u64 = 1 << 30;
 pub(crate) struct Router {
     /// Number on this node, from which its uid follows.
     pub(crate) number: u32,
+    /// What its documents say.
+    pub(crate) wanted: RouterPlan,
+    /// The same with what was found out: next hops of tunnels.
     pub(crate) plan: RouterPlan,
+    /// What its process runs is not known: an update was refused half-way.
+    pub(crate) astray: bool,
     /// Numbers of its interfaces in the substrate.
     pub(crate) interfaces: Vec<u32>,
     pub(crate) pool: Option<PoolHandle>,
@@ -44,7 +49,40 @@ pub(crate) struct Process {
     pub(crate) child: Child,
     orders: Channel<Order, Answer>,
     pub(crate) started: Instant,
+    /// It runs its graph.
+    pub(crate) ready: bool,
+    /// Who waits for answers, in the order in which they will come.
+    pending: VecDeque<Pending>,
 }
+
+struct Pending {
+    until: Instant,
+    to: Asked,
+}
+
+/// Whom an answer is for.
+pub(crate) enum Asked {
+    /// The node: the process has read its configuration.
+    Start,
+    /// The node: an update or a swap.
+    Update,
+    /// Somebody who asked.
+    Client(Reply<Outcome>),
+    /// Nobody: it came too late.
+    Nobody,
+}
+
+/// What a router answers, or why it does not.
+pub(crate) type Outcome = Result<String, String>;
+
+/// How long a process may take to read its configuration.
+const START: Duration = Duration::from_secs(30);
+/// How long it may take for anything else: a router that hangs harms itself alone.
+const ORDER: Duration = Duration::from_secs(5);
+/// Answers that are heard at once.
+const MOST_ANSWERS: usize = 256;
+/// Orders that may wait for an answer.
+const MOST_PENDING: usize = 4096;
 
 impl Router {
     pub(crate) fn new(
@@ -57,7 +95,9 @@ impl Router {
         }
         Ok(Self {
             number,
+            wanted: plan.clone(),
             plan,
+            astray: false,
             interfaces: Vec::new(),
             pool: None,
             process: None,
@@ -96,13 +136,20 @@ impl Router {
             group: self.group.as_ref(),
             pid_namespace: true,
         })?;
-        Ok(Process { child, orders, started: Instant::now() })
+        Ok(Process {
+            child,
+            orders,
+            started: Instant::now(),
+            ready: false,
+            pending: VecDeque::new(),
+        })
     }
 
     /// What became of it, for people.
     pub(crate) fn state(&self, now: Instant) -> String {
         match (&self.process, self.due) {
-            (Some(_), _) => "running".into(),
+            (Some(process), _) if process.ready => "running".into(),
+            (Some(_), _) => "starting".into(),
             (None, Some(due)) => format!(
                 "{}; starts again in {:.1} s",
                 self.last_end,
@@ -114,9 +161,9 @@ impl Router {
 }
 
 impl Process {
-    /// Tells the process what to be. Its answer is awaited by [`Process::await_ready`].
+    /// Tells the process what to be; [`Asked::Start`] tells when it is.
     pub(crate) fn begin(
-        &self,
+        &mut self,
         router: &Router,
         pool: &PoolHandle,
         lasting: &Lasting,
@@ -131,49 +178,89 @@ impl Process {
             lasting.status_for_routers.as_fd(),
         ];
         let start = Order::Start(Box::new(router.plan.start(WORKER)));
-        self.orders.send(&start, &descriptors).map_err(|error| self.failed(router, error))
+        self.orders.send(&start, &descriptors).map_err(|error| NodeError::Channel {
+            who: format!("router {}", router.plan.name),
+            error,
+        })?;
+        self.pending.push_back(Pending { until: Instant::now() + START, to: Asked::Start });
+        Ok(())
     }
 
-    /// Waits until the process runs its graph, for at most `patience`.
-    pub(crate) fn await_ready(
-        &mut self,
-        router: &Router,
-        patience: Duration,
-    ) -> Result<(), NodeError> {
-        match self.orders.receive_within(patience) {
-            Ok(Some((Answer::Done(_), _))) => Ok(()),
-            Ok(Some((Answer::Refused(why), _))) => Err(NodeError::Refused(why)),
-            Ok(None) => Err(NodeError::Refused(format!(
-                "router {}: not ready within {} s",
-                router.plan.name,
-                patience.as_secs()
-            ))),
-            Err(error) => Err(self.failed(router, error)),
+    /// Gives an order; whoever it is for gets the answer, or that none came.
+    pub(crate) fn order(&mut self, order: &Order, to: Asked) {
+        let full = self.pending.len() >= MOST_PENDING;
+        let sent = match full {
+            true => Err("too many orders wait for its answer".to_owned()),
+            false => self.orders.send(order, &[]).map_err(|error| error.to_string()),
+        };
+        match (sent, to) {
+            (Ok(()), to) => {
+                self.pending.push_back(Pending { until: Instant::now() + ORDER, to });
+            }
+            (Err(why), Asked::Client(reply)) => drop(reply.send(Err(why))),
+            (Err(why), _) => tracing::warn!("a router takes no order: {why}"),
         }
     }
 
-    /// Gives an order, and waits for its answer for at most a second: a router that
-    /// hangs harms itself alone.
-    pub(crate) fn ask(&mut self, name: &str, order: &Order) -> Result<String, NodeError> {
-        let failed = |error| NodeError::Channel { who: format!("router {name}"), error };
-        // An answer that came too late belongs to an earlier question. Not for as long as
-        // there are any: a router may send them faster than they are read.
-        for _ in 0..STALE_ANSWERS {
-            if self.orders.try_receive().map_err(failed)?.is_none() {
-                break;
+    /// Whether an order can be given.
+    pub(crate) fn has_room(&self, orders: usize) -> bool {
+        self.pending.len() + orders <= MOST_PENDING
+    }
+
+    /// Answers that have come for the node itself; others have been handed on.
+    pub(crate) fn answers(&mut self) -> Vec<(Asked, Outcome)> {
+        let mut own = Vec::new();
+        // A channel that is closed belongs to a process that has ended: its exit is seen.
+        for _ in 0..MOST_ANSWERS {
+            // Not for as long as there are any: a router may send them faster than they are read.
+            let Ok(Some((answer, _))) = self.orders.try_receive() else { break };
+            let outcome = match answer {
+                Answer::Done(text) => Ok(text),
+                Answer::Refused(why) => Err(why),
+            };
+            match self.pending.pop_front().map(|pending| pending.to) {
+                Some(Asked::Client(reply)) => drop(reply.send(outcome)),
+                Some(Asked::Nobody) | None => {}
+                Some(to) => {
+                    self.ready |= matches!(to, Asked::Start) && outcome.is_ok();
+                    own.push((to, outcome));
+                }
             }
         }
-        self.orders.send(order, &[]).map_err(failed)?;
-        match self.orders.receive_within(Duration::from_secs(1)).map_err(failed)? {
-            Some((Answer::Done(text), _)) => Ok(text),
-            Some((Answer::Refused(why), _)) => {
-                Err(NodeError::Refused(format!("router {name}: {why}")))
+        let now = Instant::now();
+        for pending in self.pending.iter_mut().filter(|pending| pending.until <= now) {
+            let why = || Err("it does not answer".to_owned());
+            match std::mem::replace(&mut pending.to, Asked::Nobody) {
+                Asked::Client(reply) => drop(reply.send(why())),
+                Asked::Nobody => {}
+                to => own.push((to, why())),
             }
-            None => Err(NodeError::Refused(format!("router {name} does not answer"))),
         }
+        own
     }
 
-    fn failed(&self, router: &Router, error: europa_channel::ChannelError) -> NodeError {
-        NodeError::Channel { who: format!("router {}", router.plan.name), error }
+    /// When somebody has waited too long.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let waiting = self.pending.iter().filter(|pending| !matches!(pending.to, Asked::Nobody));
+        waiting.map(|pending| pending.until).min()
+    }
+
+    /// Tells those who wait that no answer will come; returns whether the node waited.
+    pub(crate) fn disappoint(&mut self, why: &str) -> bool {
+        let mut own = false;
+        for pending in self.pending.drain(..) {
+            match pending.to {
+                Asked::Client(reply) => drop(reply.send(Err(why.to_owned()))),
+                Asked::Nobody => {}
+                Asked::Start | Asked::Update => own = true,
+            }
+        }
+        own
+    }
+}
+
+impl AsFd for Process {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.orders.as_fd()
     }
 }

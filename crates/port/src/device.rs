@@ -19,6 +19,7 @@ const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_CARRIER: u16 = 33;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
@@ -215,6 +216,34 @@ impl Device {
             source,
         }
     }
+}
+
+/// The link of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// Somebody has set it up, and there is a carrier.
+    Up,
+    /// One of both is missing.
+    Down,
+    /// There is no such device.
+    Gone,
+}
+
+/// The state of device number `index` of a namespace.
+///
+/// # Errors
+/// When the namespace cannot be entered.
+pub fn link_state(namespace: &Namespace, index: u32) -> Result<LinkState, PortError> {
+    let mut netlink = Netlink::route(namespace)
+        .map_err(|source| PortError::Namespace { namespace: namespace.label(), source })?;
+    let mut body = [0; LINK_BYTES];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    let Ok(link) = netlink.ask(Request::new(GETLINK, 0, &body)) else {
+        return Ok(LinkState::Gone);
+    };
+    let carrier = attribute(&link, LINK_BYTES, IFLA_CARRIER).and_then(|value| value.first());
+    let up = is_up(&link) && carrier.is_none_or(|carrier| *carrier != 0);
+    Ok(if up { LinkState::Up } else { LinkState::Down })
 }
 
 /// The names of all devices of a namespace.

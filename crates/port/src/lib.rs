@@ -30,7 +30,7 @@ mod socket;
 mod undo;
 mod xdp;
 
-pub use device::{Device, Kind, Peer};
+pub use device::{Device, Kind, LinkState, Peer, link_state};
 pub use drops::{DropCounters, Drops, counter_socket};
 pub use error::PortError;
 pub use limitation::Limitation;
@@ -40,7 +40,7 @@ pub use make::{
 };
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};
-pub use prepare::{Prepared, Wants, prepare};
+pub use prepare::{Prepared, Wants, prepare, refuse};
 pub use socket::open_socket;
 pub use undo::{Change, Undo};
 pub use xdp::XdpFeatures;

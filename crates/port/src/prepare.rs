@@ -86,7 +86,10 @@ fn remind(namespace: &Namespace, index: u32) -> io::Result<()> {
 }
 
 /// Devices that can never be ports.
-fn refuse(device: &Device) -> Result<(), PortError> {
+///
+/// # Errors
+/// Why, and what would do.
+pub fn refuse(device: &Device) -> Result<(), PortError> {
     let refused = |reason, remedy| {
         Err(PortError::NotAPort {
             device: device.name.clone(),

@@ -2,7 +2,7 @@
 
 use europa_click::{Argument, Diagnostic, Diagnostics, ElementClasses, Processing, Shape, compile};
 use europa_engine::{
-    Arena, BuildError, Connection, Devices, Graph, GraphElement, Registry, Router,
+    Arena, Batch, BuildError, Connection, Devices, Graph, GraphElement, Registry, Router,
 };
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
@@ -35,17 +35,48 @@ pub(crate) fn build(
     file: &str,
     arena: &Arena,
     devices: &dyn Devices,
+    now_ns: u64,
 ) -> Result<Router, String> {
     let registry = europa_elements::registry();
     let checked = compile(text, file, &Classes(&registry)).map_err(|errors| render(&errors))?;
     let graph = flat(&checked);
-    Router::build(&graph, &registry, arena, devices, 0).map_err(|errors| {
+    Router::build(&graph, &registry, arena, devices, now_ns).map_err(|errors| {
         let mut diagnostics = Diagnostics::default();
         for error in errors {
             diagnostics.push(place(&checked, error));
         }
         render(&diagnostics)
     })
+}
+
+/// Slots of the memory in which a configuration is tried.
+const TRIAL_SLOTS: u32 = 512;
+
+/// Builds a configuration without interfaces that work, and forgets it.
+///
+/// # Errors
+/// Every mistake, with file, line and the text underlined.
+pub fn check(start: &orders::Start) -> Result<(), String> {
+    let arena = Arena::heap(TRIAL_SLOTS, start.slot_bytes as usize);
+    let devices = Named(start.interfaces.iter().map(interface).collect());
+    build(&start.configuration, &start.file, &arena, &devices, 0).map(drop)
+}
+
+/// Interfaces that have names and nothing more.
+struct Named(Vec<europa_engine::Interface>);
+
+impl Devices for Named {
+    fn rx(&mut self, _: usize, _: &mut Batch, _: usize) {}
+
+    fn tx(&mut self, _: usize, _: &mut Batch) {}
+
+    fn index(&self, name: &str) -> Option<usize> {
+        self.0.iter().position(|interface| interface.name == name)
+    }
+
+    fn interface(&self, index: usize) -> Option<&europa_engine::Interface> {
+        self.0.get(index)
+    }
 }
 
 /// The engine's view of a checked graph.

@@ -15,4 +15,5 @@ mod graph;
 pub mod orders;
 mod process;
 
+pub use graph::check;
 pub use process::{RouterError, run};

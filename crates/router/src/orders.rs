@@ -4,11 +4,23 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 
-/// An order. Each is answered by one [`Answer`], in order.
+/// An order. Each is answered by one [`Answer`], in order. The first is [`Order::Start`], or
+/// any number of [`Order::Check`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// The first: what to be. Descriptors: those of [`START_DESCRIPTORS`].
     Start(Box<Start>),
+    /// Says whether a configuration is right, and changes nothing. Only before
+    /// [`Order::Start`]: it is for a process that will never have packets.
+    Check(Box<Start>),
+    /// Runs another configuration from now on; elements of the same name and class take
+    /// over what the old ones know. If it is wrong, the old one goes on.
+    Swap {
+        /// The configuration.
+        configuration: String,
+        /// Where it stands, for messages.
+        file: String,
+    },
     /// Reads a handler, by `element.handler`.
     Read {
         /// Its path.

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use europa_channel::{Channel, ChannelError};
-use europa_engine::Router;
+use europa_engine::{Arena, Router};
 use europa_pool::{Endpoint, Geometry, Idle, Mapping, NAP, PoolView, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
@@ -17,6 +17,9 @@ use crate::orders::{Answer, Order, START_DESCRIPTORS, Start};
 
 /// A busy router looks for orders this often.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
+/// Rounds that a graph has to finish what is under way in it before another one runs. One
+/// that leads packets in a circle never finishes.
+const MOST_ROUNDS: usize = 64;
 /// Bytes of the status page.
 const STATUS_BYTES: usize = 4096;
 
@@ -51,8 +54,20 @@ pub enum RouterError {
 /// What ended it, unless the node did.
 pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
-    let (Order::Start(start), descriptors) = orders.receive()? else {
-        return Err(RouterError::Start);
+    let (start, descriptors) = loop {
+        match orders.receive() {
+            Ok((Order::Start(start), descriptors)) => break (start, descriptors),
+            Ok((Order::Check(start), _)) => {
+                let answer = match graph::check(&start) {
+                    Ok(()) => Answer::Done(String::new()),
+                    Err(why) => Answer::Refused(why),
+                };
+                orders.send(&answer, &[])?;
+            }
+            Ok(_) => return Err(RouterError::Start),
+            Err(ChannelError::Closed) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
     };
     let mut process = match Process::start(*start, descriptors) {
         Ok(process) => process,
@@ -78,6 +93,7 @@ struct Process {
     worker: u32,
     busy: bool,
     started: Instant,
+    arena: Arena,
 }
 
 impl Process {
@@ -100,10 +116,9 @@ impl Process {
         let interfaces = start.interfaces.iter().map(graph::interface).collect();
         let devices = PoolDevices::new(endpoint, interfaces);
         let started = Instant::now();
-        let mut router = graph::build(&start.configuration, &start.file, &arena, &devices)
+        let mut router = graph::build(&start.configuration, &start.file, &arena, &devices, 0)
             .map_err(RouterError::Configuration)?;
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        router.set_wall_offset_ns(since_1970.as_nanos() as u64);
+        router.set_wall_offset_ns(wall_offset_ns(started));
         let mapping = |error| RouterError::System { what: "mapping", error };
         Ok(Self {
             router,
@@ -115,6 +130,7 @@ impl Process {
             worker: start.worker,
             busy: start.busy,
             started,
+            arena,
         })
     }
 
@@ -215,21 +231,49 @@ impl Process {
         Ok(ordered)
     }
 
+    /// Carries out one order. One at a time: packets come between two.
     fn obey(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {
-        while let Some((order, _)) = orders.try_receive()? {
-            let answer = match order {
-                Order::Start(_) => Answer::Refused("already started".into()),
-                Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
-                    Ok(text) => Answer::Done(text),
-                    Err(error) => Answer::Refused(error.to_string()),
-                },
-                Order::Write { path, value } => match self.router.write(&path, &value) {
-                    Ok(()) => Answer::Done(String::new()),
-                    Err(error) => Answer::Refused(error.to_string()),
-                },
-            };
-            orders.send(&answer, &[])?;
-        }
+        let Some((order, _)) = orders.try_receive()? else { return Ok(()) };
+        let answer = match order {
+            Order::Start(_) | Order::Check(_) => Answer::Refused("already started".into()),
+            Order::Swap { configuration, file } => match self.swap(&configuration, &file) {
+                Ok(()) => Answer::Done(String::new()),
+                Err(why) => Answer::Refused(why),
+            },
+            Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
+                Ok(text) => Answer::Done(text),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+            Order::Write { path, value } => match self.router.write(&path, &value) {
+                Ok(()) => Answer::Done(String::new()),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+        };
+        orders.send(&answer, &[])?;
         Ok(())
     }
+
+    /// Builds another graph beside the running one, and runs it instead.
+    fn swap(&mut self, configuration: &str, file: &str) -> Result<(), String> {
+        let now_ns = self.started.elapsed().as_nanos() as u64;
+        let mut new = graph::build(configuration, file, &self.arena, &self.devices, now_ns)?;
+        // What is under way inside the old graph is brought to its end.
+        for _ in 0..MOST_ROUNDS {
+            if !self.router.is_busy() {
+                break;
+            }
+            let now_ns = self.started.elapsed().as_nanos() as u64;
+            self.router.run_once(now_ns, &mut self.devices);
+        }
+        new.take_state(&mut self.router);
+        new.set_wall_offset_ns(wall_offset_ns(self.started));
+        self.router = new;
+        Ok(())
+    }
+}
+
+/// What to add to time since `started` for nanoseconds since 1970.
+fn wall_offset_ns(started: Instant) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.saturating_sub(started.elapsed()).as_nanos() as u64
 }

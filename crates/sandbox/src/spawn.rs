@@ -55,6 +55,15 @@ pub enum Exit {
     Signal(Signal),
 }
 
+impl std::fmt::Display for Exit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "ended with code {code}"),
+            Exit::Signal(signal) => write!(f, "killed by {signal}"),
+        }
+    }
+}
+
 /// A started process. Dropping it neither kills nor reaps the process.
 #[derive(Debug)]
 pub struct Child {

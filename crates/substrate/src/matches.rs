@@ -39,7 +39,7 @@ pub struct Match {
 }
 
 /// A router's interface as the substrate sees it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceSpec {
     /// The router's own number of it.
     pub local: u32,

@@ -9,6 +9,7 @@ mod ipv4;
 mod routes;
 #[cfg(test)]
 mod tests;
+mod update;
 
 use std::net::IpAddr;
 
@@ -18,6 +19,7 @@ use ipnet::IpNet;
 pub use bridge::bridge;
 pub use host::ipv4_with_host;
 pub use ipv4::ipv4;
+pub use update::{Update, update};
 
 /// An interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]

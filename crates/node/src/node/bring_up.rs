@@ -1,100 +1,116 @@
-//! From documents to ports and routers that run.
+//! One port or router added or removed, while all others go on.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
-use std::time::Duration;
-
-use europa_api::Documents;
-use europa_sandbox::cgroup::Limits;
 use europa_substrate::Substrate;
+use europa_switch::orders::Order;
+use nix::sys::signal::Signal;
 
 use super::Node;
 use super::tunnels::{PATIENCE, encap};
-use crate::plan::{RouterPlan, To, plan};
+use crate::plan::{RouterPlan, To};
 use crate::ports::Port;
-use crate::relays::Relay;
 use crate::router::Router;
 use crate::switch::Lasting;
-use crate::{NodeError, capture, hosts, leftovers, relays};
-
-/// CPU weight of the switch, of ten routers: all of them wait for it.
-const SWITCH_WEIGHT: u64 = 1000;
-/// How long a router may take to read its configuration when it is brought up.
-const READY: Duration = Duration::from_secs(30);
+use crate::{NodeError, capture, leftovers};
 
 impl Node {
-    /// Whether it has been brought up.
-    pub(super) fn is_up(&self) -> bool {
-        !self.routers.is_empty() || !self.ports.is_empty() || !self.hosts.is_empty()
+    /// Opens the substrate when it is needed for the first time.
+    pub(super) fn substrate_opened(&mut self) -> Result<&mut Substrate, NodeError> {
+        if self.substrate.is_none() {
+            let substrate = Substrate::open(&self.instance.pins())?;
+            self.lasting = Some(Lasting::new(&substrate)?);
+            self.substrate = Some(substrate);
+        }
+        self.substrate.as_mut().ok_or_else(|| NodeError::Refused("this node is not up".into()))
     }
 
-    pub(super) fn up(&mut self, files: &[PathBuf], colour: bool) -> Result<(), String> {
-        let documents = europa_api::load(files).map_err(|problems| problems.render(colour))?;
-        self.bring_up(&documents).map_err(|error| error.to_string())
+    /// Writes down what was changed on devices.
+    pub(super) fn note_undos(&self) -> Result<(), NodeError> {
+        let undos: Vec<_> = self.ports.iter().map(|port| &port.undo).collect();
+        leftovers::note(&self.instance, &undos)
     }
 
-    pub(super) fn bring_up(&mut self, documents: &Documents) -> Result<(), NodeError> {
-        let mut substrate = Substrate::open(&self.instance.pins())?;
-        let lasting = Lasting::new(&substrate)?;
-        self.hosts = hosts::make(&self.instance, documents)?;
-        let made = hosts::ports(&self.instance, documents);
-        for (id, document) in (1..).zip(documents.ports.iter().chain(&made)) {
-            let on_it = interfaces_on(documents, &document.name.value.to_string());
-            let port = Port::open(id, document, on_it.vlan, on_it.promiscuous)?;
-            self.ports.push(port);
-            let undos: Vec<_> = self.ports.iter().map(|port| &port.undo).collect();
-            leftovers::note(&self.instance, &undos)?;
-        }
-        let facts: HashMap<_, _> =
-            self.ports.iter().map(|port| (port.name.clone(), port.facts())).collect();
-        let plans = plan(documents, &facts)?;
-        for port in &mut self.ports {
-            port.attach(&mut substrate)?;
-            for limitation in &port.limitations {
-                tracing::warn!("port {}: {limitation}", port.name);
+    pub(super) fn open_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
+        self.substrate_opened()?;
+        let id = (1..).find(|id| !self.ports.iter().any(|port| port.id == *id)).unwrap_or(1);
+        self.ports.push(Port::open(id, document)?);
+        self.note_undos()?;
+        let Some(port) = self.ports.last_mut() else { return Ok(()) };
+        if let Some(substrate) = &mut self.substrate
+            && let Err(error) = port.attach(substrate)
+        {
+            if let Some(port) = self.ports.pop() {
+                let _ = port.undo.undo();
             }
+            self.note_undos()?;
+            return Err(error);
         }
-        self.substrate = Some(substrate);
-        self.lasting = Some(lasting);
-        for (number, plan) in (0..).zip(plans) {
-            self.add_router(number, plan)?;
+        for limitation in &port.limitations {
+            tracing::warn!("port {}: {limitation}", port.name);
         }
-        for plan in relays::plan(documents) {
-            let port = self.ports.iter().find(|port| port.name == plan.port);
-            let attachment = port.and_then(|port| port.attachment.as_ref());
-            self.relays.push(Relay::make(plan, self.substrate()?, attachment)?);
-        }
-        self.switch_group = self.group("switch");
-        if let Some(group) = &self.switch_group {
-            let cpu_weight = Some(SWITCH_WEIGHT);
-            group.set(&Limits { cpu_weight, ..Limits::default() })?;
-        }
-        self.start_switch()?;
-        for index in 0..self.routers.len() {
-            self.begin_router(index)?;
-        }
-        for router in &mut self.routers {
-            if let Some(mut process) = router.process.take() {
-                process.await_ready(router, READY)?;
-                router.process = Some(process);
-            }
-        }
-        let scene = capture::scene(documents, &self.ports, &self.routers);
-        self.captures.know(scene, &self.lasting()?.taps);
-        for host in documents.hosts.iter().filter(|host| !host.run.is_empty()) {
-            let name = format!("host.{}", host.name);
-            let (log, group) = (self.log(&name)?, self.group(&name));
-            self.running.push(hosts::run(&self.instance, host, log, group.as_ref())?);
+        let message = format!("{} ({}), MTU {}", port.device.name, port.device.kind, port.mtu);
+        self.events.note("port", &port.name, "Attached", message);
+        if let (Some(mut switch), Some(port)) = (self.switch.take(), self.ports.last()) {
+            let told = Self::tell_port(&mut switch, port);
+            self.switch = Some(switch);
+            told?;
         }
         Ok(())
     }
 
-    pub(super) fn add_router(
-        &mut self,
-        number: u32,
-        mut plan: RouterPlan,
-    ) -> Result<(), NodeError> {
-        for interface in &mut plan.interfaces {
+    /// Gives a device back; no router has an interface on it any more.
+    pub(super) fn close_port(&mut self, name: &str) -> Result<(), NodeError> {
+        let Some(place) = self.ports.iter().position(|port| port.name == name) else {
+            return Ok(());
+        };
+        let mut port = self.ports.remove(place);
+        if let (Some(substrate), Some(attachment)) = (&self.substrate, port.attachment.take()) {
+            substrate.detach_port(attachment)?;
+        }
+        if let Some(switch) = &mut self.switch {
+            // A switch that has just ended never learns of it.
+            let _ = switch.order(&Order::RemovePort { port: port.id }, &[]);
+        }
+        if let Err(error) = port.undo.undo() {
+            self.events.warn("port", name, "NotPutBack", error.to_string());
+        }
+        self.note_undos()?;
+        self.events.note(
+            "port",
+            name,
+            "Detached",
+            format!("{} is Linux's again", port.device.name),
+        );
+        Ok(())
+    }
+
+    /// Tells captures what there is now.
+    pub(super) fn show_scene(&self) {
+        if let Some(lasting) = &self.lasting {
+            let scene = capture::scene(&self.desired.documents, &self.ports, &self.routers);
+            self.captures.know(scene, &lasting.taps);
+        }
+    }
+
+    /// The smallest number that no router has.
+    pub(super) fn free_number(&self) -> u32 {
+        let taken = |number: &u32| self.routers.iter().any(|router| router.number == *number);
+        (0..).find(|number| !taken(number)).unwrap_or(0)
+    }
+
+    /// Makes a router's pool, interfaces and process; it becomes ready later.
+    pub(super) fn add_router(&mut self, plan: RouterPlan) -> Result<(), NodeError> {
+        let name = plan.name.clone();
+        let added = self.try_add_router(plan);
+        if added.is_err() {
+            let _ = self.remove_router(&name);
+        }
+        added
+    }
+
+    fn try_add_router(&mut self, plan: RouterPlan) -> Result<(), NodeError> {
+        let group = self.group(&plan.name);
+        let mut router = Router::new(self.free_number(), plan, group)?;
+        for interface in &mut router.plan.interfaces {
             let To::Port(name) = &interface.to else { continue };
             if let (Some(tunnel), Some(port)) =
                 (interface.tunnel, self.ports.iter().find(|port| port.name == *name))
@@ -102,53 +118,97 @@ impl Node {
                 interface.spec.encap = encap(port, tunnel, PATIENCE)?;
             }
         }
-        let group = self.group(&plan.name);
-        let mut router = Router::new(number, plan, group)?;
         let pool = self.take_pool(router.plan.geometry)?;
         pool.name_interfaces(&router.plan.rows())?;
-        for interface in &router.plan.interfaces {
-            let port = match &interface.to {
-                To::Port(name) => self.ports.iter().find(|port| port.name == *name),
-                To::Link { .. } => None,
-            };
-            let attachment = port.and_then(|port| port.attachment.as_ref());
-            let id = self.substrate()?.add_interface(&interface.spec, attachment, &pool).map_err(
-                |error| {
-                    NodeError::Refused(format!(
-                        "router {}: interface {}: {error}",
-                        router.plan.name, interface.name
-                    ))
-                },
-            )?;
-            router.interfaces.push(id);
-        }
-        router.pool = Some(pool);
         self.routers.push(router);
-        Ok(())
+        let index = self.routers.len() - 1;
+        let Some(router) = self.routers.get_mut(index) else { return Ok(()) };
+        let substrate = self.substrate.as_ref();
+        let substrate =
+            substrate.ok_or_else(|| NodeError::Refused("this node is not up".into()))?;
+        let entered: Result<(), NodeError> =
+            router.plan.interfaces.iter().try_for_each(|interface| {
+                let port = match &interface.to {
+                    To::Port(name) => self.ports.iter().find(|port| port.name == *name),
+                    To::Link { .. } => None,
+                };
+                let attachment = port.and_then(|port| port.attachment.as_ref());
+                let id = substrate.add_interface(&interface.spec, attachment, &pool).map_err(
+                    |error| {
+                        NodeError::Refused(format!(
+                            "router {}: interface {}: {error}",
+                            router.plan.name, interface.name
+                        ))
+                    },
+                )?;
+                router.interfaces.push(id);
+                Ok(())
+            });
+        router.pool = Some(pool);
+        entered?;
+        if let Some(mut switch) = self.switch.take() {
+            let told = match self.routers.get(index) {
+                Some(router) => self
+                    .tell_pool(&mut switch, router)
+                    .and_then(|()| self.tell_interfaces(&mut switch, router))
+                    .and_then(|()| self.tell_peers(&mut switch, &router.plan.name)),
+                None => Ok(()),
+            };
+            self.switch = Some(switch);
+            told?;
+        }
+        self.begin_router(index)
     }
-}
 
-/// What a port must be able to do for the interfaces on it.
-struct OnPort {
-    vlan: bool,
-    promiscuous: bool,
-}
-
-fn interfaces_on(documents: &Documents, port: &str) -> OnPort {
-    let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
-    let on: Vec<_> = interfaces
-        .map(|(_, interface)| &interface.value)
-        .filter(|interface| interface.port.as_ref().is_some_and(|p| *p.value.to_string() == *port))
-        .collect();
-    OnPort {
-        vlan: on.iter().any(|interface| interface.vlan().is_some()),
-        // Addresses of its own, or everybody's.
-        promiscuous: hosts::is_hidden(port)
-            || on.iter().any(|interface| {
-                matches!(
-                    interface.selector(),
-                    europa_api::Selector::Mac | europa_api::Selector::All
-                )
-            }),
+    /// Ends a router and frees all that it had.
+    pub(super) fn remove_router(&mut self, name: &str) -> Result<(), NodeError> {
+        let Some(place) = self.routers.iter().position(|router| router.plan.name == name) else {
+            return Ok(());
+        };
+        let mut router = self.routers.remove(place);
+        if let Some(substrate) = &self.substrate {
+            for id in &router.interfaces {
+                substrate.halt_interface(*id);
+            }
+        }
+        if let Some(mut process) = router.process.take() {
+            process.child.kill(Signal::SIGKILL)?;
+            process.child.wait()?;
+            process.disappoint("it is removed");
+        }
+        if let Some(mut switch) = self.switch.take() {
+            self.tell_of_loss(&mut switch, &router);
+            self.switch = Some(switch);
+        }
+        if let Some(substrate) = &self.substrate {
+            for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
+                let port = match &interface.to {
+                    To::Port(name) => self.ports.iter().find(|port| port.name == *name),
+                    To::Link { .. } => None,
+                };
+                let attachment = port.and_then(|port| port.attachment.as_ref());
+                substrate.remove_interface(*id, &interface.spec, attachment)?;
+            }
+        }
+        if let (Some(pool), Some(substrate)) = (router.pool.take(), &self.substrate) {
+            substrate.retire_pool(&pool)?;
+            substrate.delete_pool(pool)?;
+        }
+        if let Some(group) = &router.group
+            && let Err(error) = group.remove()
+        {
+            tracing::warn!("router {name}: {error}");
+        }
+        let geometry = router.plan.geometry;
+        if !self.routers.iter().any(|router| router.plan.geometry == geometry)
+            && let Some(substrate) = &self.substrate
+        {
+            for pool in self.stock.extract_if(.., |pool| pool.layout.geometry == geometry) {
+                substrate.retire_pool(&pool)?;
+                substrate.delete_pool(pool)?;
+            }
+        }
+        self.events.note("router", name, "Removed", "its process has ended");
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use europa_switch::orders::{Order, Target};
 use super::Node;
 use crate::NodeError;
 use crate::plan::To;
+use crate::ports::Port;
 use crate::router::Router;
 use crate::switch::{Switch, add_interface};
 
@@ -23,14 +24,7 @@ impl Node {
             self.cores.last().map_or(&[], std::slice::from_ref),
         )?;
         for port in &self.ports {
-            let order = Order::AddPort {
-                port: port.id,
-                device: port.device.index,
-                rate_bits: port.rate_bits,
-                live: port.live,
-                ways_join: port.ways_join(),
-            };
-            switch.order(&order, &port.sockets().map(AsFd::as_fd))?;
+            Self::tell_port(&mut switch, port)?;
         }
         for router in &self.routers {
             self.tell_pool(&mut switch, router)?;
@@ -43,12 +37,60 @@ impl Node {
                 relay.tell(&mut switch, to)?;
             }
         }
+        let message = format!("process {}", switch.child.pid());
+        self.events.note("switch", "", "Started", message);
         self.switch = Some(switch);
         Ok(())
     }
 
+    pub(super) fn tell_port(switch: &mut Switch, port: &Port) -> Result<(), NodeError> {
+        let order = Order::AddPort {
+            port: port.id,
+            device: port.device.index,
+            rate_bits: port.rate_bits,
+            live: port.live,
+            ways_join: port.ways_join(),
+        };
+        switch.order(&order, &port.sockets().map(AsFd::as_fd)).map(drop)
+    }
+
+    /// Interfaces of other routers on links to router `name`.
+    fn peers(&self, name: &str) -> Vec<(&Router, u32)> {
+        let linked = |to: &To| matches!(to, To::Link { router, .. } if *router == name);
+        let others = self.routers.iter().filter(|router| router.plan.name != name);
+        others
+            .flat_map(|router| {
+                let ids = router.plan.interfaces.iter().zip(&router.interfaces);
+                ids.map(move |(interface, id)| (router, &interface.to, *id))
+            })
+            .filter(|(_, to, _)| linked(to))
+            .map(|(router, _, id)| (router, id))
+            .collect()
+    }
+
+    /// A router has come: links to it lead somewhere.
+    pub(super) fn tell_peers(&self, switch: &mut Switch, name: &str) -> Result<(), NodeError> {
+        for (router, id) in self.peers(name) {
+            // It may be there, leading to what the router was before.
+            switch.order(&Order::RemoveInterface { interface: id }, &[])?;
+            self.tell_interface(switch, router, id)?;
+        }
+        Ok(())
+    }
+
+    /// A router has gone: links to it lead nowhere, and its numbers may soon be another's.
+    /// A switch that has just ended learns of it when it starts.
+    pub(super) fn tell_of_loss(&self, switch: &mut Switch, gone: &Router) {
+        for (_, id) in self.peers(&gone.plan.name) {
+            let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
+        }
+        if let Some(pool) = &gone.pool {
+            let _ = switch.order(&Order::RemovePool { pool: pool.id }, &[]);
+        }
+    }
+
     /// The interface that sends by a port of a link, and takes what comes over the link.
-    fn behind(&self, port: &str) -> Option<u32> {
+    pub(super) fn behind(&self, port: &str) -> Option<u32> {
         self.routers.iter().find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
             let found =
@@ -70,28 +112,38 @@ impl Node {
         switch: &mut Switch,
         router: &Router,
     ) -> Result<(), NodeError> {
+        router.interfaces.iter().try_for_each(|id| self.tell_interface(switch, router, *id))
+    }
+
+    fn tell_interface(
+        &self,
+        switch: &mut Switch,
+        router: &Router,
+        id: u32,
+    ) -> Result<(), NodeError> {
         let Some(pool) = &router.pool else { return Ok(()) };
-        for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
-            let to = match &interface.to {
-                To::Port(name) => {
-                    self.ports.iter().find(|p| p.name == *name).map(|p| Target::Port(p.id))
-                }
-                To::Link { router, interface } => self
-                    .routers
-                    .get(*router)
-                    .and_then(|other| other.interfaces.get(*interface))
-                    .map(|id| Target::Link(*id)),
-            };
-            let Some(to) = to else { continue };
-            switch.order(&add_interface(*id, pool.id, to, interface), &[])?;
-        }
-        Ok(())
+        let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
+        let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(()) };
+        let to = match &interface.to {
+            To::Port(name) => {
+                self.ports.iter().find(|p| p.name == *name).map(|p| Target::Port(p.id))
+            }
+            To::Link { router, interface } => self
+                .routers
+                .iter()
+                .find(|other| other.plan.name == *router)
+                .and_then(|other| other.interfaces.get(*interface))
+                .map(|id| Target::Link(*id)),
+        };
+        // The other end of the link may come later: see `tell_peers`.
+        let Some(to) = to else { return Ok(()) };
+        switch.order(&add_interface(id, pool.id, to, interface), &[]).map(drop)
     }
 
     /// Starts a router's process on the pool it has.
     pub(super) fn begin_router(&mut self, index: usize) -> Result<(), NodeError> {
         let Some(router) = self.routers.get(index) else { return Ok(()) };
-        let process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
+        let mut process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         if let Some(pool) = &router.pool {
             process.begin(router, pool, self.lasting()?)?;
         }

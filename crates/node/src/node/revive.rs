@@ -3,7 +3,9 @@
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use europa_api::rest::ProblemDetails;
 use europa_switch::orders::Order;
+use nix::sys::signal::Signal;
 
 use super::Node;
 use crate::NodeError;
@@ -18,7 +20,8 @@ impl Node {
             && let Ok(Some(exit)) = switch.child.try_wait()
         {
             let due = self.revival.backoff.failed(now.duration_since(switch.started), now);
-            tracing::warn!("the switch ended: {exit:?}; it is started again");
+            let message = format!("{exit}; it is started again");
+            self.events.warn("switch", "", "Ended", message);
             self.revival.due = Some(due);
             self.switch = None;
         }
@@ -27,8 +30,27 @@ impl Node {
                 && let Ok(Some(exit)) = process.child.try_wait()
             {
                 let due = router.backoff.failed(now.duration_since(process.started), now);
-                tracing::warn!("router {} ended: {exit:?}; it is started again", router.plan.name);
-                router.last_end = format!("ended: {exit:?}");
+                // Why it ended it may have said itself.
+                for (_, outcome) in process.answers() {
+                    router.last_end = outcome.err().unwrap_or_default();
+                }
+                let awaited = process.disappoint("it has ended");
+                if !awaited || router.last_end.is_empty() {
+                    router.last_end = format!("{exit}");
+                }
+                let wait = due.saturating_duration_since(now).as_millis();
+                let message = format!("{}; it is started again in {wait} ms", router.last_end);
+                self.events.warn("router", &router.plan.name, "Ended", message);
+                if let Some(job) = &mut self.job
+                    && job.awaited.contains(&router.plan.name)
+                {
+                    job.awaited.retain(|name| *name != router.plan.name);
+                    job.failure = Some(format!("router {}: {}", router.plan.name, router.last_end));
+                }
+                if let (true, Some(job)) = (awaited, &mut self.job) {
+                    // Updates that were under way are part of what it starts with.
+                    job.updates = 0;
+                }
                 router.due = Some(due);
                 router.process = None;
             }
@@ -59,6 +81,26 @@ impl Node {
         }
     }
 
+    /// Restarts a router, whatever it does just now.
+    ///
+    /// # Errors
+    /// There is none of this name, or it cannot be started.
+    pub(crate) fn restart(&mut self, name: &str) -> Result<(), ProblemDetails> {
+        self.known_router(name)?;
+        let index = self.routers.iter().position(|router| router.plan.name == name);
+        let restarted = self.restart_router(index.unwrap_or(0));
+        if let Err(error) = restarted {
+            if let Some(router) = self.routers.get_mut(index.unwrap_or(0))
+                && router.process.is_none()
+            {
+                router.due = Some(router.backoff.failed(Duration::ZERO, Instant::now()));
+            }
+            return Err(ProblemDetails::failed(error.to_string()));
+        }
+        self.events.note("router", name, "Restarted", "somebody asked for it");
+        Ok(())
+    }
+
     /// Gives a router a new pool and a new process. The process is started first: it builds
     /// its sandbox and its graph, on the new pool, while we wait for RCU (8 to 14 ms).
     pub(super) fn restart_router(&mut self, index: usize) -> Result<(), NodeError> {
@@ -68,7 +110,7 @@ impl Node {
         };
         let new = self.take_pool(geometry)?;
         let Some(router) = self.routers.get(index) else { return Ok(()) };
-        let process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
+        let mut process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         new.name_interfaces(&router.plan.rows())?;
         if let Err(error) = process.begin(router, &new, self.lasting()?) {
             let substrate = self.substrate()?;
@@ -79,6 +121,11 @@ impl Node {
         let substrate = self.substrate()?;
         for id in &router.interfaces {
             substrate.halt_interface(*id);
+        }
+        if let Some(mut old) = self.routers.get_mut(index).and_then(|r| r.process.take()) {
+            old.child.kill(Signal::SIGKILL)?;
+            old.child.wait()?;
+            old.disappoint("it is restarted");
         }
         let old = self.routers.get_mut(index).and_then(|router| router.pool.replace(new));
         // A switch that has just ended learns of the new pool when it starts.

@@ -1,36 +1,151 @@
 //! What is told of everything.
 
+use std::collections::BTreeMap;
 use std::time::Instant;
 
+use europa_api::Mac;
+use europa_api::rest::{NodeInfo, Object, Status};
+use europa_api::stats::{NodeStats, PortStats, RouterStats, SwitchStats};
+use europa_port::LinkState;
+use serde_json::{Map, Value, json};
+
 use super::Node;
-use crate::stats::{InterfaceStats, LinkStats, NodeStats, PortStats, RouterStats};
+use crate::Lifetime;
+use crate::plan::To;
+use crate::ports::Port;
+use crate::stats::{interface as interface_stats, link as link_stats};
+use crate::store::Stored;
 use crate::switch::Switch;
 
 impl Node {
-    pub(super) fn summary(&self) -> Vec<String> {
-        let ports = self.ports.iter().flat_map(|port| {
-            let way = if port.live { "" } else { ", by socket only" };
-            let line = format!(
-                "port {} is {} ({}, MTU {}{way})",
-                port.name, port.device.name, port.device.kind, port.mtu
-            );
-            let warnings = port.limitations.iter().map(|what| format!("  warning: {what}"));
-            std::iter::once(line).chain(warnings).collect::<Vec<_>>()
-        });
-        let routers = self.routers.iter().map(|router| {
-            let pid = router.process.as_ref().map_or(0, |process| process.child.pid());
-            let names: Vec<&str> =
-                router.plan.interfaces.iter().map(|interface| interface.name.as_str()).collect();
-            format!("router {} runs as process {pid}: {}", router.plan.name, names.join(", "))
-        });
-        let hosts = self.hosts.iter().map(|host| {
-            let names: Vec<&str> = host.interfaces.iter().map(|i| i.name.as_str()).collect();
-            format!("host {} is in {}: {}", host.name, host.namespace, names.join(", "))
-        });
-        ports.chain(routers).chain(hosts).collect()
+    /// About the node itself.
+    pub(crate) fn info(&self) -> NodeInfo {
+        NodeInfo {
+            instance: self.instance.name().to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            since: self.since.clone(),
+            revision: self.desired.revision,
+            temporary: self.lifetime == Lifetime::Temporary,
+            settled: self.is_settled(),
+        }
     }
 
-    pub(super) fn stats(&mut self) -> NodeStats {
+    /// What is worth knowing about ports.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let of = |port: &Port| {
+            let name = port.name.clone();
+            let all = port.limitations.iter();
+            all.map(|what| format!("port {name}: {what}")).collect::<Vec<_>>()
+        };
+        self.ports.iter().flat_map(of).collect()
+    }
+
+    /// Documents of a kind, and what became of them.
+    pub(crate) fn objects(&self, kind: &str) -> Vec<Object> {
+        let of_kind = self.desired.stored.iter().filter(|stored| stored.key.kind == kind);
+        of_kind.map(|stored| self.object(stored)).collect()
+    }
+
+    fn object(&self, stored: &Stored) -> Object {
+        let name = &stored.key.name;
+        let status = match stored.key.kind.as_str() {
+            "port" => self.port_status(name),
+            "router" => self.router_status(name),
+            "host" => self.host_status(name),
+            _ => Status { state: "active".into(), ..Status::default() },
+        };
+        Object {
+            kind: stored.key.kind.clone(),
+            name: name.clone(),
+            generation: stored.generation,
+            changed: stored.changed.clone(),
+            document: serde_json::from_str(&stored.document).unwrap_or_default(),
+            status,
+        }
+    }
+
+    fn port_status(&self, name: &str) -> Status {
+        let Some(port) = self.ports.iter().find(|port| port.name == name) else {
+            let message = "its device is not there yet".to_owned();
+            return Status { state: "missing".into(), message: Some(message), ..Status::default() };
+        };
+        let state = match port.link {
+            Some(LinkState::Down) => "down",
+            Some(LinkState::Gone) => "missing",
+            _ => "attached",
+        };
+        let details = [
+            ("device", json!(port.device.name)),
+            ("kind", json!(port.device.kind.to_string())),
+            ("mac", json!(Mac(port.device.mac).to_string())),
+            ("mtu", json!(port.mtu)),
+            ("live_frames", json!(port.live)),
+        ];
+        let all: Vec<String> = port.limitations.iter().map(ToString::to_string).collect();
+        Status {
+            state: state.into(),
+            message: (!all.is_empty()).then(|| all.join("; ")),
+            details: details.map(|(name, value)| (name.to_owned(), value)).into(),
+        }
+    }
+
+    fn host_status(&self, name: &str) -> Status {
+        let Some(host) = self.hosts.iter().find(|host| host.name == name) else {
+            return Status { state: "waiting".into(), ..Status::default() };
+        };
+        let details = BTreeMap::from([
+            ("namespace".to_owned(), json!(host.namespace)),
+            ("interfaces".to_owned(), json!(host.interfaces)),
+        ]);
+        Status { state: "active".into(), message: None, details }
+    }
+
+    fn router_status(&self, name: &str) -> Status {
+        let Some(router) = self.routers.iter().find(|router| router.plan.name == name) else {
+            let message = "a port that it needs is not there yet, or its turn has not come";
+            return Status {
+                state: "waiting".into(),
+                message: Some(message.into()),
+                ..Status::default()
+            };
+        };
+        let state = match &router.process {
+            Some(process) if process.ready => "running",
+            Some(_) => "starting",
+            None => "ended",
+        };
+        let interfaces: Map<String, Value> = router
+            .plan
+            .interfaces
+            .iter()
+            .map(|interface| {
+                let to = match &interface.to {
+                    To::Port(port) => json!({ "port": port }),
+                    To::Link { router, .. } => json!({ "link_to": router }),
+                };
+                let mac = Mac(interface.spec.mac).to_string();
+                let mut told = json!({ "mac": mac, "mtu": interface.mtu });
+                if let (Some(told), Value::Object(to)) = (told.as_object_mut(), to) {
+                    told.extend(to);
+                }
+                (interface.name.clone(), told)
+            })
+            .collect();
+        let mut details = BTreeMap::from([
+            ("restarts".to_owned(), json!(router.restarts)),
+            ("interfaces".to_owned(), Value::Object(interfaces)),
+        ]);
+        if let Some(process) = &router.process {
+            details.insert("pid".to_owned(), json!(process.child.pid()));
+            details.insert("seconds".to_owned(), json!(process.started.elapsed().as_secs()));
+        }
+        let message = router.process.is_none().then(|| router.state(Instant::now()));
+        Status { state: state.into(), message, details }
+    }
+
+    /// Counters of everything.
+    pub(crate) fn stats(&mut self) -> NodeStats {
         let now = Instant::now();
         let switch = self.switch.as_mut().and_then(Switch::stats);
         let Some(substrate) = &self.substrate else { return NodeStats::default() };
@@ -46,7 +161,7 @@ impl Node {
                 .interfaces
                 .iter()
                 .zip(&router.interfaces)
-                .map(|(interface, id)| InterfaceStats::of(interface, &substrate.counters(*id)))
+                .map(|(interface, id)| interface_stats(interface, &substrate.counters(*id)))
                 .collect(),
         });
         let ports = self.ports.iter().map(|port| {
@@ -81,7 +196,7 @@ impl Node {
             .map(|relay| (relay.interface, relay.plan.link.clone(), relay.plan.port.clone()));
         let links = routers_ends.chain(hosts_ends).filter_map(|(id, name, from)| {
             let found = of.iter().find(|link| link.interface == id)?;
-            Some(LinkStats::of(name, from, &found.packets))
+            Some(link_stats(name, from, &found.packets))
         });
         let links = links.collect();
         NodeStats {
@@ -90,7 +205,14 @@ impl Node {
             routers: routers.collect(),
             ports: ports.collect(),
             switch_restarts: self.revival.restarts,
-            switch,
+            switch: switch.map(|switch| SwitchStats {
+                kicks: switch.kicks,
+                live_frames: switch.live_frames,
+                socket_calls: switch.socket_calls,
+                socket_frames: switch.socket_frames,
+                link_frames: switch.link_frames,
+                sleeps: switch.sleeps,
+            }),
         }
     }
 }

@@ -38,6 +38,7 @@ impl Node {
         Ok(())
     }
 
+    /// Ends everything, and leaves nothing behind but desired state that is to last.
     pub(super) fn take_down(&mut self) -> Result<Vec<String>, NodeError> {
         self.take_down_routers()?;
         self.substrate = None;

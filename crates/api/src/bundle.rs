@@ -1,0 +1,341 @@
+//! What travels from a user's files to a node: texts, the files that they name, and
+//! the documents that the node has already.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::documents::{Document, Documents, parse};
+use crate::fast_path::Configuration;
+use crate::problem::{Problem, Problems};
+use crate::source::{Place, Source};
+use crate::tree::{self, Node, Value};
+
+/// Kind and name of a document; a router's name has its slice's before it: `red/r1`.
+#[derive(
+    Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+pub struct Key {
+    /// `port`, `slice`, `link`, `host`, `router`.
+    pub kind: String,
+    /// The name, of a router `SLICE/NAME`.
+    pub name: String,
+}
+
+impl Key {
+    /// A key of these parts.
+    pub fn new(kind: &str, name: impl Into<String>) -> Key {
+        Key { kind: kind.to_owned(), name: name.into() }
+    }
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.kind, self.name)
+    }
+}
+
+impl Document {
+    /// What it is known by.
+    pub fn key(&self) -> Key {
+        match self {
+            Document::Port(port) => Key::new("port", port.name.to_string()),
+            Document::Slice(slice) => Key::new("slice", slice.name.to_string()),
+            Document::Link(link) => Key::new("link", link.name.to_string()),
+            Document::Host(host) => Key::new("host", host.name.to_string()),
+            Document::Router(router) => Key::new("router", router.full_name()),
+        }
+    }
+
+    /// The text of a Click configuration that came from a file or from the lines of one.
+    pub fn configuration(&self) -> Option<&Configuration> {
+        match self {
+            Document::Router(router) => router.fast_path.value.configuration.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+/// A file that a document names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum NamedFile {
+    /// What stands in it.
+    Text(String),
+    /// Why it could not be read.
+    Unreadable {
+        /// What the system said.
+        error: String,
+    },
+}
+
+/// Texts of YAML files, and the files that they name.
+#[derive(Clone, Debug, Default)]
+pub struct Bundle {
+    /// The YAML.
+    pub sources: Vec<Source>,
+    /// Other files, by the path that the YAML's own path leads to.
+    pub files: BTreeMap<String, NamedFile>,
+}
+
+/// A document that a node has already.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// What it is known by.
+    pub key: Key,
+    /// The document, as JSON.
+    pub document: String,
+    /// Its Click configuration, if it has one.
+    pub configuration: Option<Configuration>,
+}
+
+impl Kept {
+    /// What a node keeps of a document.
+    ///
+    /// # Errors
+    /// Cannot happen with documents of this crate.
+    pub fn of(document: &Document) -> Result<Kept, serde_json::Error> {
+        Ok(Kept {
+            key: document.key(),
+            document: serde_json::to_string(document)?,
+            configuration: document.configuration().cloned(),
+        })
+    }
+}
+
+/// Reads YAML files and the files that they name.
+///
+/// # Errors
+/// YAML files that cannot be read. One that is only named is an error of [`Bundle::merge`],
+/// which knows where it is named.
+pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
+    let mut problems = Vec::new();
+    let mut sources = Vec::new();
+    for (path, index) in paths.iter().map(AsRef::as_ref).zip(0..) {
+        let text = fs::read_to_string(path).unwrap_or_else(|error| {
+            let place = Place { source: index, start: 0, end: 0 };
+            let message = format!("cannot read {}: {error}", path.display());
+            problems.push(Problem::new(place, message));
+            String::new()
+        });
+        sources.push(Source { path: path.to_owned(), text });
+    }
+    if !problems.is_empty() {
+        return Err(Problems::new(problems, &sources));
+    }
+    Ok(Bundle::of(sources))
+}
+
+/// The path of a file that is named in `source`.
+fn beside(source: &Source, file: &str) -> String {
+    source.path.parent().unwrap_or(Path::new("")).join(file).display().to_string()
+}
+
+impl Bundle {
+    /// Texts, with the files that they name read from this machine.
+    pub fn of(sources: Vec<Source>) -> Bundle {
+        let mut files = BTreeMap::new();
+        for source in &sources {
+            for file in named_files(&source.text) {
+                let path = beside(source, &file);
+                let named = match fs::read_to_string(&path) {
+                    Ok(text) => NamedFile::Text(text),
+                    Err(error) => NamedFile::Unreadable { error: error.to_string() },
+                };
+                files.insert(path, named);
+            }
+        }
+        Bundle { sources, files }
+    }
+
+    /// What the documents are known by, as far as that can be told; of broken ones too.
+    pub fn keys(&self) -> HashSet<Key> {
+        self.sources.iter().flat_map(|source| keys(&source.text)).collect()
+    }
+
+    /// Documents of the texts alone, complete.
+    ///
+    /// # Errors
+    /// Every mistake that was found.
+    pub fn documents(&self) -> Result<Documents, Problems> {
+        self.merge(&[])
+    }
+
+    /// Documents of the texts alone, those that were there before first and in their order.
+    ///
+    /// # Errors
+    /// Every mistake that was found.
+    pub fn replace(&self, kept: &[Kept]) -> Result<Documents, Problems> {
+        let mut documents = self.documents()?;
+        documents.keep_order(kept);
+        Ok(documents)
+    }
+
+    /// Documents of the texts, and those of `kept` that the texts do not replace, all
+    /// checked together. Those that were kept come first, in their order, a replaced one
+    /// in its old place.
+    ///
+    /// # Errors
+    /// Every mistake that was found.
+    pub fn merge(&self, kept: &[Kept]) -> Result<Documents, Problems> {
+        let own = self.keys();
+        let stay: Vec<&Kept> = kept.iter().filter(|kept| !own.contains(&kept.key)).collect();
+        let stored = stay.iter().map(|kept| Source {
+            path: format!("{} (in the node's state)", kept.key).into(),
+            text: kept.document.clone(),
+        });
+        let sources: Vec<Source> = self.sources.iter().cloned().chain(stored).collect();
+        let mut documents = parse(&sources)?;
+        let mut problems = Vec::new();
+        let first_stored = self.sources.len();
+        for router in &mut documents.routers {
+            let key = Key::new("router", router.full_name());
+            let source = router.name.place.source as usize;
+            let fast_path = &mut router.fast_path.value;
+            if source >= first_stored {
+                fast_path.configuration =
+                    stay.iter().find(|k| k.key == key).and_then(|k| k.configuration.clone());
+                continue;
+            }
+            let place = match (&fast_path.click, &fast_path.click_file) {
+                (Some(click), _) => click.place,
+                (None, Some(file)) => file.place,
+                (None, None) => continue,
+            };
+            let Some(source) = sources.get(source) else { continue };
+            if let Some(click) = &fast_path.click {
+                let before = source.text.get(..place.start as usize).unwrap_or("");
+                fast_path.configuration = Some(Configuration {
+                    file: source.path.display().to_string(),
+                    first_line: before.matches('\n').count() + 1,
+                    text: click.value.clone(),
+                });
+            } else if let Some(file) = &fast_path.click_file {
+                let path = beside(source, &file.value);
+                let error = match self.files.get(&path) {
+                    Some(NamedFile::Text(text)) => {
+                        let text = text.clone();
+                        fast_path.configuration =
+                            Some(Configuration { file: path, first_line: 1, text });
+                        continue;
+                    }
+                    Some(NamedFile::Unreadable { error }) => error.clone(),
+                    None => "it was not sent along".to_owned(),
+                };
+                problems.push(
+                    Problem::new(place, format!("cannot read {path}: {error}"))
+                        .label("this file")
+                        .help("it is searched beside the YAML file"),
+                );
+            }
+        }
+        if !problems.is_empty() {
+            return Err(Problems::new(problems, &sources));
+        }
+        documents.keep_order(kept);
+        Ok(documents)
+    }
+}
+
+impl Documents {
+    /// Fills in what follows from the whole and is not written: addresses of links.
+    pub fn complete(&mut self) {
+        crate::addressing::assign(self);
+    }
+
+    /// Puts documents that were there before first, in their old order.
+    fn keep_order(&mut self, kept: &[Kept]) {
+        let place = |kind: &str, name: String| {
+            let key = Key::new(kind, name);
+            kept.iter().position(|kept| kept.key == key).unwrap_or(usize::MAX)
+        };
+        self.ports.sort_by_cached_key(|port| place("port", port.name.to_string()));
+        self.slices.sort_by_cached_key(|slice| place("slice", slice.name.to_string()));
+        self.links.sort_by_cached_key(|link| place("link", link.name.to_string()));
+        self.hosts.sort_by_cached_key(|host| place("host", host.name.to_string()));
+        self.routers.sort_by_cached_key(|router| place("router", router.full_name()));
+    }
+}
+
+fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let Value::Map(entries) = &node.value else { return None };
+    let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == name);
+    entries.iter().find(|(key, _)| is(key)).map(|(_, value)| value)
+}
+
+fn text<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
+    match &field(node, name)?.value {
+        Value::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// What the documents of a text are known by, whether or not they are right.
+fn keys(yaml: &str) -> Vec<Key> {
+    let key = |node: Node| {
+        let (kind, name) = (text(&node, "kind")?, text(&node, "name")?);
+        match text(&node, "slice").filter(|_| kind == "router") {
+            Some(slice) => Some(Key::new(kind, format!("{slice}/{name}"))),
+            None => Some(Key::new(kind, name)),
+        }
+    };
+    tree::documents(yaml)
+        .into_iter()
+        .filter_map(|range| tree::parse(yaml, range).ok())
+        .filter_map(key)
+        .collect()
+}
+
+/// Files that the documents of a text name.
+fn named_files(yaml: &str) -> Vec<String> {
+    let file = |node: Node| Some(text(field(&node, "fast_path")?, "click_file")?.to_owned());
+    tree::documents(yaml)
+        .into_iter()
+        .filter_map(|range| tree::parse(yaml, range).ok())
+        .filter_map(file)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODE: &str = "kind: port\nname: left\ndevice: eth1\n---\nkind: slice\nname: red\n---\n\
+        kind: router\nname: r1\nslice: red\ninterfaces: {b: {port: left}, a: {port: left}}\n\
+        fast_path: {builtin: ipv4}\n";
+
+    fn bundle(text: &str) -> Bundle {
+        Bundle::of(vec![Source { path: "new.yaml".into(), text: text.to_owned() }])
+    }
+
+    fn kept(text: &str) -> Vec<Kept> {
+        bundle(text).documents().unwrap().iter().map(|d| Kept::of(&d).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_as_it_was() {
+        let documents = bundle(NODE).documents().unwrap();
+        let again = Bundle::default().merge(&kept(NODE)).unwrap();
+        assert_eq!(documents, again);
+        // The order of interfaces is part of a router's meaning.
+        let names: Vec<String> =
+            again.routers[0].interfaces.0.iter().map(|(name, _)| name.to_string()).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
+
+    #[test]
+    fn a_text_replaces_what_is_kept_and_is_checked_with_the_rest() {
+        let kept = kept(NODE);
+        let merged = bundle("kind: port\nname: left\ndevice: eth9\n").merge(&kept).unwrap();
+        assert_eq!((merged.ports.len(), merged.routers.len()), (1, 1));
+        assert_eq!(merged.ports[0].device.value, "eth9");
+        let clash = "kind: port\nname: other\ndevice: eth1\n";
+        let report = bundle(clash).merge(&kept).unwrap_err().render(false);
+        assert!(report.contains("port left (in the node's state)"), "{report}");
+        let dangling = Bundle::default().merge(&kept[1..]).unwrap_err().render(false);
+        assert!(dangling.contains("there is no port \"left\""), "{dangling}");
+    }
+}

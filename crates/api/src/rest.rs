@@ -1,0 +1,340 @@
+//! Requests and answers of a node's REST interface. docs/api.md has the paths.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::bundle::{Bundle, Key, NamedFile};
+use crate::problem::Problems;
+use crate::source::Source;
+
+/// A list of objects.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Objects {
+    /// The objects, in the order in which they were made.
+    pub items: Vec<Object>,
+}
+
+/// A document of the node's desired state, and what became of it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Object {
+    /// `port`, `slice`, `link`, `router`.
+    pub kind: String,
+    /// Its name; of a router `SLICE/NAME`.
+    pub name: String,
+    /// Times that its document was changed, counted from 1.
+    pub generation: u64,
+    /// When it was changed last, as RFC 3339 has it.
+    pub changed: String,
+    /// The document, as it could stand in a YAML file.
+    pub document: Value,
+    /// What became of it.
+    pub status: Status,
+}
+
+/// What became of a document.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// `running`, `starting`, `waiting`, `attached`, `missing`, `active`.
+    pub state: String,
+    /// Why it is so, when it is not as wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// What is known beside that, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub details: BTreeMap<String, Value>,
+}
+
+/// A YAML text to be applied.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct SourceText {
+    /// Its name in messages; files that it names are sought beside it in `files`.
+    pub path: String,
+    /// The YAML.
+    pub text: String,
+}
+
+/// What `POST /v1/apply` takes.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ApplyRequest {
+    /// YAML texts.
+    pub sources: Vec<SourceText>,
+    /// Files that they name, by path.
+    #[serde(default)]
+    pub files: BTreeMap<String, NamedFile>,
+    /// Only check, and tell what would change.
+    #[serde(default)]
+    pub dry_run: bool,
+    /// Remove what the texts do not name.
+    #[serde(default)]
+    pub prune: bool,
+    /// Draw errors with colours.
+    #[serde(default)]
+    pub colour: bool,
+}
+
+impl From<Bundle> for ApplyRequest {
+    fn from(bundle: Bundle) -> ApplyRequest {
+        let sources = bundle.sources.into_iter().map(|source| SourceText {
+            path: source.path.display().to_string(),
+            text: source.text,
+        });
+        ApplyRequest { sources: sources.collect(), files: bundle.files, ..ApplyRequest::default() }
+    }
+}
+
+impl ApplyRequest {
+    /// What is to be applied.
+    pub fn bundle(&self) -> Bundle {
+        let sources = self.sources.iter();
+        let sources =
+            sources.map(|s| Source { path: s.path.clone().into(), text: s.text.clone() }).collect();
+        Bundle { sources, files: self.files.clone() }
+    }
+}
+
+/// What was changed, or would be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Applied {
+    /// Nothing was done.
+    pub dry_run: bool,
+    /// Number of the desired state after this; each change makes a new one.
+    pub revision: u64,
+    /// What differs, object by object.
+    pub changes: Vec<Change>,
+    /// Objects that stay as they are.
+    pub unchanged: u64,
+    /// What is worth knowing about ports.
+    pub warnings: Vec<String>,
+}
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It is new.
+    Add,
+    /// Its document changes.
+    Change,
+    /// It goes.
+    Remove,
+}
+
+/// The change of one object.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Change {
+    /// What happens.
+    pub action: Action,
+    /// Kind of the object.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// How it is carried out: `in place`, `hot swap`, `restart`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub how: Option<String>,
+    /// The fields of a changed document.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<FieldChange>,
+}
+
+impl Change {
+    /// The object's key.
+    pub fn key(&self) -> Key {
+        Key::new(&self.kind, self.name.clone())
+    }
+}
+
+/// One field that differs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FieldChange {
+    /// Where it is: `fast_path.routes[10.0.0.0/8].via`.
+    pub path: String,
+    /// What it was; nothing if it is new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Value>,
+    /// What it becomes; nothing if it goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Value>,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Event {
+    /// One more than that of the event before.
+    pub sequence: u64,
+    /// When, as RFC 3339 has it.
+    pub time: String,
+    /// Something is not as it should be.
+    pub warning: bool,
+    /// Kind of the object: also `switch` and `node`.
+    pub kind: String,
+    /// Its name; empty for switch and node.
+    pub name: String,
+    /// In one word, like `Started`, `Ended`, `Applied`, `LinkDown`.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+}
+
+/// What was read from a handler, or is to be written to one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HandlerValue {
+    /// The value.
+    pub value: String,
+}
+
+/// About the node itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeInfo {
+    /// Its name on this host.
+    pub instance: String,
+    /// Version of the program.
+    pub version: String,
+    /// Its process.
+    pub pid: u32,
+    /// Since when it runs, as RFC 3339 has it.
+    pub since: String,
+    /// Number of the desired state.
+    pub revision: u64,
+    /// `true` if the desired state is forgotten by `down`.
+    pub temporary: bool,
+    /// `false` while documents are being carried out.
+    pub settled: bool,
+}
+
+/// What was done, in lines for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Said {
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+/// Why something was not done (RFC 9457), as `application/problem+json`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemDetails {
+    /// Which kind of problem: `urn:europa:problem:configuration` and others.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The same for people.
+    pub title: String,
+    /// HTTP's status.
+    pub status: u16,
+    /// What is wrong this time.
+    pub detail: String,
+    /// Each mistake in a configuration.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Mistake>,
+    /// All mistakes with file, line, underlined text and hint, for a terminal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rendered: Option<Box<str>>,
+}
+
+/// A mistake in a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mistake {
+    /// What is wrong.
+    pub message: String,
+    /// The file.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// The column, counted from 1.
+    pub column: usize,
+    /// What stands at the underlined text.
+    pub label: String,
+    /// What might help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub help: Option<String>,
+}
+
+impl ProblemDetails {
+    /// A problem of one of the kinds of docs/api.md.
+    pub fn new(kind: &str, title: &str, status: u16, detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails {
+            kind: format!("urn:europa:problem:{kind}"),
+            title: title.to_owned(),
+            status,
+            detail: detail.into(),
+            ..ProblemDetails::default()
+        }
+    }
+
+    /// Mistakes in a configuration.
+    pub fn of(problems: &Problems, colour: bool) -> ProblemDetails {
+        let mistakes = problems.iter().map(|problem| {
+            let (line, column) = problem.line_column();
+            Mistake {
+                message: problem.message.clone(),
+                file: problem.file().to_owned(),
+                line,
+                column,
+                label: problem.label.clone(),
+                help: problem.help.clone(),
+            }
+        });
+        ProblemDetails {
+            errors: mistakes.collect(),
+            rendered: Some(problems.render(colour).into()),
+            ..ProblemDetails::configuration(problems.to_string())
+        }
+    }
+
+    /// A configuration that cannot be.
+    pub fn configuration(detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails::new("configuration", "The configuration is not right", 422, detail)
+    }
+
+    /// Something that is not there.
+    pub fn not_found(detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails::new("not-found", "There is no such thing", 404, detail)
+    }
+
+    /// Something that cannot be done as things are.
+    pub fn conflict(detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails::new("conflict", "This cannot be done now", 409, detail)
+    }
+
+    /// Something that was tried and failed.
+    pub fn failed(detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails::new("failed", "It was tried and failed", 500, detail)
+    }
+
+    /// A request that makes no sense.
+    pub fn bad_request(detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails::new("bad-request", "The request makes no sense", 400, detail)
+    }
+}
+
+impl std::fmt::Display for ProblemDetails {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.rendered.as_deref().unwrap_or(&self.detail).trim_end())
+    }
+}
+
+impl std::error::Error for ProblemDetails {}
+
+/// JSON Schemas of the requests and answers, for the OpenAPI description.
+pub fn schemas() -> serde_json::Map<String, Value> {
+    let settings = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = "/components/schemas".into());
+    let mut generator = settings.into_generator();
+    macro_rules! add {
+        ($($type:ty),* $(,)?) => { $( generator.subschema_for::<$type>(); )* };
+    }
+    add!(
+        Objects,
+        Object,
+        ApplyRequest,
+        Applied,
+        Event,
+        HandlerValue,
+        NodeInfo,
+        Said,
+        ProblemDetails,
+        crate::stats::NodeStats,
+        crate::Document,
+    );
+    generator.take_definitions(true)
+}

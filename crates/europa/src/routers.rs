@@ -1,0 +1,58 @@
+//! `read`, `write`, `restart`: what can be done to a running router.
+
+use std::process::ExitCode;
+
+use europa_api::rest::{HandlerValue, Said};
+use europa_client::escape;
+use europa_node::Instance;
+use serde_json::Value;
+
+use crate::exit::Failure;
+use crate::table::line;
+use crate::up::client;
+
+/// The path of a router's resources.
+fn path(router: &str) -> Result<String, Failure> {
+    match router.split_once('/') {
+        Some((slice, name)) => Ok(format!("/v1/routers/{}/{}", escape(slice), escape(name))),
+        None => Err(format!("{router:?} is no router: write SLICE/ROUTER").into()),
+    }
+}
+
+pub(crate) fn read(
+    instance: &Instance,
+    router: &str,
+    handler: &str,
+    parameter: Option<&str>,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let query = parameter.map_or(String::new(), |text| format!("?parameter={}", escape(text)));
+    let path = format!("{}/handlers/{}{query}", path(router)?, escape(handler));
+    let value: HandlerValue = client(instance).get(&path)?;
+    if json {
+        line!("{}", serde_json::to_string(&value)?);
+    } else {
+        line!("{}", value.value.strip_suffix('\n').unwrap_or(&value.value));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn write(
+    instance: &Instance,
+    router: &str,
+    handler: &str,
+    value: String,
+) -> Result<ExitCode, Failure> {
+    let path = format!("{}/handlers/{}", path(router)?, escape(handler));
+    client(instance).put::<HandlerValue>(&path, &HandlerValue { value })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn restart(instance: &Instance, routers: &[String]) -> Result<ExitCode, Failure> {
+    let client = client(instance);
+    for router in routers {
+        client.post::<Said>(&format!("{}/restart", path(router)?), &Value::Null)?;
+        line!("router {router} is restarted");
+    }
+    Ok(ExitCode::SUCCESS)
+}

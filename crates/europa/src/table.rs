@@ -1,0 +1,169 @@
+//! What is printed: aligned columns, and colours where a terminal shows them.
+
+use std::fmt::Arguments;
+use std::io::{ErrorKind, IsTerminal, Write};
+
+/// Prints to standard output. Whoever reads may go, like `head`: that ends us quietly.
+pub(crate) fn put(text: Arguments<'_>) {
+    if let Err(error) = std::io::stdout().write_fmt(text) {
+        if error.kind() != ErrorKind::BrokenPipe {
+            eprintln!("europa: standard output: {error}");
+        }
+        std::process::exit(1);
+    }
+}
+
+/// Prints, and goes on in the same line.
+macro_rules! out {
+    ($($what:tt)*) => { $crate::table::put(format_args!($($what)*)) };
+}
+
+/// Prints a line.
+macro_rules! line {
+    ($($what:tt)*) => { $crate::table::put(format_args!("{}\n", format_args!($($what)*))) };
+}
+
+pub(crate) use {line, out};
+
+/// Colours for standard output, or none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Colours(bool);
+
+fn wanted() -> bool {
+    std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// Whether standard error may have colours.
+pub(crate) fn errors_in_colour() -> bool {
+    std::io::stderr().is_terminal() && wanted()
+}
+
+impl Colours {
+    /// For standard output: on terminals, unless NO_COLOR is set.
+    pub(crate) fn stdout() -> Colours {
+        Colours(std::io::stdout().is_terminal() && wanted())
+    }
+
+    /// None.
+    #[cfg(test)]
+    pub(crate) fn none() -> Colours {
+        Colours(false)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    pub(crate) fn green(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    pub(crate) fn red(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    pub(crate) fn yellow(self, text: &str) -> String {
+        self.paint("33", text)
+    }
+
+    pub(crate) fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// A state: green if it is as it should be.
+    pub(crate) fn state(self, state: &str) -> String {
+        match state.trim_end() {
+            "running" | "attached" | "active" => self.green(state),
+            "starting" | "waiting" => self.yellow(state),
+            _ => self.red(state),
+        }
+    }
+}
+
+/// Rows of one table.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    header: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+    /// Columns of numbers, to the right.
+    right: Vec<usize>,
+    /// The column of states.
+    state: Option<usize>,
+}
+
+impl Table {
+    pub(crate) fn new(header: &[&'static str]) -> Table {
+        Table { header: header.to_vec(), rows: Vec::new(), right: Vec::new(), state: None }
+    }
+
+    /// Puts columns to the right.
+    pub(crate) fn right(mut self, columns: &[usize]) -> Table {
+        self.right = columns.to_vec();
+        self
+    }
+
+    /// Colours a column of states.
+    pub(crate) fn state(mut self, column: usize) -> Table {
+        self.state = Some(column);
+        self
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The text, each column as wide as it must be.
+    pub(crate) fn text(&self, colours: Colours) -> String {
+        let header: Vec<String> = self.header.iter().map(|&name| name.to_owned()).collect();
+        let width = |column: usize| {
+            let cells = std::iter::once(&header).chain(&self.rows);
+            cells.filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max()
+        };
+        let widths: Vec<usize> =
+            (0..header.len()).map(|column| width(column).unwrap_or(0)).collect();
+        let mut text = String::new();
+        for (index, row) in std::iter::once(&header).chain(&self.rows).enumerate() {
+            let mut line = String::new();
+            for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let last = column + 1 == row.len();
+                let gap = width - cell.chars().count();
+                let cell = match self.state {
+                    _ if index == 0 => colours.bold(cell),
+                    Some(state) if state == column => colours.state(cell),
+                    _ => cell.clone(),
+                };
+                if self.right.contains(&column) {
+                    line += &" ".repeat(gap);
+                    line += &cell;
+                } else {
+                    line += &cell;
+                    line += &" ".repeat(if last { 0 } else { gap });
+                }
+                line += if last { "" } else { "  " };
+            }
+            text += line.trim_end();
+            text += "\n";
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_aligned() {
+        let mut table = Table::new(&["NAME", "STATE", "PACKETS"]).right(&[2]).state(1);
+        table.row(["red/r1".into(), "running".into(), "7".into()]);
+        table.row(["x".into(), "ended".into(), "123456789".into()]);
+        let wanted = "NAME    STATE      PACKETS\n\
+                      red/r1  running          7\n\
+                      x       ended    123456789\n";
+        assert_eq!(table.text(Colours::none()), wanted);
+        let coloured = table.text(Colours(true));
+        assert!(coloured.contains("\x1b[32mrunning\x1b[0m"), "{coloured:?}");
+        assert!(coloured.contains("\x1b[31mended\x1b[0m"), "{coloured:?}");
+    }
+}

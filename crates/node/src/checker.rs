@@ -1,0 +1,122 @@
+//! Configurations are tried in a sandbox before anything is changed for them.
+//!
+//! The text of a tenant is compiled where a tenant's router would run, and nowhere else.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use europa_channel::{Channel, pair};
+use europa_router::orders::{Answer, Order, Start};
+use europa_sandbox::{Child, SpawnSpec, spawn};
+use nix::sys::signal::Signal;
+
+use crate::NodeError;
+
+/// How long one configuration may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A process that tries configurations, one after the other.
+pub(crate) struct Checker {
+    child: Child,
+    orders: Channel<Order, Answer>,
+    left: VecDeque<Start>,
+    until: Instant,
+}
+
+/// What it says.
+pub(crate) enum Verdict {
+    /// It works on it.
+    NotYet,
+    /// All are right.
+    Right,
+    /// One is wrong: file, line and the text underlined.
+    Wrong(String),
+    /// It cannot be told.
+    Failed(String),
+}
+
+impl Checker {
+    /// Starts a process under the uid of a router with this number, which no router has.
+    pub(crate) fn start(plans: Vec<Start>, number: u32, log: &File) -> Result<Self, NodeError> {
+        let who = || "the process that checks configurations".to_owned();
+        let failed = |error| NodeError::Channel { who: who(), error };
+        let (orders, theirs) = pair().map_err(failed)?;
+        let number = number.to_string();
+        let child = spawn(&SpawnSpec {
+            arguments: vec![
+                "europa".as_ref(),
+                "router".as_ref(),
+                "--number".as_ref(),
+                number.as_ref(),
+                "--name".as_ref(),
+                "check/configurations".as_ref(),
+            ],
+            environment: Vec::new(),
+            descriptors: vec![theirs.as_fd()],
+            log: log.as_fd(),
+            group: None,
+            pid_namespace: true,
+        })?;
+        let until = Instant::now() + PATIENCE;
+        let mut checker = Self { child, orders, left: plans.into(), until };
+        checker.ask()?;
+        Ok(checker)
+    }
+
+    fn ask(&mut self) -> Result<(), NodeError> {
+        if let Some(next) = self.left.front() {
+            self.until = Instant::now() + PATIENCE;
+            let order = Order::Check(Box::new(next.clone()));
+            self.orders.send(&order, &[]).map_err(|error| NodeError::Channel {
+                who: "the process that checks configurations".into(),
+                error,
+            })?;
+        }
+        Ok(())
+    }
+
+    /// What to wait for.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.orders.as_fd()
+    }
+
+    /// Hears its answer, if there is one, and asks on.
+    pub(crate) fn go_on(&mut self) -> Verdict {
+        loop {
+            if self.left.is_empty() {
+                return Verdict::Right;
+            }
+            match self.orders.try_receive() {
+                Ok(Some((Answer::Done(_), _))) => {
+                    self.left.pop_front();
+                    if let Err(error) = self.ask() {
+                        return Verdict::Failed(error.to_string());
+                    }
+                }
+                Ok(Some((Answer::Refused(why), _))) => return Verdict::Wrong(why),
+                Ok(None) if self.until <= Instant::now() => {
+                    let seconds = PATIENCE.as_secs();
+                    return Verdict::Wrong(format!(
+                        "{}: reading this configuration takes longer than {seconds} s",
+                        self.left.front().map_or("", |start| start.file.as_str()),
+                    ));
+                }
+                Ok(None) => return Verdict::NotYet,
+                Err(error) => {
+                    let what = "the process that checks configurations ended";
+                    return Verdict::Failed(format!("{what}: {error}"));
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Checker {
+    fn drop(&mut self) {
+        if self.child.kill(Signal::SIGKILL).is_ok() {
+            let _ = self.child.wait();
+        }
+    }
+}

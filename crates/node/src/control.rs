@@ -1,0 +1,94 @@
+//! The way into the node's loop: work from other threads, done between two rounds.
+//!
+//! The loop alone owns the node's state. Whoever wants something sends a closure; the loop
+//! runs it and answers. A closure must be short: what takes long becomes a job, whose reply
+//! is kept until it is done.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use europa_api::rest::ProblemDetails;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::unistd::{read, write};
+use tokio::sync::oneshot;
+
+use crate::node::Node;
+use crate::{Doing, NodeError};
+
+type Work = Box<dyn FnOnce(&mut Node) + Send>;
+
+/// Who waits for an answer.
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+/// Sends work to the loop.
+#[derive(Clone)]
+pub(crate) struct Control {
+    work: Sender<Work>,
+    wake: Arc<OwnedFd>,
+}
+
+/// Work that has come.
+pub(crate) struct Inbox {
+    work: Receiver<Work>,
+    wake: Arc<OwnedFd>,
+}
+
+/// Two ends of one queue.
+pub(crate) fn queue() -> Result<(Control, Inbox), NodeError> {
+    let (sender, receiver) = channel();
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let wake = EventFd::from_value_and_flags(0, flags).doing("making an eventfd")?;
+    let wake: Arc<OwnedFd> = Arc::new(wake.into());
+    Ok((Control { work: sender, wake: wake.clone() }, Inbox { work: receiver, wake }))
+}
+
+fn gone() -> ProblemDetails {
+    ProblemDetails::new("gone", "The node is going down", 503, "the node is going down")
+}
+
+impl Control {
+    fn send(&self, work: Work) -> Result<(), ProblemDetails> {
+        self.work.send(work).map_err(|_| gone())?;
+        // A counter that is full wakes as well.
+        let _ = write(&*self.wake, &1u64.to_ne_bytes());
+        Ok(())
+    }
+
+    /// Has the loop answer a question.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Node) -> T + Send + 'static,
+    ) -> Result<T, ProblemDetails> {
+        self.ask_later(|node, reply| {
+            // Who asked may be gone.
+            let _ = reply.send(question(node));
+        })
+        .await
+    }
+
+    /// Has the loop begin something that is answered when it is done.
+    pub(crate) async fn ask_later<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Node, Reply<T>) + Send + 'static,
+    ) -> Result<T, ProblemDetails> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Box::new(move |node| question(node, reply)))?;
+        answer.await.map_err(|_| gone())
+    }
+}
+
+impl Inbox {
+    /// All work that has come.
+    pub(crate) fn take(&self) -> Vec<Work> {
+        // Not blocking: it is an eventfd opened so.
+        let _ = read(&*self.wake, &mut [0; 8]);
+        self.work.try_iter().collect()
+    }
+}
+
+impl AsFd for Inbox {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}

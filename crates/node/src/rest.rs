@@ -1,0 +1,121 @@
+//! The REST interface: a Unix socket, served by a thread of its own.
+//!
+//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are
+//! read, configurations parsed and streams fed here, so that the loop never waits for a
+//! client. Whoever adds a resource adds a file, a `routes()` of its own, and its functions
+//! to the list in `openapi`.
+//!
+//! | file       | resources                                     |
+//! |------------|-----------------------------------------------|
+//! | `apply`    | `/v1/apply`, `PUT` and `DELETE` of objects     |
+//! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
+//! | `handlers` | handlers of a router's elements, restart      |
+//! | `streams`  | `/v1/events`, `/v1/logs`                      |
+//! | `openapi`  | `/v1/openapi.json`, `/v1/schema.json`         |
+
+mod apply;
+mod handlers;
+mod objects;
+mod openapi;
+mod problem;
+mod streams;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use axum::Router;
+use tokio::sync::oneshot;
+
+pub use self::openapi::openapi;
+use crate::control::Control;
+use crate::events::Events;
+use crate::{Doing, Instance, NodeError};
+
+/// How long connections may take to end when the node goes.
+const FAREWELL: Duration = Duration::from_millis(300);
+/// Largest request: a configuration of very many routers.
+const MOST_BYTES: usize = 64 << 20;
+
+/// What every handler has.
+#[derive(Clone)]
+pub(crate) struct Api {
+    pub(crate) control: Control,
+    pub(crate) events: Events,
+    pub(crate) instance: Instance,
+}
+
+/// The thread that serves.
+pub(crate) struct Rest {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Rest {
+    /// Listens, and serves from now on.
+    pub(crate) fn start(
+        instance: &Instance,
+        control: Control,
+        events: Events,
+    ) -> Result<Rest, NodeError> {
+        let path = instance.socket();
+        let what = || format!("listening at {}", path.display());
+        let listener = UnixListener::bind(&path).doing(what())?;
+        // Root only, whatever the umask was.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).doing(what())?;
+        listener.set_nonblocking(true).doing(what())?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(4)
+            .build()
+            .doing("starting the REST interface")?;
+        let api = Api { control, events, instance: instance.clone() };
+        let (stop, stopped) = oneshot::channel::<()>();
+        let serve = async move {
+            let listener = match tokio::net::UnixListener::from_std(listener) {
+                Ok(listener) => listener,
+                Err(error) => return tracing::error!("the REST interface: {error}"),
+            };
+            let (end, ended) = oneshot::channel::<()>();
+            let served = axum::serve(listener, routes(api)).with_graceful_shutdown(async {
+                let _ = ended.await;
+            });
+            let mut served = tokio::spawn(served.into_future());
+            tokio::select! {
+                _ = stopped => {}
+                result = &mut served => {
+                    return tracing::error!("the REST interface ended: {result:?}");
+                }
+            }
+            let _ = end.send(());
+            // Those who follow something would stay for ever.
+            let _ = tokio::time::timeout(FAREWELL, served).await;
+        };
+        let thread = thread::Builder::new()
+            .name("rest".into())
+            .spawn(move || runtime.block_on(serve))
+            .doing("starting the REST interface")?;
+        Ok(Rest { stop, thread })
+    }
+
+    /// Ends it, when answers under way have been sent.
+    pub(crate) fn end(self) {
+        let _ = self.stop.send(());
+        let _ = self.thread.join();
+    }
+}
+
+fn routes(api: Api) -> Router {
+    Router::new()
+        .merge(apply::routes())
+        .merge(objects::routes())
+        .merge(handlers::routes())
+        .merge(streams::routes())
+        .merge(openapi::routes())
+        .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(problem::no_such_method)
+        .layer(axum::extract::DefaultBodyLimit::max(MOST_BYTES))
+        .with_state(api)
+}

@@ -1,0 +1,219 @@
+//! `/v1/apply`, and `PUT` and `DELETE` of single objects: desired state changes.
+
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, header};
+use axum::routing::{post, put};
+use axum::{Json, Router};
+use europa_api::rest::{Applied, ApplyRequest, ProblemDetails, SourceText};
+use europa_api::{Bundle, Kept, Key};
+use serde::Deserialize;
+
+use super::Api;
+use super::objects::{kind, missing};
+use super::problem::{Answer, Problem};
+use crate::node::{Refusal, Submission};
+use crate::store::Stored;
+
+/// Times that a change is checked anew because another one came between.
+const TRIES: usize = 16;
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/apply", post(apply))
+        .route("/v1/{kinds}/{name}", put(put_one).delete(delete_one))
+        .route("/v1/{kinds}/{slice}/{name}", put(put_router).delete(delete_router))
+}
+
+/// Options in the query, for requests whose body is plain YAML.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(super) struct Options {
+    #[serde(default)]
+    dry_run: bool,
+    #[serde(default)]
+    prune: bool,
+}
+
+/// What is to become of desired state.
+enum Wish {
+    Apply(ApplyRequest),
+    Delete(Key),
+}
+
+/// Makes desired state what the texts say, and carries it out; what they do not name stays,
+/// unless it is pruned. Answers when routers run. What fails a check changes nothing.
+#[utoipa::path(post, path = "/v1/apply", tag = "objects",
+    params(("dry_run" = Option<bool>, Query, description = "Only tell what would change"),
+        ("prune" = Option<bool>, Query, description = "Remove what the texts do not name")),
+    request_body(description = "An ApplyRequest, or YAML as application/yaml",
+        content = ref("#/components/schemas/ApplyRequest")),
+    responses(
+        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Mistakes; nothing was changed",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
+        (status = 500, description = "It failed and was taken back",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn apply(
+    State(api): State<Api>,
+    Query(options): Query<Options>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Answer<Applied> {
+    let mut request = if is_yaml(&headers) {
+        let text = utf8(&body)?;
+        let sources = vec![SourceText { path: "the request".into(), text }];
+        ApplyRequest { sources, ..ApplyRequest::default() }
+    } else {
+        serde_json::from_slice(&body).map_err(|error| {
+            ProblemDetails::bad_request(format!("the body is no ApplyRequest: {error}"))
+        })?
+    };
+    request.dry_run |= options.dry_run;
+    request.prune |= options.prune;
+    carry_out(&api, Wish::Apply(request)).await
+}
+
+/// Makes one port, slice or link be as given.
+#[utoipa::path(put, path = "/v1/{kinds}/{name}", tag = "objects",
+    params(("kinds" = String, Path, description = "ports, slices or links"),
+        ("name" = String, Path, description = "Its name")),
+    request_body(description = "The document, as JSON or YAML",
+        content = ref("#/components/schemas/Document")),
+    responses(
+        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Mistakes; nothing was changed",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn put_one(
+    State(api): State<Api>,
+    Path((kinds, name)): Path<(String, String)>,
+    Query(options): Query<Options>,
+    body: Bytes,
+) -> Answer<Applied> {
+    put_document(&api, Key::new(kind(&kinds)?, name), options, &body).await
+}
+
+/// Makes one router be as given.
+#[utoipa::path(put, path = "/v1/routers/{slice}/{name}", tag = "objects",
+    params(("slice" = String, Path, description = "The slice that owns it"),
+        ("name" = String, Path, description = "Its name")),
+    request_body(description = "The document, as JSON or YAML",
+        content = ref("#/components/schemas/Document")),
+    responses(
+        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Mistakes; nothing was changed",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn put_router(
+    State(api): State<Api>,
+    Path((kinds, slice, name)): Path<(String, String, String)>,
+    Query(options): Query<Options>,
+    body: Bytes,
+) -> Answer<Applied> {
+    let key = Key::new(kind(&kinds)?, format!("{slice}/{name}"));
+    put_document(&api, key, options, &body).await
+}
+
+/// Removes one port, slice or link.
+#[utoipa::path(delete, path = "/v1/{kinds}/{name}", tag = "objects",
+    params(("kinds" = String, Path, description = "ports, slices or links"),
+        ("name" = String, Path, description = "Its name")),
+    responses(
+        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Others need it; nothing was changed",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn delete_one(
+    State(api): State<Api>,
+    Path((kinds, name)): Path<(String, String)>,
+) -> Answer<Applied> {
+    carry_out(&api, Wish::Delete(Key::new(kind(&kinds)?, name))).await
+}
+
+/// Removes one router.
+#[utoipa::path(delete, path = "/v1/routers/{slice}/{name}", tag = "objects",
+    params(("slice" = String, Path, description = "The slice that owns it"),
+        ("name" = String, Path, description = "Its name")),
+    responses(
+        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Others need it; nothing was changed",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn delete_router(
+    State(api): State<Api>,
+    Path((kinds, slice, name)): Path<(String, String, String)>,
+) -> Answer<Applied> {
+    let key = Key::new(kind(&kinds)?, format!("{slice}/{name}"));
+    carry_out(&api, Wish::Delete(key)).await
+}
+
+async fn put_document(api: &Api, key: Key, options: Options, body: &Bytes) -> Answer<Applied> {
+    let sources = vec![SourceText { path: "the request".into(), text: utf8(body)? }];
+    let request = ApplyRequest { sources, dry_run: options.dry_run, ..ApplyRequest::default() };
+    let found = request.bundle().keys();
+    if found.len() != 1 || !found.contains(&key) {
+        let mut names: Vec<String> = found.iter().map(ToString::to_string).collect();
+        names.sort();
+        return Err(ProblemDetails::bad_request(format!(
+            "the path names {key}, the body {}",
+            if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
+        ))
+        .into());
+    }
+    carry_out(api, Wish::Apply(request)).await
+}
+
+fn is_yaml(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.is_some_and(|kind| kind.contains("yaml"))
+}
+
+fn utf8(body: &Bytes) -> Result<String, Problem> {
+    String::from_utf8(body.to_vec())
+        .map_err(|_| ProblemDetails::bad_request("the body is no UTF-8").into())
+}
+
+/// Checks a wish against desired state as it is, and hands it to the loop; again if that
+/// has changed meanwhile.
+async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
+    let wish = std::sync::Arc::new(wish);
+    for _ in 0..TRIES {
+        let (base, stored) = api.control.ask(|node| node.desired()).await?;
+        if let Wish::Delete(key) = &*wish
+            && !stored.iter().any(|stored| stored.key == *key)
+        {
+            let kind: &'static str =
+                super::objects::KINDS.iter().find(|k| k.1 == key.kind).map_or("", |k| k.1);
+            let objects = api.control.ask(move |node| node.objects(kind)).await?;
+            return Err(missing(kind, &key.name, &objects).into());
+        }
+        let checking = {
+            let wish = wish.clone();
+            move || check(&wish, base, &stored)
+        };
+        // Reading a large configuration takes a while: others are served meanwhile.
+        let submission = tokio::task::spawn_blocking(checking)
+            .await
+            .map_err(|error| ProblemDetails::failed(error.to_string()))??;
+        let outcome = api.control.ask_later(|node, reply| node.submit(submission, reply)).await?;
+        match outcome {
+            Ok(applied) => return Ok(Json(applied)),
+            Err(Refusal::Stale) => {}
+            Err(Refusal::Problem(problem)) => return Err((*problem).into()),
+        }
+    }
+    Err(ProblemDetails::conflict("desired state changes all the time; try again").into())
+}
+
+fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Problem> {
+    let mut kept: Vec<Kept> = stored.iter().map(Stored::kept).collect();
+    let (bundle, prune, dry_run, colour) = match wish {
+        Wish::Apply(request) => (request.bundle(), request.prune, request.dry_run, request.colour),
+        Wish::Delete(key) => {
+            kept.retain(|kept| kept.key != *key);
+            (Bundle::default(), false, false, false)
+        }
+    };
+    let merged = if prune { bundle.replace(&kept) } else { bundle.merge(&kept) };
+    let mut documents = merged.map_err(|problems| ProblemDetails::of(&problems, colour))?;
+    let kept = documents.iter().map(|document| Kept::of(&document)).collect::<Result<_, _>>();
+    let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;
+    documents.complete();
+    Ok(Submission { base, documents, kept, dry_run })
+}

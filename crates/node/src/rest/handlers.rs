@@ -1,0 +1,88 @@
+//! `/v1/routers/SLICE/NAME/...`: a running router's handlers, and its restart.
+
+use axum::extract::{Path, Query, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use europa_api::rest::{HandlerValue, ProblemDetails, Said};
+use europa_router::orders::Order;
+use serde::Deserialize;
+
+use super::Api;
+use super::problem::{Answer, Problem};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/routers/{slice}/{name}/handlers/{path}", get(read).put(write))
+        .route("/v1/routers/{slice}/{name}/restart", post(restart))
+}
+
+/// What a reader may add.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Parameter {
+    #[serde(default)]
+    parameter: String,
+}
+
+/// Reads a handler of an element, like `route.table`.
+#[utoipa::path(get, path = "/v1/routers/{slice}/{name}/handlers/{path}", tag = "routers",
+    params(("slice" = String, Path, description = "The slice"),
+        ("name" = String, Path, description = "The router"),
+        ("path" = String, Path, description = "element.handler"),
+        ("parameter" = Option<String>, Query, description = "What some handlers want to know")),
+    responses(
+        (status = 200, description = "What was read", body = ref("#/components/schemas/HandlerValue")),
+        (status = 409, description = "The router refuses or does not run",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn read(
+    State(api): State<Api>,
+    Path((slice, name, path)): Path<(String, String, String)>,
+    Query(query): Query<Parameter>,
+) -> Answer<HandlerValue> {
+    let order = Order::Read { path, parameter: query.parameter };
+    Ok(Json(HandlerValue { value: ask(&api, format!("{slice}/{name}"), order).await? }))
+}
+
+/// Writes a handler of an element.
+#[utoipa::path(put, path = "/v1/routers/{slice}/{name}/handlers/{path}", tag = "routers",
+    params(("slice" = String, Path, description = "The slice"),
+        ("name" = String, Path, description = "The router"),
+        ("path" = String, Path, description = "element.handler")),
+    request_body = ref("#/components/schemas/HandlerValue"),
+    responses(
+        (status = 200, description = "It is written", body = ref("#/components/schemas/HandlerValue")),
+        (status = 409, description = "The router refuses or does not run",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn write(
+    State(api): State<Api>,
+    Path((slice, name, path)): Path<(String, String, String)>,
+    Json(value): Json<HandlerValue>,
+) -> Answer<HandlerValue> {
+    let order = Order::Write { path, value: value.value };
+    Ok(Json(HandlerValue { value: ask(&api, format!("{slice}/{name}"), order).await? }))
+}
+
+/// Gives a router a new process and a new pool.
+#[utoipa::path(post, path = "/v1/routers/{slice}/{name}/restart", tag = "routers",
+    params(("slice" = String, Path, description = "The slice"),
+        ("name" = String, Path, description = "The router")),
+    responses(
+        (status = 200, description = "It has been started", body = ref("#/components/schemas/Said")),
+        (status = 404, description = "No such router",
+            body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
+pub(super) async fn restart(
+    State(api): State<Api>,
+    Path((slice, name)): Path<(String, String)>,
+) -> Answer<Said> {
+    let name = format!("{slice}/{name}");
+    api.control.ask(move |node| node.restart(&name)).await??;
+    Ok(Json(Said::default()))
+}
+
+async fn ask(api: &Api, name: String, order: Order) -> Result<String, Problem> {
+    let who = name.clone();
+    api.control.ask(move |node| node.known_router(&who)).await??;
+    let who = name.clone();
+    let outcome =
+        api.control.ask_later(move |node, reply| node.ask_router(&who, &order, reply)).await?;
+    outcome.map_err(|why| ProblemDetails::conflict(format!("router {name}: {why}")).into())
+}

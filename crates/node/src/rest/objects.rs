@@ -1,0 +1,121 @@
+//! `/v1/{ports,slices,links,routers}`, `/v1/node`, `/v1/stats`: what there is.
+
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said};
+use europa_api::stats::NodeStats;
+
+use super::Api;
+use super::problem::{Answer, Problem};
+
+/// Kinds by the plural that stands in paths.
+pub(super) const KINDS: [(&str, &str); 5] = [
+    ("ports", "port"),
+    ("slices", "slice"),
+    ("links", "link"),
+    ("hosts", "host"),
+    ("routers", "router"),
+];
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/node", get(node))
+        .route("/v1/stats", get(stats))
+        .route("/v1/down", post(down))
+        .route("/v1/{kinds}", get(list))
+        .route("/v1/{kinds}/{name}", get(one))
+        .route("/v1/{kinds}/{slice}/{name}", get(router))
+}
+
+/// The kind of a plural.
+pub(super) fn kind(plural: &str) -> Result<&'static str, Problem> {
+    KINDS.iter().find(|(many, _)| *many == plural).map(|(_, kind)| *kind).ok_or_else(|| {
+        let known: Vec<&str> = KINDS.iter().map(|(many, _)| *many).collect();
+        ProblemDetails::not_found(format!(
+            "there is nothing at /v1/{plural}; kinds of objects are {}",
+            known.join(", ")
+        ))
+        .into()
+    })
+}
+
+/// About the node itself.
+#[utoipa::path(get, path = "/v1/node", tag = "node", responses(
+    (status = 200, description = "About the node itself", body = ref("#/components/schemas/NodeInfo"))))]
+pub(super) async fn node(State(api): State<Api>) -> Answer<NodeInfo> {
+    Ok(Json(api.control.ask(|node| node.info()).await?))
+}
+
+/// Counters of all routers, interfaces and ports.
+#[utoipa::path(get, path = "/v1/stats", tag = "node", responses(
+    (status = 200, description = "Counters", body = ref("#/components/schemas/NodeStats"))))]
+pub(super) async fn stats(State(api): State<Api>) -> Answer<NodeStats> {
+    Ok(Json(api.control.ask(|node| node.stats()).await?))
+}
+
+/// Ends everything and leaves nothing behind. Answers when that is done.
+#[utoipa::path(post, path = "/v1/down", tag = "node", responses(
+    (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
+pub(super) async fn down(State(api): State<Api>) -> Answer<Said> {
+    Ok(Json(api.control.ask_later(|node, reply| node.end(reply)).await??))
+}
+
+/// All objects of a kind.
+#[utoipa::path(get, path = "/v1/{kinds}", tag = "objects",
+    params(("kinds" = String, Path, description = "ports, slices, links or routers")),
+    responses(
+        (status = 200, description = "All of them", body = ref("#/components/schemas/Objects")),
+        (status = 404, description = "No such kind", body = ref("#/components/schemas/ProblemDetails"),
+            content_type = "application/problem+json")))]
+pub(super) async fn list(State(api): State<Api>, Path(kinds): Path<String>) -> Answer<Objects> {
+    let kind = kind(&kinds)?;
+    Ok(Json(Objects { items: api.control.ask(move |node| node.objects(kind)).await? }))
+}
+
+/// One port, slice or link.
+#[utoipa::path(get, path = "/v1/{kinds}/{name}", tag = "objects",
+    params(("kinds" = String, Path, description = "ports, slices or links"),
+        ("name" = String, Path, description = "Its name")),
+    responses(
+        (status = 200, description = "The object", body = ref("#/components/schemas/Object")),
+        (status = 404, description = "No such object", body = ref("#/components/schemas/ProblemDetails"),
+            content_type = "application/problem+json")))]
+pub(super) async fn one(
+    State(api): State<Api>,
+    Path((kinds, name)): Path<(String, String)>,
+) -> Answer<Object> {
+    find(&api, kind(&kinds)?, name).await
+}
+
+/// One router.
+#[utoipa::path(get, path = "/v1/routers/{slice}/{name}", tag = "objects",
+    params(("slice" = String, Path, description = "The slice that owns it"),
+        ("name" = String, Path, description = "Its name")),
+    responses(
+        (status = 200, description = "The router", body = ref("#/components/schemas/Object")),
+        (status = 404, description = "No such router", body = ref("#/components/schemas/ProblemDetails"),
+            content_type = "application/problem+json")))]
+pub(super) async fn router(
+    State(api): State<Api>,
+    Path((kinds, slice, name)): Path<(String, String, String)>,
+) -> Answer<Object> {
+    find(&api, kind(&kinds)?, format!("{slice}/{name}")).await
+}
+
+async fn find(api: &Api, kind: &'static str, name: String) -> Answer<Object> {
+    let objects = api.control.ask(move |node| node.objects(kind)).await?;
+    match objects.iter().find(|object| object.name == name) {
+        Some(object) => Ok(Json(object.clone())),
+        None => Err(missing(kind, &name, &objects).into()),
+    }
+}
+
+pub(super) fn missing(kind: &str, name: &str, objects: &[Object]) -> ProblemDetails {
+    let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
+    let known = match names.as_slice() {
+        [] => "there is none at all".to_owned(),
+        names => format!("there are: {}", names.join(", ")),
+    };
+    ProblemDetails::not_found(format!("there is no {kind} {name}; {known}"))
+}

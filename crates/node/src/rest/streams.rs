@@ -1,0 +1,155 @@
+//! `/v1/events` and `/v1/logs`: what happened, once or as it happens.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, Query, State};
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use europa_api::rest::{Event, ProblemDetails};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::Api;
+use super::problem::Problem;
+use crate::logs;
+
+/// How often a log that is followed is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new()
+        .route("/v1/events", get(events))
+        .route("/v1/logs/{of}", get(log))
+        .route("/v1/logs/{slice}/{name}", get(router_log))
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Following {
+    #[serde(default)]
+    follow: bool,
+    #[serde(default)]
+    after: u64,
+    #[serde(default = "some")]
+    lines: usize,
+}
+
+fn some() -> usize {
+    200
+}
+
+/// What happened, a JSON document a line, the oldest first.
+#[utoipa::path(get, path = "/v1/events", tag = "node",
+    params(("follow" = Option<bool>, Query, description = "Go on with what happens"),
+        ("after" = Option<u64>, Query, description = "Only events after this number")),
+    responses((status = 200, description = "Events, one a line",
+        body = ref("#/components/schemas/Event"), content_type = "application/x-ndjson")))]
+pub(super) async fn events(State(api): State<Api>, Query(query): Query<Following>) -> Response {
+    let lines = |events: &[Event]| -> String {
+        let line = |event| serde_json::to_string(event).map_or(String::new(), |text| text + "\n");
+        events.iter().map(line).collect()
+    };
+    let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
+    if !query.follow {
+        return (kind, lines(&api.events.after(query.after))).into_response();
+    }
+    let (sender, receiver) = mpsc::channel::<Result<String, std::io::Error>>(16);
+    tokio::spawn(async move {
+        let mut watch = api.events.watch();
+        let mut last = query.after;
+        loop {
+            watch.borrow_and_update();
+            let new = api.events.after(last);
+            if let Some(event) = new.last() {
+                last = event.sequence;
+                if sender.send(Ok(lines(&new))).await.is_err() {
+                    return;
+                }
+            }
+            tokio::select! {
+                changed = watch.changed() => if changed.is_err() { return },
+                () = sender.closed() => return,
+            }
+        }
+    });
+    (kind, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+}
+
+/// The log of `node` or `switch`.
+#[utoipa::path(get, path = "/v1/logs/{of}", tag = "node",
+    params(("of" = String, Path, description = "node or switch"),
+        ("follow" = Option<bool>, Query, description = "Go on with what is written"),
+        ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
+    responses((status = 200, description = "The log", content_type = "text/plain")))]
+pub(super) async fn log(
+    State(api): State<Api>,
+    Path(of): Path<String>,
+    Query(query): Query<Following>,
+) -> Result<Response, Problem> {
+    if !matches!(of.as_str(), "node" | "switch") {
+        let detail = format!("there is no log of {of}; there are node, switch, and SLICE/ROUTER");
+        return Err(ProblemDetails::not_found(detail).into());
+    }
+    show(&api, &of, &query)
+}
+
+/// The log of a router.
+#[utoipa::path(get, path = "/v1/logs/{slice}/{name}", tag = "node",
+    params(("slice" = String, Path, description = "The slice"),
+        ("name" = String, Path, description = "The router"),
+        ("follow" = Option<bool>, Query, description = "Go on with what is written"),
+        ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
+    responses((status = 200, description = "The log", content_type = "text/plain")))]
+pub(super) async fn router_log(
+    State(api): State<Api>,
+    Path((slice, name)): Path<(String, String)>,
+    Query(query): Query<Following>,
+) -> Result<Response, Problem> {
+    let of = format!("{slice}/{name}");
+    let who = of.clone();
+    // Names of files are made from it: only of a router that there is.
+    api.control.ask(move |node| node.known_router(&who)).await??;
+    show(&api, &of, &query)
+}
+
+fn show(api: &Api, of: &str, query: &Following) -> Result<Response, Problem> {
+    let path = api.instance.log(of);
+    let (bytes, end) = match logs::tail(&path, query.lines) {
+        Ok(found) => found,
+        // Nothing was written yet, or it goes elsewhere: to systemd's journal.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Vec::new(), 0),
+        Err(error) => {
+            let detail = format!("reading {}: {error}", path.display());
+            return Err(ProblemDetails::failed(detail).into());
+        }
+    };
+    let kind = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+    if !query.follow {
+        return Ok((kind, bytes).into_response());
+    }
+    let (sender, receiver) = mpsc::channel::<Result<Vec<u8>, std::io::Error>>(16);
+    tokio::spawn(follow(path, bytes, end, sender));
+    Ok((kind, Body::from_stream(ReceiverStream::new(receiver))).into_response())
+}
+
+async fn follow(
+    path: PathBuf,
+    mut bytes: Vec<u8>,
+    mut end: u64,
+    sender: mpsc::Sender<Result<Vec<u8>, std::io::Error>>,
+) {
+    loop {
+        if !bytes.is_empty() && sender.send(Ok(bytes)).await.is_err() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = sender.closed() => return,
+        }
+        (bytes, end) = logs::since(&path, end).unwrap_or((Vec::new(), end));
+    }
+}
