@@ -4,6 +4,7 @@
 //! |------------|--------------------------------------------------------------|
 //! | `cli`      | what can be typed                                            |
 //! | `exit`     | errors and exit codes                                        |
+//! | `help`     | examples and exit codes of each command                      |
 //! | `up`       | `up`, `apply`, `down`, `delete`: desired state changes       |
 //! | `get`      | `get`, `describe`: documents and what became of them         |
 //! | `show`     | `stats`, `doctor`                                            |
@@ -27,6 +28,7 @@ mod follow;
 mod get;
 mod graph;
 mod handler;
+mod help;
 mod import;
 mod print;
 mod roles;
@@ -38,12 +40,12 @@ mod up;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 
 fn main() -> ExitCode {
     // Answers the shell and ends, if a shell asks for completions.
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
-    match cli::Cli::parse().run() {
+    match help::parse().run() {
         Ok(code) => code,
         Err(failure) => failure.tell(),
     }

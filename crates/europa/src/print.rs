@@ -5,11 +5,9 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_complete::env::Shells;
 
-use crate::cli::Cli;
 use crate::exit::Failure;
 use crate::table::line;
 
@@ -25,7 +23,7 @@ pub(crate) fn completion(shell: Shell) -> Result<ExitCode, Failure> {
 /// Manual pages, one a command.
 pub(crate) fn man(directory: &Path) -> Result<ExitCode, Failure> {
     fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(Cli::command(), directory)?;
+    clap_mangen::generate_to(crate::help::command(), directory)?;
     Ok(ExitCode::SUCCESS)
 }
 

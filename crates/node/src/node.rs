@@ -196,7 +196,15 @@ impl Node {
 
     /// Serves until a signal or until somebody asks for the end.
     fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
+        let mut told = false;
         loop {
+            // What was asked for before this start is up again, as far as can be.
+            if !told && self.is_settled() {
+                told = true;
+                if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+                    tracing::warn!("telling systemd: {error}");
+                }
+            }
             let timeout = self.next_timeout();
             let mut wait = vec![
                 PollFd::new(signals.as_fd(), PollFlags::POLLIN),
