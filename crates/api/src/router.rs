@@ -9,6 +9,7 @@ use crate::decode::{Context, Decode, Fields, word};
 use crate::fast_path::{FastPath, Route};
 use crate::interface::Interface;
 use crate::problem::Problem;
+use crate::slow_path::SlowPath;
 use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name};
@@ -28,6 +29,9 @@ pub struct Router {
     pub interfaces: Interfaces,
     /// The program that handles its packets.
     pub fast_path: At<FastPath>,
+    /// Its own Linux, where routing protocols and other programs run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slow_path: Option<At<SlowPath>>,
     /// Its packet memory.
     #[schemars(with = "Option<Pool>")]
     pub pool: Pool,
@@ -152,6 +156,7 @@ impl Decode for Router {
         let run = fields.optional("run").unwrap_or_default();
         let interfaces = fields.required("interfaces");
         let fast_path = fields.required("fast_path");
+        let slow_path: Option<At<SlowPath>> = fields.optional("slow_path");
         let pool = fields.optional("pool").unwrap_or_default();
         let poll = fields.optional("poll").unwrap_or_default();
         let cpu = fields.list("cpu");
@@ -162,6 +167,7 @@ impl Decode for Router {
             run,
             interfaces: interfaces?,
             fast_path: fast_path?,
+            slow_path,
             pool,
             poll,
             cpu,

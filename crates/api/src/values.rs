@@ -31,7 +31,7 @@ impl FromStr for Name {
 
 impl Name {
     /// A name that no user can write, for what stands in no file.
-    pub(crate) fn hidden(text: String) -> Name {
+    pub fn hidden(text: String) -> Name {
         Name(text)
     }
 }
@@ -64,6 +64,21 @@ impl FromStr for InterfaceName {
         Ok(InterfaceName(text.to_owned()))
     }
 }
+
+impl InterfaceName {
+    /// The name of the hidden interface to the side of the router's own Linux.
+    pub fn host_side(&self) -> InterfaceName {
+        InterfaceName(format!("{}{HOST_SIDE}", self.0))
+    }
+
+    /// Whether this is one of those.
+    pub fn is_host_side(&self) -> bool {
+        self.0.ends_with(HOST_SIDE)
+    }
+}
+
+/// What stands behind an interface's name for its side to Linux.
+const HOST_SIDE: &str = "@host";
 
 macro_rules! text {
     ($type:ty) => {

@@ -13,7 +13,9 @@ use crate::exit::{CODES, Failure};
 use crate::get::{self, Form};
 use crate::graph::GraphArgs;
 use crate::trace::TraceArgs;
-use crate::{capture, complete, follow, graph, import, print, roles, routers, show, trace, up};
+use crate::{
+    capture, complete, follow, graph, import, print, roles, routers, show, slow_path, trace, up,
+};
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
 ///
@@ -212,6 +214,19 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run a command in a router's slow path, its own Linux; without one, a shell.
+    ///
+    /// It sees the router's interfaces and files, and its limits are the router's.
+    #[command(after_help = "Examples:\n  \
+        europa exec red/r1 ip route\n  \
+        europa exec red/r1 vtysh -c 'show ip ospf neighbor'")]
+    Exec {
+        /// `slice/router`.
+        router: String,
+        /// The command and its arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
     /// Print a completion script for a shell.
     ///
     /// For bash: `europa completion bash > /etc/bash_completion.d/europa`. Names of objects
@@ -248,6 +263,18 @@ enum Command {
         /// Where it may run.
         #[arg(long, value_delimiter = ',')]
         cpus: Vec<usize>,
+    },
+    /// A program in a router's slow path; started by the node.
+    #[command(hide = true)]
+    Daemon {
+        /// `slice/router`.
+        router: String,
+        /// Capabilities it keeps beside those of all programs.
+        #[arg(long)]
+        keep: Vec<String>,
+        /// The program and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
     },
     /// A router's process; started by the node.
     #[command(hide = true)]
@@ -320,6 +347,10 @@ impl Cli {
             Command::Node { temporary } => {
                 let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
                 roles::node(instance, lifetime)
+            }
+            Command::Exec { router, command } => Ok(slow_path::exec(&instance, &router, &command)?),
+            Command::Daemon { router, keep, command } => {
+                Ok(slow_path::daemon(&instance, &router, &keep, &command)?)
             }
             Command::Switch { cpus } => roles::switch(&cpus),
             Command::Router { number, name, cpus } => roles::router(number, &name, &cpus),

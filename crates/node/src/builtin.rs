@@ -11,7 +11,8 @@ pub(crate) fn description(
     interfaces: &[InterfacePlan],
 ) -> Option<builtin::Description> {
     match router.fast_path.value.choice() {
-        Some(Choice::Ipv4 { routes, neighbours }) => {
+        // With a slow path its routes are Linux's.
+        Some(Choice::Ipv4 { routes, neighbours }) if router.slow_path.is_none() => {
             Some(describe(router, interfaces, routes, neighbours))
         }
         _ => None,
@@ -25,6 +26,13 @@ pub(crate) fn ipv4(
     routes: &[At<Route>],
     neighbours: &[At<Neighbour>],
 ) -> Result<String, String> {
+    if router.slow_path.is_some() {
+        // Linux has the routes and neighbours; the fast path is told by it.
+        let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side());
+        let interfaces = described(router, interfaces).into_iter().take(own.count()).collect();
+        let description = builtin::Description { interfaces, ..Default::default() };
+        return builtin::ipv4_with_host(&description).map_err(|problem| problem.to_string());
+    }
     let description = describe(router, interfaces, routes, neighbours);
     builtin::ipv4(&description).map_err(|problem| problem.to_string())
 }

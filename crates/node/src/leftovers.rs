@@ -43,6 +43,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error).doing("reading changes of devices"),
     }
+    crate::slow_path::remove(instance)?;
     let state = instance.state(Lifetime::Temporary);
     for file in [instance.undo(), instance.socket(), ask::socket(&instance.directory()), state] {
         let _ = fs::remove_file(file);

@@ -23,6 +23,7 @@
 //! | `events`   | what happened                                                    |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
 //! | `stats`    | counters, as they are told                                       |
+//! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
 
@@ -47,6 +48,7 @@ mod ports;
 mod relays;
 mod rest;
 mod router;
+mod slow_path;
 mod stats;
 pub mod store;
 mod switch;

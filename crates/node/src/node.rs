@@ -58,6 +58,7 @@ use crate::ports::Port;
 use crate::relays::Relay;
 use crate::rest::Rest;
 use crate::router::Router;
+use crate::slow_path::SlowPaths;
 use crate::store::{RedbStore, Store};
 use crate::switch::{Lasting, Revival, Switch};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
@@ -155,6 +156,7 @@ pub(crate) struct Node {
     /// Whoever asked for the end.
     farewell: Option<Reply<Result<Said, ProblemDetails>>>,
     ending: bool,
+    slow_paths: SlowPaths,
 }
 
 impl Node {
@@ -191,6 +193,7 @@ impl Node {
             waiting: VecDeque::new(),
             farewell: None,
             ending: false,
+            slow_paths: SlowPaths::default(),
         })
     }
 

@@ -186,6 +186,15 @@ impl Process {
         Ok(())
     }
 
+    /// Lets another give orders too, over this socket.
+    pub(crate) fn admit(&mut self, socket: BorrowedFd<'_>) -> Result<(), NodeError> {
+        let failed = |error| NodeError::Channel { who: "a router".into(), error };
+        self.orders.send(&Order::Admit, &[socket]).map_err(failed)?;
+        let until = Instant::now() + ORDER;
+        self.pending.push_back(Pending { until, to: Asked::Nobody });
+        Ok(())
+    }
+
     /// Gives an order; whoever it is for gets the answer, or that none came.
     pub(crate) fn order(&mut self, order: &Order, to: Asked) {
         let full = self.pending.len() >= MOST_PENDING;

@@ -6,13 +6,17 @@ use europa_pool::Endpoint;
 pub(crate) struct PoolDevices {
     pub(crate) endpoint: Endpoint,
     interfaces: Vec<Interface>,
+    /// By interface: the one to the side of the router's own Linux.
+    host: Vec<Option<usize>>,
     /// Something was sent since the switch was last told.
     pub(crate) sent: bool,
 }
 
 impl PoolDevices {
     pub(crate) fn new(endpoint: Endpoint, interfaces: Vec<Interface>) -> Self {
-        Self { endpoint, interfaces, sent: false }
+        let position = |name: String| interfaces.iter().position(|other| other.name == name);
+        let host = interfaces.iter().map(|one| position(format!("{}@host", one.name))).collect();
+        Self { endpoint, interfaces, host, sent: false }
     }
 }
 
@@ -24,6 +28,14 @@ impl Devices for PoolDevices {
     fn tx(&mut self, interface: usize, batch: &mut Batch) {
         self.sent = true;
         self.endpoint.send(interface, batch);
+    }
+
+    fn to_host(&mut self, interface: usize, batch: &mut Batch) {
+        if let Some(host) = self.host.get(interface).copied().flatten() {
+            self.tx(host, batch);
+        }
+        // Linux is slower than the fast path: what it cannot take is lost, here and not later.
+        batch.clear();
     }
 
     fn index(&self, name: &str) -> Option<usize> {

@@ -21,6 +21,9 @@ pub enum Order {
         /// Where it stands, for messages.
         file: String,
     },
+    /// Take orders also from the socket that comes with this one: who has it changes tables
+    /// while the node asks other things.
+    Admit,
     /// Reads a handler, by `element.handler`.
     Read {
         /// Its path.

@@ -94,6 +94,8 @@ struct Process {
     busy: bool,
     started: Instant,
     arena: Arena,
+    /// Who else gives orders: whoever follows the routes of the slow path.
+    admitted: Option<Channel<Answer, Order>>,
 }
 
 impl Process {
@@ -131,6 +133,7 @@ impl Process {
             busy: start.busy,
             started,
             arena,
+            admitted: None,
         })
     }
 
@@ -210,6 +213,10 @@ impl Process {
                 PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
                 PollFd::new(orders.as_fd(), PollFlags::POLLIN),
+                PollFd::new(
+                    self.admitted.as_ref().map_or(orders.as_fd(), AsFd::as_fd),
+                    PollFlags::POLLIN,
+                ),
             ];
             match poll(&mut wait, timeout) {
                 Ok(_) | Err(nix::Error::EINTR) => {}
@@ -220,7 +227,7 @@ impl Process {
                 // do so while the packet is looked at.
                 self.wake_switch();
             }
-            ordered = wait[2].any() == Some(true);
+            ordered = wait[2].any() == Some(true) || wait[3].any() == Some(true);
             if wait[1].any() == Some(true) {
                 // Not blocking: it is a pipe opened so.
                 let _ = read(&self.wake, &mut [0; 4096]);
@@ -233,23 +240,20 @@ impl Process {
 
     /// Carries out one order. One at a time: packets come between two.
     fn obey(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {
-        let Some((order, _)) = orders.try_receive()? else { return Ok(()) };
-        let answer = match order {
-            Order::Start(_) | Order::Check(_) => Answer::Refused("already started".into()),
-            Order::Swap { configuration, file } => match self.swap(&configuration, &file) {
-                Ok(()) => Answer::Done(String::new()),
-                Err(why) => Answer::Refused(why),
-            },
-            Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
-                Ok(text) => Answer::Done(text),
-                Err(error) => Answer::Refused(error.to_string()),
-            },
-            Order::Write { path, value } => match self.router.write(&path, &value) {
-                Ok(()) => Answer::Done(String::new()),
-                Err(error) => Answer::Refused(error.to_string()),
-            },
-        };
-        orders.send(&answer, &[])?;
+        if let Some((order, descriptors)) = orders.try_receive()? {
+            let answer = match order {
+                Order::Admit => match descriptors.into_iter().next() {
+                    Some(socket) => {
+                        self.admitted = Some(Channel::new(socket));
+                        Answer::Done(String::new())
+                    }
+                    None => Answer::Refused("there is no socket".into()),
+                },
+                order => self.carry_out(order),
+            };
+            orders.send(&answer, &[])?;
+        }
+        self.obey_admitted();
         Ok(())
     }
 
@@ -269,6 +273,42 @@ impl Process {
         new.set_wall_offset_ns(wall_offset_ns(self.started));
         self.router = new;
         Ok(())
+    }
+
+    /// One order, which may be as long as a batch of packets takes: the next one waits for its
+    /// turn. Who gives them may go at any time.
+    fn obey_admitted(&mut self) {
+        let Some(mut admitted) = self.admitted.take() else { return };
+        let done = match admitted.try_receive() {
+            Ok(None) => Ok(()),
+            Ok(Some((order, _))) => {
+                let answer = self.carry_out(order);
+                admitted.send(&answer, &[])
+            }
+            Err(error) => Err(error),
+        };
+        if done.is_ok() {
+            self.admitted = Some(admitted);
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) -> Answer {
+        match order {
+            Order::Start(_) | Order::Check(_) => Answer::Refused("already started".into()),
+            Order::Swap { configuration, file } => match self.swap(&configuration, &file) {
+                Ok(()) => Answer::Done(String::new()),
+                Err(why) => Answer::Refused(why),
+            },
+            Order::Admit => Answer::Refused("only the node lets others in".into()),
+            Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
+                Ok(text) => Answer::Done(text),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+            Order::Write { path, value } => match self.router.write(&path, &value) {
+                Ok(()) => Answer::Done(String::new()),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+        }
     }
 }
 

@@ -14,11 +14,15 @@
 //! | `fib`        | routes of one family, and what of them has been told              |
 //! | `neighbours` | neighbours, and which of them the fast path uses                  |
 //! | `mirror`     | follows all of them and tells the fast path                       |
+//! | `environment`| what programs there see, and what they may                       |
+//! | `init`       | the first process of a program's process numbers                 |
 //! | `intern`     | values that many routes share                                     |
 
 pub mod carrier;
 mod device;
+pub mod environment;
 mod fib;
+pub mod init;
 mod intern;
 mod links;
 mod message;

@@ -30,9 +30,10 @@ pub fn name(instance: &str, slice: &str, router: &str) -> String {
     format!("europa.{instance}.{slice}.{router}")
 }
 
-/// The name of the namespace where the other ends of all slow paths are.
+/// The name of the namespace where the other ends of all slow paths are: no slice has an empty
+/// name.
 pub fn outside_name(instance: &str) -> String {
-    format!("europa.{instance}")
+    format!("europa.{instance}..slow")
 }
 
 /// Makes the namespace of a router: Linux forwards there what the fast path does not.

@@ -303,6 +303,7 @@ pub(super) fn routes(router: &Router, problems: &mut Vec<Problem>) {
             None => problem,
         }
     };
+    slow_path(router, problems);
     for route in &router.fast_path.routes {
         host_bits(&route.to, problems);
         let interface = route.interface.as_ref().map(|name| (name, router.interface(name)));
@@ -343,6 +344,24 @@ pub(super) fn routes(router: &Router, problems: &mut Vec<Problem>) {
                 }
             }
         }
+    }
+}
+
+/// What a slow path needs, and what needs one.
+fn slow_path(router: &Router, problems: &mut Vec<Problem>) {
+    if let (Some(place), None) = (router.fast_path.kernel_routes, &router.slow_path) {
+        problems.push(
+            Problem::new(place, "`routes: kernel` needs a slow path")
+                .label("there is no kernel to have routes")
+                .help("add `slow_path: {}` to the router"),
+        );
+    }
+    let most = europa_pool::layout::MAX_INTERFACES as usize / 2;
+    if let Some(slow_path) = router.slow_path.as_ref()
+        && router.interfaces.0.len() > most
+    {
+        let message = format!("a router with a slow path has at most {most} interfaces");
+        problems.push(Problem::new(slow_path.place, message).label("too many interfaces"));
     }
 }
 

@@ -146,6 +146,7 @@ impl Node {
         let mut process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         if let Some(pool) = &router.pool {
             process.begin(router, pool, self.lasting()?)?;
+            self.slow_paths.follow(&router.plan.name, &mut process)?;
         }
         if let Some(router) = self.routers.get_mut(index) {
             router.process = Some(process);

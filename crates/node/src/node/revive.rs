@@ -118,6 +118,7 @@ impl Node {
             substrate.delete_pool(new)?;
             return Err(error);
         }
+        self.slow_paths.follow(&router.plan.name, &mut process)?;
         let substrate = self.substrate()?;
         for id in &router.interfaces {
             substrate.halt_interface(*id);

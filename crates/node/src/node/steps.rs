@@ -33,6 +33,10 @@ pub(super) enum Step {
     RemoveRelays,
     /// What hosts send over links has its ways.
     MakeRelays,
+    /// Slow paths that are not wanted any more go, others come.
+    MakeSlowPaths,
+    /// Programs of slow paths that have come are started.
+    StartSlowPaths,
     /// A port goes.
     ClosePort(String),
     /// A port comes.
@@ -152,18 +156,33 @@ impl Node {
             };
             facts.insert(name, found);
         }
-        let plans = plan(documents, &facts)
+        let (expanded, hidden) = crate::slow_path::expand(&self.instance, documents);
+        if !hidden.is_empty() {
+            // The hidden ports are as long as the interfaces that they belong to.
+            for plan in plan(documents, &facts).into_iter().flatten() {
+                for interface in &plan.interfaces {
+                    let name = crate::slow_path::port_name(&plan.name, &interface.name);
+                    let fact = PortFacts { mac: [0; 6], mtu: interface.mtu, vlan: Ok(()) };
+                    facts.insert(name, fact);
+                }
+            }
+        }
+        let plans = plan(&expanded, &facts)
             .into_iter()
             .map(|plan| plan.map_err(|error| error.to_string()))
             .collect();
         let mut ports = documents.ports.clone();
         ports.extend(made);
+        ports.extend(hidden);
         let relays = relays::plan(documents);
         Target { documents: documents.clone(), ports, relays, plans, missing }
     }
 
     fn is_gone(&self, target: &Target, port: &Port) -> bool {
         let stays = target.ports.iter().any(|document| port.is(document));
+        if crate::slow_path::is_hidden(&port.name) {
+            return !stays || !self.slow_paths.has_port(&target.documents, &port.name);
+        }
         let by_host = !target.documents.ports.iter().any(|document| port.is(document));
         !stays || (by_host && self.hosts_made != target.documents.hosts)
     }
@@ -250,6 +269,10 @@ impl Node {
             steps.push_back(Step::RemoveHosts);
             steps.push_back(Step::MakeHosts);
         }
+        let same_slow_paths = self.slow_paths.is_same(&target.documents);
+        if !same_slow_paths {
+            steps.push_back(Step::MakeSlowPaths);
+        }
         for document in &target.ports {
             let name = document.name.value.to_string();
             let open =
@@ -272,6 +295,9 @@ impl Node {
         }
         if !same_relays {
             additions.push(Step::MakeRelays);
+        }
+        if !same_slow_paths {
+            additions.push(Step::StartSlowPaths);
         }
         let runs = !target.ports.is_empty() || target.feasible().next().is_some();
         if runs && (!steps.is_empty() || !additions.is_empty()) {
@@ -304,6 +330,11 @@ impl Node {
                     None => Ok(()),
                 }
             }
+            Step::MakeSlowPaths => {
+                let target = job.target();
+                self.slow_paths.make(&self.instance, &target.documents, &target.ports)
+            }
+            Step::StartSlowPaths => self.slow_paths.start(&self.instance, &self.cgroups),
             Step::RemoveRelays => self.remove_relays(),
             Step::MakeRelays => self.make_relays(&job.target().relays),
             Step::RemoveHosts => self.remove_hosts(),

@@ -8,6 +8,7 @@ use crate::{Doing, NodeError, hosts, leftovers};
 impl Node {
     /// Ends all processes. Frames of the ports go to Linux before that.
     pub(super) fn take_down_routers(&mut self) -> Result<(), NodeError> {
+        self.slow_paths.stop();
         if let Some(substrate) = &self.substrate {
             for port in &mut self.ports {
                 if let Some(attachment) = port.attachment.take() {

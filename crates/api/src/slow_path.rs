@@ -1,0 +1,180 @@
+//! A router's slow path: its own Linux, and what runs there.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::decode::{Context, Decode, Fields, word};
+use crate::problem::Problem;
+use crate::source::At;
+use crate::tree::{Node, Value};
+use crate::values::Name;
+
+/// A router's own Linux: a network namespace where it has the same interfaces. Linux gets what
+/// the fast path has no answer for, and its routes and neighbours become the fast path's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct SlowPath {
+    /// Files that what runs there sees, each in the place of the host's directory.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<File>>")]
+    pub files: Vec<At<File>>,
+    /// Programs that run there as long as the router does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<Daemon>>")]
+    pub run: Vec<At<Daemon>>,
+}
+
+/// A file, or with a slash at the end a directory.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct File {
+    /// Where programs see it: an absolute path. Other files of that directory are hidden, but
+    /// for `/run`, `/tmp` and `/var/log`, which are the router's own anyway.
+    pub path: At<String>,
+    /// What stands in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<At<String>>,
+    /// The user it belongs to, and its group. Default: root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<At<String>>,
+    /// Its permissions, in octal digits. Default: 0644, for a directory 0755.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<At<String>>,
+}
+
+/// A program that runs in the slow path.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Daemon {
+    /// What its log is called.
+    pub name: At<Name>,
+    /// Program and arguments. It must stay in the foreground.
+    pub command: Vec<At<String>>,
+    /// What is done when it ends.
+    #[schemars(with = "Option<Restart>")]
+    pub restart: Restart,
+    /// Capabilities that it keeps beside those of every program here, like `sys_admin`, which
+    /// FRR wants.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub capabilities: Vec<At<String>>,
+}
+
+/// What is done when a program ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Restart {
+    /// It is started again, later and later if it keeps ending.
+    #[default]
+    Always,
+    /// It is started again if it failed.
+    OnFailure,
+    /// Nothing.
+    Never,
+}
+
+/// What `routes` of a fast path may be.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+pub(crate) enum RoutesSchema {
+    /// Those of the slow path's Linux.
+    Kernel(KernelSchema),
+    /// These.
+    List(Vec<crate::fast_path::Route>),
+}
+
+/// The word `kernel`.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "lowercase")]
+#[allow(dead_code, reason = "only its schema is used")]
+pub(crate) enum KernelSchema {
+    /// Those of the slow path's Linux.
+    Kernel,
+}
+
+/// Whether a value is the word `kernel`.
+pub(crate) fn is_kernel(node: &Node) -> bool {
+    matches!(&node.value, Value::Text(text) if text == "kernel")
+}
+
+impl Decode for SlowPath {
+    fn decode(node: &Node, context: &mut Context) -> Option<SlowPath> {
+        let mut fields = Fields::open(node, "a slow path", context)?;
+        let slow_path = SlowPath { files: fields.list("files"), run: fields.list("run") };
+        let mut names: Vec<&At<Name>> = Vec::new();
+        for daemon in &slow_path.run {
+            if let Some(first) = names.iter().find(|name| name.value == daemon.name.value) {
+                let message = format!("there are two programs {:?}", daemon.name.to_string());
+                let problem = Problem::new(daemon.name.place, message)
+                    .label("the second")
+                    .also(first.place, "the first");
+                fields.context.report(problem);
+            }
+            names.push(&daemon.name);
+        }
+        fields.close();
+        Some(slow_path)
+    }
+}
+
+impl Decode for File {
+    fn decode(node: &Node, context: &mut Context) -> Option<File> {
+        let mut fields = Fields::open(node, "a file", context)?;
+        let path: Option<At<String>> = fields.required("path");
+        let text: Option<At<String>> = fields.optional("text");
+        let owner = fields.optional("owner");
+        let mode: Option<At<String>> = fields.optional("mode");
+        if let Some(path) = &path {
+            let plain = |part: &str| !matches!(part, "." | "..");
+            if !path.starts_with('/') || path.len() < 2 || !path.split('/').all(plain) {
+                let problem =
+                    Problem::new(path.place, "a file's path begins with `/`, without `..`")
+                        .label("not an absolute path");
+                fields.context.report(problem);
+            }
+            if let (true, Some(text)) = (path.ends_with('/'), &text) {
+                let problem = Problem::new(text.place, "a directory has no text")
+                    .label("has no place")
+                    .also(path.place, "the slash at its end says that it is a directory");
+                fields.context.report(problem);
+            }
+        }
+        if let Some(mode) = &mode
+            && u32::from_str_radix(mode, 8).map_or(true, |mode| mode > 0o7777)
+        {
+            let problem = Problem::new(mode.place, "permissions are octal digits like \"0644\"")
+                .label("no permissions");
+            fields.context.report(problem);
+        }
+        fields.close();
+        Some(File { path: path?, text, owner, mode })
+    }
+}
+
+impl Decode for Daemon {
+    fn decode(node: &Node, context: &mut Context) -> Option<Daemon> {
+        let mut fields = Fields::open(node, "a program", context)?;
+        let name = fields.required("name");
+        let command: Option<Vec<At<String>>> = fields.required("command");
+        let restart = fields.optional("restart").unwrap_or_default();
+        let capabilities = fields.list("capabilities");
+        if command.as_ref().is_some_and(Vec::is_empty) {
+            let problem = Problem::new(fields.place(), "`command` is empty").label("no program");
+            fields.context.report(problem);
+        }
+        fields.close();
+        Some(Daemon { name: name?, command: command?, restart, capabilities })
+    }
+}
+
+impl Decode for Restart {
+    fn decode(node: &Node, context: &mut Context) -> Option<Restart> {
+        let words = [
+            ("always", Restart::Always),
+            ("on-failure", Restart::OnFailure),
+            ("never", Restart::Never),
+        ];
+        word(node, context, "a way to restart", &words)
+    }
+}

@@ -1,0 +1,58 @@
+//! `exec`, and the programs of slow paths.
+
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode};
+
+use europa_node::Instance;
+use europa_sandbox::cgroup::Cgroups;
+use europa_slowpath::environment::{Environment, folder, variables};
+use europa_slowpath::init;
+
+/// Runs a command, or a shell, in the slow path of a router; comes back only with an error.
+pub(crate) fn exec(
+    instance: &Instance,
+    router: &str,
+    command: &[String],
+) -> Result<ExitCode, String> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err("`europa exec` needs root: it enters the router's namespaces".into());
+    }
+    let environment = environment(instance, router)?;
+    // Under the router's limits, like everything of it. Without groups there are none.
+    if let Ok(group) =
+        Cgroups::detect().and_then(|groups| groups.group(instance.name(), &environment.group))
+    {
+        let _ = group.add(std::process::id());
+    }
+    environment.enter(false, &[]).map_err(|error| format!("entering {router}: {error}"))?;
+    let shell = [std::env::var("SHELL").unwrap_or("/bin/sh".into())];
+    let words = if command.is_empty() { &shell } else { command };
+    let Some((program, arguments)) = words.split_first() else { return Ok(ExitCode::SUCCESS) };
+    let error = Command::new(program).args(arguments).env("EUROPA_ROUTER", router).exec();
+    Err(format!("{program}: {error}"))
+}
+
+/// A program that the node starts and keeps running.
+pub(crate) fn daemon(
+    instance: &Instance,
+    router: &str,
+    capabilities: &[String],
+    command: &[String],
+) -> Result<ExitCode, String> {
+    let environment = environment(instance, router)?;
+    environment.enter(true, capabilities).map_err(|error| format!("entering {router}: {error}"))?;
+    let Some((program, arguments)) = command.split_first() else { return Ok(ExitCode::SUCCESS) };
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear().envs(variables(router)).current_dir("/");
+    let status = init::run(&mut command).map_err(|error| format!("{program}: {error}"))?;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ok(ExitCode::from(code as u8)),
+        (None, signal) => Err(format!("{program} was killed by signal {}", signal.unwrap_or(0))),
+    }
+}
+
+fn environment(instance: &Instance, router: &str) -> Result<Environment, String> {
+    Environment::read(&folder(&instance.directory(), router)).map_err(|_| {
+        format!("there is no router {router} with a slow path in the node `{}`", instance.name())
+    })
+}
