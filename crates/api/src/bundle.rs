@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     const NODE: &str = "kind: port\nname: left\ndevice: eth1\n---\nkind: slice\nname: red\n---\n\
-        kind: router\nname: r1\nslice: red\ninterfaces: {b: {port: left}, a: {port: left}}\n\
+        kind: router\nname: r1\nslice: red\ninterfaces: {b: {port: left, addresses: [10.0.1.1/24]}, a: {port: left}}\n\
         fast_path: {builtin: ipv4}\n";
 
     fn bundle(text: &str) -> Bundle {
