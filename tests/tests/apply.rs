@@ -252,7 +252,7 @@ fn what_cannot_be_carried_out_changes_nothing() {
         (
             "a device that is refused",
             format!("kind: port\nname: x\ndevice: lo\n---\n{BLUE}"),
-            1,
+            4,
             "lo",
         ),
         ("a match of another", BLUE.replace("02:00:00:00:02:01", IN), 4, "two interfaces of port"),
