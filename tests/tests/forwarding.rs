@@ -324,6 +324,10 @@ fn tenants_may_have_the_same_addresses() {
     let node = europa_tests::Node::new(Some(&middle));
     node.run(&["up", &example("two-slices.yaml")]);
     let [red_a, blue_a, red_b, blue_b] = hosts.as_slice() else { panic!("four hosts") };
+    // Their next hops are asked for their addresses before anything counts.
+    for host in [red_a, blue_a] {
+        host.ping("10.0.2.2", 1, &[]).expect("a ping");
+    }
     // Each receives what its own tenant sends, and nothing else.
     let sinks = [(red_b, 1), (blue_b, 2)]
         .map(|(host, stream)| host.sink("10.0.2.2:5000", stream).expect("a sink"));

@@ -184,7 +184,7 @@ fn a_hostile_router_harms_nobody_but_itself() {
         let took = await_forwarding(&tenants, &tenants.other);
         let log = tenants.log("node");
         let ends =
-            log.lines().filter(|line| line.contains("router other/r1 ended")).collect::<Vec<_>>();
+            log.lines().filter(|line| line.contains("router other/r1: Ended")).collect::<Vec<_>>();
         let signal = if name.contains("GiB") { "SIGKILL" } else { "SIGSYS" };
         assert!(ends.last().is_some_and(|line| line.contains(signal)), "{name}: {ends:?}");
         eprintln!("{name}: ended; its successor forwarded after {took:?}");

@@ -119,6 +119,9 @@ fn a_killed_node_takes_everything_along() {
             assert!(start.elapsed() < Duration::from_secs(2), "orphans: {others:?}");
             sleep(Duration::from_millis(1));
         }
+        // Its socket goes a little later than its memory.
+        while is_alive(node) {}
+        sleep(Duration::from_millis(200));
         eprintln!("after a killed node, its processes ended within {:?}", start.elapsed());
         if again == "up" {
             tenants.up();
