@@ -76,9 +76,17 @@ impl Client {
         Client { socket: socket.as_ref().to_owned() }
     }
 
-    /// Whether somebody listens.
+    /// Whether a node listens. One that was just killed may accept and not answer: it is
+    /// asked again until its socket has gone.
     pub fn is_there(&self) -> bool {
-        std::os::unix::net::UnixStream::connect(&self.socket).is_ok()
+        for _ in 0..40 {
+            match self.get::<serde_json::Value>("/v1/node") {
+                Err(ClientError::Absent(_)) => return false,
+                Err(ClientError::Connection(_)) => std::thread::sleep(Duration::from_millis(50)),
+                _ => break,
+            }
+        }
+        true
     }
 
     /// Asks for something.
