@@ -103,7 +103,7 @@ fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
     let said = line.node.run(&["up", &line.node.file("node.yaml", &yaml)]);
     // Told in one line each: how it works, and why not better.
     assert!(said.contains("generic mode only (the driver of vxlan has no XDP)"), "{said}");
-    assert!(said.contains("port left is eu-vx (vxlan, MTU 1450, by socket only)"), "{said}");
+    assert!(said.contains("port left: eu-vx: live frames would be dropped"), "{said}");
     // Nobody between a sender and a program in generic mode segments what is too long.
     assert!(said.contains("frames longer than its MTU may arrive"), "{said}");
     assert!(said.contains("turn segmentation off at the senders"), "{said}");
@@ -168,7 +168,7 @@ fn what_cannot_be_switched_is_told_or_refused() {
     // Without, it works, by the way that is left.
     let plain = router("port: third, addresses: [10.0.3.1/24]");
     let said = line.node.run(&["up", &line.node.file("node.yaml", &plain)]);
-    assert!(said.contains("by socket only"), "{said}");
+    assert!(said.contains("frames can leave by a socket only"), "{said}");
     line.b.route("10.0.3.0/24", "10.0.2.1").expect("a route");
     let number = host.stdout().trim().rsplit(' ').next().expect("a number").to_owned();
     let inside = format!("--net=/proc/{}/fd/{number}", host.id());
