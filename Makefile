@@ -17,6 +17,9 @@ ifneq ($(findstring -lzstd,$(shell pkg-config --static --libs libelf 2>/dev/null
 export RUSTFLAGS := $(RUSTFLAGS) -C link-arg=-lzstd
 endif
 
+# By name: they are run without the tests of the crates, yet built as a part of the workspace.
+END_TO_END := $(patsubst tests/tests/%.rs,--test %,$(wildcard tests/tests/*.rs))
+
 # Where `make install` puts things; packagers set DESTDIR.
 export PREFIX ?= /usr/local
 export DESTDIR ?=
@@ -35,14 +38,17 @@ demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill
 
 test: lint unit model end-to-end ## Check everything: format, lints, documentation, tests
 
-# All in one profile, so that nothing is built twice; it is also the one that users run.
+# All in one profile, which is also the one that users run, and always for the whole workspace:
+# another selection of crates has other features of their libraries, and is built anew.
 lint: install-build ## Check format, lints and documentation
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --release --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --release --workspace --no-deps --quiet
 
 unit: install-test ## Run the tests of the crates
-	cargo test $(CARGO_FLAGS) --release --workspace --exclude europa-tests
+	cargo test $(CARGO_FLAGS) --release --workspace --lib --bins --examples
+	cargo test $(CARGO_FLAGS) --release --workspace --exclude europa-tests --test '*'
+	cargo test $(CARGO_FLAGS) --release --workspace --doc
 
 # In a folder of its own: the flag would have everything built again.
 model: install-build ## Check the rings under all interleavings of their users (loom)
@@ -50,8 +56,9 @@ model: install-build ## Check the rings under all interleavings of their users (
 		cargo test $(CARGO_FLAGS) --release -p europa-pool --lib model
 
 # One after the other: they measure, and share the machine's cores.
-end-to-end: install-test build ## Run the tests with real namespaces and traffic
-	cargo test $(CARGO_FLAGS) --release -p europa-tests -- --test-threads=1
+end-to-end: install-test ## Run the tests with real namespaces and traffic
+	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
+	cargo test $(CARGO_FLAGS) --release --workspace --no-fail-fast $(END_TO_END) -- --test-threads=1
 
 docs: install-build ## Generate docs/elements and docs/reference.md
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q -p europa-tests --test reference

@@ -43,6 +43,11 @@ fn postpones_segmentation(feature: &str) -> bool {
     feature.starts_with("tx-") && (feature.ends_with("-segmentation") || feature == "tx-gso-list")
 }
 
+/// The part of that which is about TCP.
+fn segments_tcp(feature: &str) -> bool {
+    feature.starts_with("tx-tcp") && postpones_segmentation(feature)
+}
+
 /// Switches the offloads of a port and of its peer as Europa needs them.
 ///
 /// # Errors
@@ -128,6 +133,11 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     // A filter in hardware knows only the VLANs that Linux has devices for.
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
+    // What a socket sends to a veth joins the queue of live frames only if it may be merged
+    // there, and that is said of a sender that does not segment itself. Else the two ways out
+    // would end in two queues, which another CPU may empty in another order.
+    let veth = matches!(device.kind, Kind::Veth);
+    end.want(false, |feature| veth && segments_tcp(feature));
     let stuck = end.apply(&mut prepared.undo)?;
     if wants.vlan && stuck.iter().any(|feature| feature.starts_with("rx-vlan")) {
         prepared.limitations.push(Limitation::VlanUntrusted {

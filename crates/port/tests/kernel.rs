@@ -351,6 +351,42 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     Ok(())
 }
 
+#[test]
+fn what_a_socket_sends_to_a_veth_joins_the_queue_of_live_frames() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, there) = pair()?;
+    let device = Device::open(&here, "eup0")?;
+    let prepared = prepare(&device, Wants::default())?;
+    // What comes by that queue is counted where an XDP program would see it.
+    let joined = || -> Result<u64> {
+        let text = run(&there, "ethtool -S eup1")?;
+        let count =
+            text.lines().find_map(|line| line.trim().strip_prefix("rx_queue_0_xdp_packets: "));
+        Ok(count.ok_or("no such counter")?.parse()?)
+    };
+    let socket = open_socket(&device, true)?;
+    let mut frame = vec![0xff; 6];
+    frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
+    frame.resize(600, 0x5a);
+    let before = joined()?;
+    for _ in 0..10 {
+        // SAFETY: the kernel reads the frame's length from the frame.
+        let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
+        assert_eq!(sent, isize::try_from(frame.len())?);
+    }
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while joined()? < before + 10 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(joined()?, before + 10);
+    in_namespace(&here, || live_frames(device.index, 600, 10).map_err(|e| e.to_string()))??;
+    assert_eq!(joined()?, before + 20);
+    drop(prepared);
+    Ok(())
+}
+
 /// The bpf system call.
 fn bpf(command: i32, attributes: &mut [u64]) -> std::io::Result<i32> {
     // SAFETY: the kernel reads and writes the attributes' own length; the
