@@ -17,14 +17,22 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// All sources of a folder, and of those in it.
+fn sources(folder: &Path) -> Vec<String> {
+    let paths = fs::read_dir(folder).expect("the elements").flatten().map(|entry| entry.path());
+    paths
+        .flat_map(|path| match path.extension() {
+            _ if path.is_dir() => sources(&path),
+            Some(ending) if ending == "rs" => vec![fs::read_to_string(path).expect("an element")],
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
 /// Manual pages by element name, from the sources.
 fn pages() -> BTreeMap<String, String> {
-    let folder = root().join("crates/elements/src");
-    let files = fs::read_dir(folder).expect("the elements").flatten().map(|entry| entry.path());
-    let sources = files
-        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
-        .map(|path| fs::read_to_string(path).expect("an element"));
-    sources.filter_map(|source| page(&source)).collect()
+    let sources = sources(&root().join("crates/elements/src"));
+    sources.iter().filter_map(|source| page(source)).collect()
 }
 
 /// The page that a source begins with, if that is an element's.

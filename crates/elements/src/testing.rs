@@ -128,7 +128,7 @@ pub(crate) fn device_router(chain: &[(&str, &str, &[&str])]) -> (Router, MemoryD
 pub(crate) mod part {
     use super::*;
 
-    fn of<'a, T: Element>(router: &'a mut Router, name: &str) -> &'a mut T {
+    pub(super) fn of<'a, T: Element>(router: &'a mut Router, name: &str) -> &'a mut T {
         let index = router.find(name).unwrap();
         let element: &mut dyn Any = router.element(index).unwrap();
         element.downcast_mut().unwrap()
@@ -285,5 +285,71 @@ impl Bench {
     /// Paint of what came out last.
     pub(crate) fn paints(&self) -> Vec<u8> {
         self.out.iter().map(|(_, packet)| packet.paint()).collect()
+    }
+}
+
+/// One pull element between queues and a puller.
+pub(crate) struct PullBench {
+    pub(crate) router: Router,
+    arena: Arena,
+    pub(crate) now_ns: u64,
+}
+
+/// A class with so many pull inputs, each from a queue; push outputs lead to a sink.
+pub(crate) fn pull_bench(class: &str, arguments: &[&str], inputs: usize) -> PullBench {
+    let registry = Bench::registry();
+    let mut graph = Graph::default();
+    let element = graph.add("e", class, arguments);
+    for input in 0..inputs {
+        let source = graph.add(&format!("source{input}"), "TestSource", &[]);
+        let queue = graph.add(&format!("queue{input}"), "Queue", &[]);
+        graph.connect(source, 0, queue, 0);
+        graph.connect(queue, 0, element, input);
+    }
+    let puller = graph.add("puller", "TestPuller", &[]);
+    graph.connect(element, 0, puller, 0);
+    let arena = Arena::heap(1024, 2048);
+    let graph = graph.resolved(&registry);
+    let router = Router::build(&graph, &registry, &arena, &NoDevices, 0).unwrap();
+    PullBench { router, arena, now_ns: 0 }
+}
+
+impl PullBench {
+    fn run(&mut self) {
+        for _ in 0..100 {
+            if !self.router.run_once(self.now_ns, &mut NoDevices) {
+                break;
+            }
+        }
+    }
+
+    /// Puts packets into the queue of an input.
+    pub(crate) fn give(&mut self, input: usize, contents: &[&[u8]]) {
+        let packets: Vec<_> =
+            contents.iter().map(|data| self.arena.packet(data).unwrap()).collect();
+        part::source(&mut self.router, input, packets);
+        self.run();
+    }
+
+    /// Pulls up to `max` packets.
+    pub(crate) fn pull(&mut self, max: usize) -> Vec<Vec<u8>> {
+        part::of::<TestPuller>(&mut self.router, "puller").0 = max;
+        self.run();
+        let packets = std::mem::take(&mut part::of::<TestPuller>(&mut self.router, "puller").1);
+        packets.iter().map(|packet| packet.data().to_vec()).collect()
+    }
+
+    /// The same, each with a time in nanoseconds.
+    pub(crate) fn give_at(&mut self, input: usize, contents: &[(u64, &[u8])]) {
+        let packets: Vec<_> = contents
+            .iter()
+            .map(|(time_ns, data)| {
+                let mut packet = self.arena.packet(data).unwrap();
+                packet.set_timestamp_ns(*time_ns);
+                packet
+            })
+            .collect();
+        part::source(&mut self.router, input, packets);
+        self.run();
     }
 }

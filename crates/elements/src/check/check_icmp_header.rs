@@ -1,0 +1,77 @@
+//! # CheckICMPHeader
+//!
+//! ## Synopsis
+//! `CheckICMPHeader([VERBOSE, DETAILS])`
+//!
+//! ## Ports
+//! One input, one or two outputs; output 0 push or pull, output 1 push.
+//!
+//! ## Description
+//! Checks the ICMP header of IPv4 packets, whose network header annotation must be set: protocol,
+//! length as the type wants it, and checksum. Packets that fail leave by output 1, or are dropped.
+//!
+//! ## Arguments
+//! - VERBOSE (keyword): log every bad packet, not only the first; default false.
+//! - DETAILS (keyword): accepted for Click's sake; `drop_details` is always there.
+//!
+//! ## Handlers
+//! - `drops` (read): packets that failed.
+//! - `drop_details` (read): the same by reason.
+//!
+//! ## See also
+//! `CheckIPHeader`, `CheckTCPHeader`, `CheckUDPHeader`
+
+use europa_packet::checksum;
+
+use super::Checks;
+use crate::fields::network;
+use crate::prelude::*;
+
+/// Checks ICMP headers.
+pub(crate) struct CheckICMPHeader(Checks);
+
+impl Default for CheckICMPHeader {
+    fn default() -> CheckICMPHeader {
+        CheckICMPHeader(Checks::new(&["not ICMP", "bad packet length", "bad ICMP checksum"]))
+    }
+}
+
+impl Class for CheckICMPHeader {
+    const INFO: ClassInfo = ClassInfo::new("CheckICMPHeader", "1/1-2").processing("a/ah");
+}
+
+/// The reason why a packet is bad.
+fn judge(packet: &Packet) -> Option<usize> {
+    let Some((_, message)) = network(packet).filter(|(header, _)| header.get(9) == Some(&1)) else {
+        return Some(0);
+    };
+    let length = message.len();
+    let fits = match message.first() {
+        // Errors carry an IP header and 8 bytes of what it was about.
+        Some(3 | 4 | 5 | 11 | 12) => length >= 8 + 28,
+        Some(13 | 14) => length == 20,
+        Some(15 | 16) => length == 8,
+        _ => length >= 8,
+    };
+    if !fits {
+        return Some(1);
+    }
+    (!checksum::verify(message)).then_some(2)
+}
+
+impl Element for CheckICMPHeader {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let say =
+            |element: &str, reason: &str| format!("{element}: ICMP header check failed: {reason}");
+        self.0.run(batch, context, judge, say);
+    }
+
+    handlers! { this, context, value;
+        read "drops" => this.0.drops();
+        read "drop_details" => this.0.details();
+    }
+}

@@ -1,0 +1,70 @@
+//! # CheckUDPHeader
+//!
+//! ## Synopsis
+//! `CheckUDPHeader([VERBOSE, DETAILS])`
+//!
+//! ## Ports
+//! One input, one or two outputs; output 0 push or pull, output 1 push.
+//!
+//! ## Description
+//! Checks the UDP header of IPv4 packets, whose network header annotation must be set: protocol,
+//! length and checksum, if there is one. Packets that fail leave by output 1, or are dropped.
+//!
+//! ## Arguments
+//! - VERBOSE (keyword): log every bad packet, not only the first; default false.
+//! - DETAILS (keyword): accepted for Click's sake; `drop_details` is always there.
+//!
+//! ## Handlers
+//! - `drops` (read): packets that failed.
+//! - `drop_details` (read): the same by reason.
+//!
+//! ## See also
+//! `CheckIPHeader`, `CheckTCPHeader`, `CheckICMPHeader`, `SetUDPChecksum`
+
+use super::Checks;
+use crate::fields::{be16, network, segment_checksum};
+use crate::prelude::*;
+
+/// Checks UDP headers.
+pub(crate) struct CheckUDPHeader(Checks);
+
+impl Default for CheckUDPHeader {
+    fn default() -> CheckUDPHeader {
+        CheckUDPHeader(Checks::new(&["not UDP", "bad packet length", "bad UDP checksum"]))
+    }
+}
+
+impl Class for CheckUDPHeader {
+    const INFO: ClassInfo = ClassInfo::new("CheckUDPHeader", "1/1-2").processing("a/ah");
+}
+
+/// The reason why a packet is bad.
+fn judge(packet: &Packet) -> Option<usize> {
+    let Some((header, rest)) = network(packet).filter(|(header, _)| header.get(9) == Some(&17))
+    else {
+        return Some(0);
+    };
+    let length = be16(rest, 4).map_or(0, usize::from);
+    match rest.get(..length) {
+        Some(segment) if length >= 8 => {
+            let wrong = be16(segment, 6) != Some(0) && segment_checksum(header, segment) != 0;
+            wrong.then_some(2)
+        }
+        _ => Some(1),
+    }
+}
+
+impl Element for CheckUDPHeader {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        self.0.run(batch, context, judge, |_, reason| format!("UDP header check failed: {reason}"));
+    }
+
+    handlers! { this, context, value;
+        read "drops" => this.0.drops();
+        read "drop_details" => this.0.details();
+    }
+}

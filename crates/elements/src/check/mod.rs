@@ -1,0 +1,69 @@
+//! Elements that check packets.
+
+pub(crate) mod check_arp_header;
+pub(crate) mod check_crc32;
+pub(crate) mod check_icmp_header;
+pub(crate) mod check_tcp_header;
+pub(crate) mod check_udp_header;
+pub(crate) mod host_ether_filter;
+pub(crate) mod set_crc32;
+
+use europa_engine::{Arguments, Batch, ConfigError, Context, Packet};
+
+/// What elements that check headers have in common: counts by reason, and a line in the log.
+pub(crate) struct Checks {
+    reasons: &'static [&'static str],
+    drops: Vec<u64>,
+    verbose: bool,
+}
+
+impl Checks {
+    fn new(reasons: &'static [&'static str]) -> Checks {
+        Checks { reasons, drops: vec![0; reasons.len()], verbose: false }
+    }
+
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
+        arguments.keyword::<bool>("DETAILS")?;
+        arguments.finish()
+    }
+
+    /// Sends packets out of output 1 for which `judge` gives the number of a reason.
+    fn run(
+        &mut self,
+        batch: &mut Batch,
+        context: &mut Context<'_>,
+        judge: impl Fn(&Packet) -> Option<usize>,
+        say: impl Fn(&str, &str) -> String,
+    ) {
+        let found = std::cell::Cell::new(0);
+        batch.filter(
+            |packet| match judge(packet) {
+                None => true,
+                Some(reason) => {
+                    found.set(reason);
+                    false
+                }
+            },
+            |packet| {
+                if self.verbose || self.drops() == 0 {
+                    let line = say(context.name(), self.reasons.get(found.get()).unwrap_or(&""));
+                    context.log(&line);
+                }
+                if let Some(count) = self.drops.get_mut(found.get()) {
+                    *count += 1;
+                }
+                context.push(1, packet);
+            },
+        );
+    }
+
+    fn drops(&self) -> u64 {
+        self.drops.iter().sum()
+    }
+
+    fn details(&self) -> String {
+        let lines = self.drops.iter().zip(self.reasons);
+        lines.map(|(count, reason)| format!("{count}\t{reason}\n")).collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! # MarkMACHeader
+//!
+//! ## Synopsis
+//! `MarkMACHeader([OFFSET])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Sets the link header annotation of each packet to OFFSET, without a check.
+//!
+//! ## Arguments
+//! - OFFSET: bytes from the start, default 0.
+//! - LENGTH: accepted for Click's sake.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `MarkIPHeader`
+
+use crate::prelude::*;
+
+/// Sets the link header annotation.
+#[derive(Default)]
+pub(crate) struct MarkMACHeader(usize);
+
+impl Class for MarkMACHeader {
+    const INFO: ClassInfo = ClassInfo::new("MarkMACHeader", "1/1");
+}
+
+impl Element for MarkMACHeader {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0 = arguments.positional("OFFSET")?.unwrap_or(0);
+        arguments.positional::<usize>("LENGTH")?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            packet.set_mac_header(self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn marks() {
+        let mut bench = Bench::new("MarkMACHeader", &["2"]);
+        bench.push(0, &[b"abc"]);
+        assert_eq!(bench.out[0].1.mac_offset(), Some(2));
+    }
+}

@@ -1,0 +1,75 @@
+//! # Pad
+//!
+//! ## Synopsis
+//! `Pad([LENGTH, ZERO])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Makes packets at least LENGTH bytes long. Without LENGTH, adds as many bytes as the extra length
+//! annotation says are missing. The annotation is 0 afterwards. Packets that cannot become that
+//! long are dropped.
+//!
+//! ## Arguments
+//! - LENGTH: bytes.
+//! - ZERO (keyword): accepted for Click's sake; added bytes are always zero.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `Truncate`, `Resize`
+
+use crate::fields::{Annotations, grow_tail};
+use crate::prelude::*;
+
+/// Lengthens packets.
+#[derive(Default)]
+pub(crate) struct Pad {
+    length: usize,
+}
+
+impl Class for Pad {
+    const INFO: ClassInfo = ClassInfo::new("Pad", "1/1");
+}
+
+impl Element for Pad {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        arguments.keyword::<bool>("ZERO")?;
+        self.length = arguments.positional("LENGTH")?.unwrap_or(0);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        batch.retain(|packet| {
+            let count = match self.length {
+                0 => packet.extra_length() as usize,
+                length => length.saturating_sub(packet.len()),
+            };
+            packet.set_extra_length(0);
+            count == 0 || grow_tail(packet, count).is_some()
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fields::Annotations;
+    use crate::testing::Bench;
+
+    #[test]
+    fn lengthens_to_a_length_or_what_is_missing() {
+        let mut bench = Bench::new("Pad", &["3"]);
+        assert_eq!(
+            bench.push(0, &[b"a", b"abcd"]),
+            [(0, b"a\0\0".to_vec()), (0, b"abcd".to_vec())]
+        );
+        let mut bench = Bench::new("Pad", &[]);
+        let mut packets = [b"a", b"b"].map(|data| bench.arena.packet(data).unwrap());
+        packets[0].set_extra_length(2);
+        packets[1].set_extra_length(1 << 20);
+        assert_eq!(bench.push_packets(0, packets.into()), [(0, b"a\0\0".to_vec())]);
+        assert_eq!(bench.out[0].1.extra_length(), 0);
+    }
+}

@@ -1,0 +1,121 @@
+//! # RandomBitErrors
+//!
+//! ## Synopsis
+//! `RandomBitErrors(P [, KIND, ON])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Changes each bit of each packet with probability P.
+//!
+//! ## Arguments
+//! - P: 0 to 1.
+//! - KIND: `flip` (default), `set` or `clear`.
+//! - ON: whether to do anything; default true.
+//!
+//! ## Handlers
+//! - `p_bit_error`, `error_kind`, `on` (read, write): see the arguments.
+//!
+//! ## See also
+//! `RandomSample`
+
+use crate::prelude::*;
+use crate::random::Random;
+
+/// Damages packets.
+#[derive(Default)]
+pub(crate) struct RandomBitErrors {
+    probability: f64,
+    kind: String,
+    on: bool,
+    random: Random,
+}
+
+impl Class for RandomBitErrors {
+    const INFO: ClassInfo = ClassInfo::new("RandomBitErrors", "1/1");
+}
+
+fn check(probability: f64, kind: &str) -> Result<(), String> {
+    if !(0.0..=1.0).contains(&probability) {
+        return Err("P: expected a number from 0 to 1".to_owned());
+    }
+    match kind {
+        "flip" | "set" | "clear" => Ok(()),
+        _ => Err("KIND: expected 'flip', 'set' or 'clear'".to_owned()),
+    }
+}
+
+impl RandomBitErrors {
+    /// Bits to pass before the next bad one: geometrically distributed.
+    fn gap(&mut self) -> usize {
+        let uniform = (f64::from(self.random.next()) + 1.0) / 4_294_967_297.0;
+        // Infinite for a probability of 0; the cast then gives the largest number.
+        (uniform.ln() / (1.0 - self.probability).ln()) as usize
+    }
+
+    fn damage(&mut self, data: &mut [u8]) {
+        let mut bit = self.gap();
+        while let Some(byte) = data.get_mut(bit / 8) {
+            let mask = 1 << (bit % 8);
+            match self.kind.as_str() {
+                "set" => *byte |= mask,
+                "clear" => *byte &= !mask,
+                _ => *byte ^= mask,
+            }
+            bit = bit.saturating_add(1).saturating_add(self.gap());
+        }
+    }
+}
+
+impl Element for RandomBitErrors {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.probability = arguments.mandatory("P")?;
+        self.kind = arguments.positional("KIND")?.unwrap_or_else(|| "flip".to_owned());
+        self.on = arguments.positional("ON")?.unwrap_or(true);
+        check(self.probability, &self.kind).map_err(ConfigError::other)?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        if self.on && self.probability > 0.0 {
+            for packet in batch {
+                self.damage(packet.data_mut());
+            }
+        }
+    }
+
+    handlers! { this, context, value;
+        both "p_bit_error" => this.probability, set {
+            let probability = parse("p_bit_error", value)?;
+            check(probability, &this.kind).map_err(HandlerError::Other)?;
+            this.probability = probability;
+        };
+        both "error_kind" => this.kind, set {
+            check(this.probability, value.trim()).map_err(HandlerError::Other)?;
+            this.kind = value.trim().to_owned();
+        };
+        both "on" [CHECKBOX] => this.on;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn as_many_bits_as_asked_for() {
+        for (probability, kind, ones) in [
+            ("1", "flip", 8000..=8000),
+            ("0", "set", 0..=0),
+            ("0.1", "set", 650..=950),
+            ("1", "clear", 0..=0),
+        ] {
+            let mut bench = Bench::new("RandomBitErrors", &[probability, kind]);
+            let out = bench.push(0, &[&[0; 1000]]);
+            let count: u32 = out[0].1.iter().map(|byte| byte.count_ones()).sum();
+            assert!(ones.contains(&count), "{probability} {kind}: {count}");
+        }
+        assert_eq!(Bench::error("RandomBitErrors", &["2"]), "P: expected a number from 0 to 1");
+    }
+}

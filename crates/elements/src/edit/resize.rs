@@ -1,0 +1,85 @@
+//! # Resize
+//!
+//! ## Synopsis
+//! `Resize([HEAD, TAIL])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Adds HEAD bytes in front of each packet and TAIL bytes behind it, all zero; takes bytes away
+//! where the number is negative. A packet that would be too long, or has fewer bytes, is dropped.
+//!
+//! ## Arguments
+//! - HEAD, TAIL: bytes, default 0.
+//!
+//! ## Handlers
+//! - `head`, `tail` (read, write): see the arguments.
+//!
+//! ## See also
+//! `Strip`, `Truncate`, `Pad`
+
+use crate::fields::{grow_front, grow_tail};
+use crate::prelude::*;
+
+/// Adds or removes bytes at both ends.
+#[derive(Default)]
+pub(crate) struct Resize {
+    head: i32,
+    tail: i32,
+}
+
+impl Class for Resize {
+    const INFO: ClassInfo = ClassInfo::new("Resize", "1/1");
+}
+
+impl Resize {
+    fn resize(&self, packet: &mut Packet) -> Option<()> {
+        let bytes = self.head.unsigned_abs() as usize;
+        match self.head {
+            0 => (),
+            1.. => drop(grow_front(packet, bytes)?),
+            _ => packet.pull(bytes)?,
+        }
+        let bytes = self.tail.unsigned_abs() as usize;
+        match self.tail {
+            0 => Some(()),
+            1.. => grow_tail(packet, bytes),
+            _ => packet.take(bytes),
+        }
+    }
+}
+
+impl Element for Resize {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.head = arguments.positional("HEAD")?.unwrap_or(0);
+        self.tail = arguments.positional("TAIL")?.unwrap_or(0);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        batch.retain(|packet| self.resize(packet).is_some());
+    }
+
+    handlers! { this, context, value; both "head" => this.head; both "tail" => this.tail; }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn both_ends_move() {
+        for (arguments, expected) in [
+            (["1", "2"], Some(&b"\0abc\0\0"[..])),
+            (["-1", "-1"], Some(b"b")),
+            (["-2", "-2"], None),
+            (["100000", "0"], None),
+            (["0", "0"], Some(b"abc")),
+        ] {
+            let mut bench = Bench::new("Resize", &arguments);
+            let out = bench.push(0, &[b"abc"]);
+            assert_eq!(out.first().map(|(_, data)| &data[..]), expected, "{arguments:?}");
+        }
+    }
+}

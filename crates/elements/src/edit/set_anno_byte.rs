@@ -1,0 +1,64 @@
+//! # SetAnnoByte
+//!
+//! ## Synopsis
+//! `SetAnnoByte(ANNO, VALUE)`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Sets a byte of each packet's annotation area.
+//!
+//! ## Arguments
+//! - ANNO: 0 to 47.
+//! - VALUE: unsigned integer up to 255.
+//!
+//! ## Handlers
+//! - `anno` (read), `value` (read, write): see the arguments.
+//!
+//! ## See also
+//! `Paint`
+
+use crate::prelude::*;
+
+/// Sets an annotation.
+#[derive(Default)]
+pub(crate) struct SetAnnoByte {
+    annotation: usize,
+    value: u8,
+}
+
+impl Class for SetAnnoByte {
+    const INFO: ClassInfo = ClassInfo::new("SetAnnoByte", "1/1");
+}
+
+impl Element for SetAnnoByte {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.annotation = crate::common::annotation(arguments)?;
+        self.value = arguments.mandatory("VALUE")?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            packet.set_annotation(self.annotation, [self.value]);
+        }
+    }
+
+    handlers! { this, context, value;
+        read "anno" => this.annotation;
+        both "value" => this.value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn one_byte_is_set() {
+        let mut bench = Bench::new("SetAnnoByte", &["30", "7"]);
+        bench.push(0, &[b"x"]);
+        assert_eq!(bench.out[0].1.annotation::<3>(29), [0, 7, 0]);
+    }
+}

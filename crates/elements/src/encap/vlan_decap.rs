@@ -1,0 +1,62 @@
+//! # VLANDecap
+//!
+//! ## Synopsis
+//! `VLANDecap([ANNO, ETHERTYPE])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Takes the VLAN tag out of Ethernet frames that have one.
+//!
+//! ## Arguments
+//! - ANNO: put it into the VLAN annotation, or 0 if there is none; default true.
+//! - ETHERTYPE (keyword): of the tag, default 0x8100.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `VLANEncap`, `StripEtherVLANHeader`
+
+use super::set_vlan_annotation;
+use crate::fields::be16;
+use crate::prelude::*;
+
+/// Takes tags out of frames.
+#[derive(Default)]
+pub(crate) struct VLANDecap {
+    annotate: bool,
+    kind: u16,
+}
+
+impl Class for VLANDecap {
+    const INFO: ClassInfo = ClassInfo::new("VLANDecap", "1/1");
+}
+
+impl Element for VLANDecap {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.kind = arguments.keyword("ETHERTYPE")?.unwrap_or(0x8100);
+        self.annotate = arguments.positional("ANNO")?.unwrap_or(true);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            let mut tci = 0;
+            if be16(packet.data(), 12) == Some(self.kind)
+                && let Some(found) = be16(packet.data(), 14)
+                && let Some(front) = packet.data_mut().get_mut(..16)
+            {
+                tci = found;
+                front.rotate_right(4);
+                // It had 16 bytes.
+                let _ = packet.pull(4);
+            }
+            packet.set_mac_header(0);
+            if self.annotate {
+                set_vlan_annotation(packet, tci);
+            }
+        }
+    }
+}

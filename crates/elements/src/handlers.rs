@@ -1,0 +1,71 @@
+//! Handlers as a table.
+
+/// Writes `handlers`, `read` and `write` of an element from a table, a line a handler:
+///
+/// ```text
+/// handlers! { this, context, value;
+///     read "count" => this.count;
+///     both "rate" => this.rate;
+///     both "active" [CHECKBOX] => this.active, set { this.active = on(value)?; };
+///     button "reset" => this.count = 0;
+/// }
+/// ```
+///
+/// The first line names what the lines call the element, its context and the text written.
+/// `read` shows a value; `both` shows a place and writes what was parsed to it, or does what
+/// follows `set`; `write` and `button` do something.
+macro_rules! handlers {
+    ($this:ident, $context:ident, $value:ident;
+        $($kind:ident $name:literal $([$($flag:ident)+])? => $what:expr $(, set $set:expr)?;)*) => {
+        fn handlers(&self) -> &'static [Handler] {
+            const { &[$(Handler::$kind($name)$($(.with(Flags::$flag))+)?),*] }
+        }
+
+        #[allow(unused_variables, reason = "not every table needs all names")]
+        fn read(
+            &mut self,
+            handler: &str,
+            $value: &str,
+            $context: &mut Context<'_>,
+        ) -> Result<String, HandlerError> {
+            let $this = self;
+            match handler {
+                $($name => $crate::handlers::handlers!(@read $kind handler, $what),)*
+                other => Err(HandlerError::NotFound(other.to_owned())),
+            }
+        }
+
+        #[allow(unused_variables, reason = "not every table needs all names")]
+        fn write(
+            &mut self,
+            handler: &str,
+            $value: &str,
+            $context: &mut Context<'_>,
+        ) -> Result<(), HandlerError> {
+            let $this = self;
+            match handler {
+                $($name => $crate::handlers::handlers!(
+                    @write $kind handler, $value, $what $(, $set)?
+                ),)*
+                other => return Err(HandlerError::NotFound(other.to_owned())),
+            }
+            #[allow(unreachable_code, reason = "a table may have nothing to write")]
+            Ok(())
+        }
+    };
+    (@read read $handler:ident, $what:expr) => { Ok($what.to_string()) };
+    (@read both $handler:ident, $what:expr) => { Ok($what.to_string()) };
+    (@read $kind:ident $handler:ident, $what:expr) => {
+        Err(HandlerError::WriteOnly($handler.to_owned()))
+    };
+    (@write both $handler:ident, $value:ident, $what:expr) => {
+        $what = parse($handler, $value)?
+    };
+    (@write both $handler:ident, $value:ident, $what:expr, $set:expr) => { $set };
+    (@write read $handler:ident, $value:ident, $what:expr) => {
+        return Err(HandlerError::ReadOnly($handler.to_owned()))
+    };
+    (@write $kind:ident $handler:ident, $value:ident, $what:expr) => { $what };
+}
+
+pub(crate) use handlers;

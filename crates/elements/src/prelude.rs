@@ -1,0 +1,10 @@
+//! What nearly every element uses.
+
+pub(crate) use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
+    HandlerError, InitContext, Packet,
+};
+pub(crate) use europa_pool::packet::annotation;
+
+pub(crate) use crate::common::parse;
+pub(crate) use crate::handlers::handlers;

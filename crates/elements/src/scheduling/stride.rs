@@ -1,0 +1,121 @@
+//! Turns by tickets: stride scheduling.
+
+use europa_engine::{Arguments, ConfigError, Handler, HandlerError};
+
+use crate::common::parse;
+
+/// Most tickets of a port.
+const MAX_TICKETS: u32 = 1 << 16;
+
+/// A port's part: with more tickets it goes a shorter way with each turn, and whoever has come
+/// least far is next.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    tickets: u32,
+    stride: u32,
+    pass: u64,
+}
+
+impl Share {
+    fn set(&mut self, tickets: u32) {
+        self.tickets = tickets;
+        self.stride = MAX_TICKETS.checked_div(tickets).unwrap_or(0);
+    }
+}
+
+/// Ports with tickets.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Strides(Vec<Share>);
+
+impl Strides {
+    /// Handlers for the tickets of the first ports.
+    pub(crate) const HANDLERS: &'static [Handler] = &[
+        Handler::both("tickets0"),
+        Handler::both("tickets1"),
+        Handler::both("tickets2"),
+        Handler::both("tickets3"),
+        Handler::both("tickets4"),
+        Handler::both("tickets5"),
+        Handler::both("tickets6"),
+        Handler::both("tickets7"),
+    ];
+
+    /// An argument for each of so many ports.
+    pub(crate) fn configure(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+        ports: usize,
+        kind: &str,
+    ) -> Result<(), ConfigError> {
+        let texts = arguments.rest();
+        if texts.len() != ports {
+            let message = format!("need {ports} arguments, one per {kind} port");
+            return Err(ConfigError::other(message));
+        }
+        for (index, text) in texts {
+            let mut share = Share::default();
+            match arguments.value::<u32>("TICKETS", index, text) {
+                Ok(tickets) if tickets > MAX_TICKETS => {
+                    arguments.warn(format!("{kind} {index}'s tickets reduced to {MAX_TICKETS}"));
+                    share.set(MAX_TICKETS);
+                }
+                Ok(tickets) => share.set(tickets),
+                Err(_) => {
+                    let message = format!("argument {index} should be number of tickets (integer)");
+                    arguments.error(ConfigError::at(index, message));
+                }
+            }
+            // All have had one turn, so that the first differ by their tickets.
+            share.pass = share.stride.into();
+            self.0.push(share);
+        }
+        Ok(())
+    }
+
+    /// Whose turn it is. Ports that `has` says have nothing lose their turn, so that they do
+    /// not save turns up; `None` if none has.
+    pub(crate) fn next(&mut self, mut has: impl FnMut(usize) -> bool) -> Option<usize> {
+        let mut tried = 0u64;
+        loop {
+            let shares = self.0.iter().enumerate();
+            let open = shares.filter(|(port, s)| s.tickets > 0 && tried >> (port % 64) & 1 == 0);
+            let (port, _) = open.min_by_key(|(_, share)| share.pass)?;
+            tried |= 1 << (port % 64);
+            let found = has(port);
+            if let Some(share) = self.0.get_mut(port) {
+                share.pass += u64::from(share.stride);
+            }
+            if found {
+                return Some(port);
+            }
+        }
+    }
+
+    fn port(&self, handler: &str) -> Result<usize, HandlerError> {
+        let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
+        number
+            .filter(|port| *port < self.0.len())
+            .ok_or_else(|| HandlerError::NotFound(handler.to_owned()))
+    }
+
+    /// Answers `tickets0` and the like.
+    pub(crate) fn read(&self, handler: &str) -> Result<String, HandlerError> {
+        let port = self.port(handler)?;
+        Ok(self.0.get(port).map_or(0, |share| share.tickets).to_string())
+    }
+
+    /// Sets a port's tickets.
+    pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+        let port = self.port(handler)?;
+        let tickets = parse::<u32>(handler, value)?.min(MAX_TICKETS);
+        let least = self.0.iter().filter(|share| share.tickets > 0).map(|share| share.pass).min();
+        if let Some(share) = self.0.get_mut(port) {
+            let joins = share.tickets == 0;
+            share.set(tickets);
+            if joins {
+                share.pass = least.unwrap_or(0) + u64::from(share.stride);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! # ToIPSummaryDump
+//!
+//! ## Synopsis
+//! `ToIPSummaryDump(FILENAME [, FIELDS, HEADER, VERBOSE, BANNER, BINARY, MULTIPACKET, BAD_PACKETS, CAREFUL_TRUNC, EXTRA_LENGTH])`
+//!
+//! ## Ports
+//! One input, push or pull; one optional push output, by which packets go on.
+//!
+//! ## Description
+//! Writes a line about each packet to a file: the values of FIELDS. It is made for traces, and
+//! allocates and writes on the packet path.
+//!
+//! Fields: `timestamp`, `ts_sec`, `ts_usec`, `first_timestamp`, `count`, `link`, `direction`,
+//! `aggregate`, `wire_len`; `eth_src`, `eth_dst`, `eth_type`; `ip_src`, `ip_dst`, `ip_tos`,
+//! `ip_dscp`, `ip_ecn`, `ip_ttl`, `ip_frag`, `ip_fragoff`, `ip_id`, `ip_sum`, `ip_proto`, `ip_hl`,
+//! `ip_len`, `ip_capture_len`, `ip_opt`; `sport`, `dport`; `tcp_seq`, `tcp_ack`, `tcp_off`,
+//! `tcp_flags`, `tcp_window`, `tcp_urp`, `tcp_opt`, `tcp_ntopt`, `tcp_sack`; `udp_len`;
+//! `icmp_type`, `icmp_code`, `icmp_type_name`, `icmp_code_name`, `icmp_flowid`, `icmp_seq`,
+//! `icmp_nextmtu`; `payload`, `payload_len`, `payload_md5`, `payload_md5_hex`. The `ip_` in front
+//! may be left out. A field that a packet does not have is `-`.
+//!
+//! ## Arguments
+//! - FILENAME: the file; `-` is standard output.
+//! - FIELDS (keyword): names separated by spaces; default `src dst`. CONTENTS is another name for
+//!   it.
+//! - HEADER (keyword): begin with lines that say what follows; default true.
+//! - VERBOSE (keyword): among them the host and the time; default false.
+//! - BANNER (keyword): among them this text.
+//! - BINARY (keyword): write records, not lines; default false.
+//! - MULTIPACKET (keyword): write a line for each packet that a packet stands for; default false.
+//! - BAD_PACKETS (keyword): say in a line of its own what is wrong with a packet; default false.
+//! - CAREFUL_TRUNC (keyword): also that it is shorter than its IP length; default true.
+//! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
+//!
+//! ## Handlers
+//! - `flush` (write): writes what is still in memory to the file.
+//!
+//! ## See also
+//! `FromIPSummaryDump`, `ToDump`, `IPPrint`
+
+use std::io::Write;
+
+use super::field::{Field, Width};
+use super::write::{self, Options, quote};
+use crate::fields::Annotations;
+use crate::files;
+use crate::prelude::*;
+use crate::values::Time;
+
+/// Writes a line a packet.
+#[derive(Default)]
+pub(crate) struct ToIPSummaryDump {
+    name: String,
+    file: Option<Box<dyn Write>>,
+    fields: Vec<Field>,
+    options: Option<Options>,
+    header: bool,
+    verbose: bool,
+    banner: Option<String>,
+    binary: bool,
+    multipacket: bool,
+    bad_packets: bool,
+    /// What the next packet writes.
+    line: String,
+    record: Vec<u8>,
+}
+
+impl Class for ToIPSummaryDump {
+    const INFO: ClassInfo = ClassInfo::new("ToIPSummaryDump", "1/0-1").processing("a/h");
+}
+
+/// Words separated by spaces, some perhaps in quotes.
+pub(super) fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quote = None;
+    for letter in text.chars() {
+        match (letter, quote) {
+            ('"' | '\'', None) => quote = Some(letter),
+            (letter, Some(open)) if letter == open => quote = None,
+            (letter, None) if letter.is_whitespace() => words.push(String::new()),
+            (letter, _) => {
+                if let Some(word) = words.last_mut() {
+                    word.push(letter);
+                }
+            }
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+impl ToIPSummaryDump {
+    /// What comes before the first packet.
+    fn head(&self, wall_ns: u64) -> String {
+        let mut text = "!IPSummaryDump 1.3\n".to_owned();
+        if let Some(banner) = &self.banner {
+            text += "!creator ";
+            quote(banner.as_bytes(), &mut text);
+            text.push('\n');
+        }
+        if self.verbose {
+            if let Ok(host) = std::fs::read_to_string("/proc/sys/kernel/hostname") {
+                text += &format!("!host {}\n", host.trim());
+            }
+            text += &format!("!runtime {}\n", Time::of(wall_ns));
+        }
+        let names = self.fields.iter().map(|field| match field {
+            Field::NanoTimestamp if !self.binary => "timestamp",
+            field => field.name(),
+        });
+        text += &format!("!data {}\n", names.collect::<Vec<_>>().join(" "));
+        if self.binary {
+            text += "!binary\n";
+        }
+        text
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+    }
+
+    fn write_one(&mut self, packet: &Packet) -> std::io::Result<()> {
+        let Some(options) = self.options else { return Ok(()) };
+        let (mut line, mut record) =
+            (std::mem::take(&mut self.line), std::mem::take(&mut self.record));
+        line.clear();
+        record.clear();
+        let bad = match self.binary {
+            false => write::line(&self.fields, packet, options, &mut line),
+            true => write::record(&self.fields, packet, options, &mut record),
+        };
+        if let Some(bad) = bad.filter(|_| self.bad_packets) {
+            let bad = format!("!bad {bad}\n");
+            if self.binary {
+                self.put(&((bad.len() as u32 + 4) | (1 << 31)).to_be_bytes())?;
+            }
+            self.put(bad.as_bytes())?;
+        }
+        let result = if self.binary { self.put(&record) } else { self.put(line.as_bytes()) };
+        (self.line, self.record) = (line, record);
+        result
+    }
+
+    /// A line, or one for each packet that this one stands for.
+    fn write_packet(&mut self, packet: &mut Packet) -> std::io::Result<()> {
+        let (extra, end_ns) = (packet.extra_packets(), packet.timestamp_ns());
+        if !self.multipacket || extra == 0 {
+            return self.write_one(packet);
+        }
+        let (count, length) = (u64::from(extra) + 1, packet.len() as u64);
+        let noted = packet.extra_length();
+        let mut total = (length + u64::from(noted)).max(count * length);
+        let first_ns = packet.first_timestamp_ns();
+        let step_ns =
+            if first_ns == 0 { 0 } else { end_ns.saturating_sub(first_ns) / u64::from(extra) };
+        packet.set_extra_packets(0);
+        for left in (1..=count).rev() {
+            let time_ns = if first_ns == 0 || left == 1 {
+                end_ns
+            } else {
+                first_ns + step_ns * (count - left)
+            };
+            packet.set_timestamp_ns(time_ns);
+            // Some packets are a byte longer than others.
+            let this = total / left;
+            total -= this;
+            packet.set_extra_length(u32::try_from(this - length).unwrap_or(u32::MAX));
+            self.write_one(packet)?;
+        }
+        packet.set_extra_packets(extra);
+        packet.set_extra_length(noted);
+        Ok(())
+    }
+
+    fn flush(&mut self) {
+        if let Some(file) = &mut self.file {
+            // Nobody is left to tell.
+            let _ = file.flush();
+        }
+    }
+}
+
+impl Element for ToIPSummaryDump {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let fields = arguments
+            .keyword("FIELDS")?
+            .or(arguments.keyword("CONTENTS")?)
+            .or(arguments.keyword("DATA")?);
+        let fields: String = fields.unwrap_or_else(|| "src dst".to_owned());
+        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
+        self.header = arguments.keyword("HEADER")?.unwrap_or(true);
+        self.banner = arguments.keyword("BANNER")?;
+        self.multipacket = arguments.keyword("MULTIPACKET")?.unwrap_or(false);
+        self.bad_packets = arguments.keyword("BAD_PACKETS")?.unwrap_or(false);
+        self.binary = arguments.keyword("BINARY")?.unwrap_or(false);
+        let careful = arguments.keyword("CAREFUL_TRUNC")?.unwrap_or(true);
+        let extra_length = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
+        self.options = Some(Options { careful, extra_length });
+        self.name = arguments.mandatory("FILENAME")?;
+        for word in words(&fields) {
+            match Field::find(&word) {
+                Some(field) if self.binary && field.width() == Width::Text => {
+                    arguments
+                        .error(ConfigError::other(format!("cannot use field {word} with BINARY")));
+                }
+                Some(field) => self.fields.push(field),
+                None => {
+                    arguments.error(ConfigError::other(format!("unknown content type '{word}'")))
+                }
+            }
+        }
+        if fields.trim().is_empty() {
+            return Err(ConfigError::other("no contents specified"));
+        }
+        self.multipacket &= !self.fields.contains(&Field::Count);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.file = Some(files::create(&self.name, false)?);
+        if self.header {
+            let head = self.head(0);
+            self.put(head.as_bytes())
+                .map_err(|error| ConfigError::other(format!("{}: {error}", self.name)))?;
+        }
+        if context.is_pull(0) {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        for packet in batch.iter_mut() {
+            if let Err(error) = self.write_packet(packet) {
+                // Once is enough: the disk will not empty itself.
+                context.log(&format!("{}: {error}", self.name));
+                self.file = None;
+            }
+        }
+        context.forward(0, batch);
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        let count = context.pull(0, 1, &mut batch);
+        self.push(0, &mut batch, context);
+        context.push_batch(0, &mut batch);
+        context.give_batch(batch);
+        count > 0
+    }
+
+    handlers! { this, context, value; button "flush" => this.flush(); }
+
+    fn cleanup(&mut self) {
+        self.flush();
+    }
+}

@@ -1,0 +1,68 @@
+//! # Bypass
+//!
+//! ## Synopsis
+//! `Bypass([ACTIVE, INLINE])`
+//!
+//! ## Ports
+//! One or two inputs, one or two outputs, push or pull. The second ones lead into a way round.
+//!
+//! ## Description
+//! Passes packets, or leads them through elements in between: if active, pushed packets leave by
+//! output 1, and packets are pulled from input 1. What comes back by input 1 leaves by output 0;
+//! what is pulled at output 1 comes from input 0.
+//!
+//! ## Arguments
+//! - ACTIVE: whether to go round; default false.
+//! - INLINE (keyword): accepted for Click's sake.
+//!
+//! ## Handlers
+//! - `active` (read, write): ACTIVE.
+//!
+//! ## See also
+//! `Switch`, `PullSwitch`, `Null`
+
+use crate::prelude::*;
+
+/// Leads packets round.
+#[derive(Default)]
+pub(crate) struct Bypass {
+    active: bool,
+}
+
+impl Class for Bypass {
+    const INFO: ClassInfo = ClassInfo::new("Bypass", "1-2/1-2").processing("a/a").flow("xy/[xy]x");
+}
+
+impl Element for Bypass {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        arguments.keyword::<bool>("INLINE")?;
+        self.active = arguments.positional("ACTIVE")?.unwrap_or(false);
+        arguments.finish()
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let round = self.active && port == 0 && context.outputs() > 1;
+        context.forward(usize::from(round), batch);
+    }
+
+    fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let round = self.active && port == 0 && context.inputs() > 1;
+        context.pull(usize::from(round), max, batch);
+    }
+
+    handlers! { this, context, value; both "active" [CHECKBOX] => this.active; }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn packets_go_round_if_told() {
+        let mut bench = Bench::new("Bypass", &[]);
+        assert_eq!(bench.push(0, &[b"a"]), [(0, b"a".to_vec())]);
+        bench.router.write("e.active", "true").unwrap();
+        assert_eq!(bench.push(0, &[b"a"]), [(1, b"a".to_vec())]);
+        assert_eq!(bench.push(1, &[b"a"]), [(0, b"a".to_vec())]);
+    }
+}

@@ -1,0 +1,83 @@
+//! # PullSwitch
+//!
+//! ## Synopsis
+//! `PullSwitch([INPUT])`
+//!
+//! ## Ports
+//! Any number of pull inputs, one pull output.
+//!
+//! ## Description
+//! Gets packets from one of its inputs only.
+//!
+//! ## Arguments
+//! - INPUT: number of an input, default 0; negative for none.
+//!
+//! ## Handlers
+//! - `switch` (read, write): INPUT.
+//!
+//! ## See also
+//! `Switch`, `SimplePullSwitch`, `StaticPullSwitch`, `PrioSched`
+
+use crate::prelude::*;
+
+/// Pulls from one input.
+#[derive(Default)]
+pub(crate) struct PullSwitch(i32);
+
+impl Class for PullSwitch {
+    const INFO: ClassInfo = ClassInfo::new("PullSwitch", "-/1").processing("l/l");
+}
+
+impl PullSwitch {
+    pub(super) fn set_up(
+        arguments: &mut Arguments<'_>,
+        input: i32,
+    ) -> Result<PullSwitch, ConfigError> {
+        super::check_port("input", input, arguments.inputs()).map_err(ConfigError::other)?;
+        Ok(PullSwitch(input))
+    }
+}
+
+impl Element for PullSwitch {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let input = arguments.positional("INPUT")?.unwrap_or(0);
+        *self = PullSwitch::set_up(arguments, input)?;
+        arguments.finish()
+    }
+
+    fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        if let Ok(input) = usize::try_from(self.0) {
+            context.pull(input, max, batch);
+        }
+    }
+
+    handlers! { this, context, value;
+        both "switch" => this.0, set {
+            let input = parse("switch", value)?;
+            super::check_port("input", input, context.inputs()).map_err(HandlerError::Other)?;
+            this.0 = input;
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::pull_bench;
+
+    #[test]
+    fn one_input_is_pulled_from() {
+        for (class, argument) in
+            [("PullSwitch", "1"), ("SimplePullSwitch", "1"), ("StaticPullSwitch", "1")]
+        {
+            let mut bench = pull_bench(class, &[argument], 2);
+            bench.give(0, &[b"a"]);
+            bench.give(1, &[b"b"]);
+            assert_eq!(bench.pull(9), [b"b".to_vec()]);
+            if class != "StaticPullSwitch" {
+                bench.router.write("e.switch", "0").unwrap();
+                assert_eq!(bench.pull(9), [b"a".to_vec()]);
+                assert!(bench.router.write("e.switch", "2").is_err());
+            }
+        }
+    }
+}

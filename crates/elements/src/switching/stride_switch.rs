@@ -1,0 +1,81 @@
+//! # StrideSwitch
+//!
+//! ## Synopsis
+//! `StrideSwitch(TICKETS, ...)`
+//!
+//! ## Ports
+//! One push input, as many push outputs as arguments.
+//!
+//! ## Description
+//! Sends packets out of its outputs in the proportion of their tickets, as evenly as can be (stride
+//! scheduling).
+//!
+//! ## Arguments
+//! - TICKETS: one for each output, 0 to 65536.
+//!
+//! ## Handlers
+//! - `tickets0`, `tickets1`, ... `tickets7` (read, write): tickets of an output.
+//!
+//! ## See also
+//! `StrideSched`, `RoundRobinSwitch`
+
+use crate::prelude::*;
+use crate::scheduling::stride::Strides;
+
+/// Deals packets out by tickets.
+#[derive(Default)]
+pub(crate) struct StrideSwitch(Strides);
+
+impl Class for StrideSwitch {
+    const INFO: ClassInfo = ClassInfo::new("StrideSwitch", "1/1-").processing("h/h");
+}
+
+impl Element for StrideSwitch {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let ports = arguments.outputs();
+        self.0.configure(arguments, ports, "output")
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        context.push_each(batch, |_| self.0.next(|_| true));
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        Strides::HANDLERS
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.0.read(handler)
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.0.write(handler, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn tickets_are_kept() {
+        let mut bench = Bench::with_outputs("StrideSwitch", &["1", "2", "0"], 3);
+        let out = bench.push(0, &[&b"a"[..]; 30]);
+        for (output, expected) in [(0, 10), (1, 20), (2, 0)] {
+            assert_eq!(out.iter().filter(|(o, _)| *o == output).count(), expected);
+        }
+        bench.router.write("e.tickets1", "0").unwrap();
+        assert!(bench.push(0, &[&b"a"[..]; 5]).iter().all(|(output, _)| *output == 0));
+        assert_eq!(Bench::error("StrideSwitch", &["1"]), "need 4 arguments, one per output port");
+    }
+}

@@ -1,0 +1,6 @@
+//! Elements that deal with packet times.
+
+pub(crate) mod adjust_timestamp;
+pub(crate) mod set_timestamp;
+pub(crate) mod set_timestamp_delta;
+pub(crate) mod time_range;

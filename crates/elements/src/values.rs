@@ -1,0 +1,231 @@
+//! Values in configurations that only some elements know.
+
+use std::time::Duration;
+
+use europa_engine::{Names, Value};
+
+/// A span or point of time in nanoseconds, exact, perhaps negative.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Time(pub(crate) i64);
+
+impl Value for Time {
+    const WANTED: &'static str = "time in seconds";
+
+    fn parse(text: &str, names: &Names) -> Option<Time> {
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text),
+        };
+        // Decimal digits are taken exactly: a float holds no nanoseconds since 1970.
+        let nanoseconds = match digits.strip_suffix('s').unwrap_or(digits).split_once('.') {
+            _ if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') => None,
+            Some((whole, part)) => decimal(whole, part),
+            None => decimal(digits.strip_suffix('s').unwrap_or(digits), ""),
+        };
+        let nanoseconds = match nanoseconds {
+            Some(nanoseconds) => nanoseconds,
+            None => i64::try_from(Duration::parse(digits, names)?.as_nanos()).ok()?,
+        };
+        Some(Time(if negative { -nanoseconds } else { nanoseconds }))
+    }
+}
+
+/// Nanoseconds from the digits before and behind a point.
+fn decimal(whole: &str, part: &str) -> Option<i64> {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) || whole.len() + part.len() == 0 {
+        return None;
+    }
+    let seconds: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let nine: String = part.chars().chain("000000000".chars()).take(9).collect();
+    seconds.checked_mul(1_000_000_000)?.checked_add(nine.parse().ok()?)
+}
+
+impl Time {
+    /// From the clock of packets, which no time before 1970 has.
+    pub(crate) fn of(time_ns: u64) -> Time {
+        Time(i64::try_from(time_ns).unwrap_or(i64::MAX))
+    }
+
+    /// For a packet; times before 1970 become 0.
+    pub(crate) fn nanoseconds(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(0)
+    }
+}
+
+impl std::fmt::Display for Time {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        let (seconds, rest) =
+            (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
+        write!(f, "{sign}{seconds}.{rest:09}")
+    }
+}
+
+/// Names of IP protocols.
+const PROTOCOLS: &[(&str, u8)] = &[
+    ("icmp", 1),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("tcp", 6),
+    ("egp", 8),
+    ("igrp", 9),
+    ("udp", 17),
+    ("dccp", 33),
+    ("ip6", 41),
+    ("ipv6", 41),
+    ("rsvp", 46),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("icmp6", 58),
+    ("ipv6-icmp", 58),
+    ("nd", 77),
+    ("ospf", 89),
+    ("pim", 103),
+    ("ipcomp", 108),
+    ("vrrp", 112),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+/// An IP protocol: a number or a name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Protocol(pub(crate) u8);
+
+impl Value for Protocol {
+    const WANTED: &'static str = "IP protocol";
+
+    fn parse(text: &str, names: &Names) -> Option<Protocol> {
+        let known = PROTOCOLS.iter().find(|(name, _)| *name == text);
+        known.map(|(_, number)| *number).or_else(|| u8::parse(text, names)).map(Protocol)
+    }
+}
+
+/// Names of TCP and UDP ports.
+const PORTS: &[(&str, u16)] = &[
+    ("echo", 7),
+    ("discard", 9),
+    ("daytime", 13),
+    ("chargen", 19),
+    ("ftp-data", 20),
+    ("ftp", 21),
+    ("ssh", 22),
+    ("telnet", 23),
+    ("smtp", 25),
+    ("time", 37),
+    ("domain", 53),
+    ("dns", 53),
+    ("bootps", 67),
+    ("bootpc", 68),
+    ("tftp", 69),
+    ("gopher", 70),
+    ("finger", 79),
+    ("www", 80),
+    ("http", 80),
+    ("kerberos", 88),
+    ("pop3", 110),
+    ("sunrpc", 111),
+    ("auth", 113),
+    ("nntp", 119),
+    ("ntp", 123),
+    ("netbios-ns", 137),
+    ("netbios-dgm", 138),
+    ("netbios-ssn", 139),
+    ("imap2", 143),
+    ("imap", 143),
+    ("snmp", 161),
+    ("snmp-trap", 162),
+    ("bgp", 179),
+    ("irc", 194),
+    ("imap3", 220),
+    ("ldap", 389),
+    ("https", 443),
+    ("microsoft-ds", 445),
+    ("syslog", 514),
+    ("route", 520),
+    ("rip", 520),
+    ("imaps", 993),
+    ("pop3s", 995),
+    ("x11", 6000),
+];
+
+/// A TCP or UDP port: a number or the name of a service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Port(pub(crate) u16);
+
+impl Value for Port {
+    const WANTED: &'static str = "port";
+
+    fn parse(text: &str, names: &Names) -> Option<Port> {
+        let known = PORTS.iter().find(|(name, _)| *name == text);
+        known.map(|(_, number)| *number).or_else(|| u16::parse(text, names)).map(Port)
+    }
+}
+
+impl std::fmt::Display for Port {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A value, or the word `DST_ANNO` for what the packet's destination annotation says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OrAnnotation<T> {
+    /// Of the packet.
+    Annotation,
+    /// The same for all.
+    Fixed(T),
+}
+
+impl<T: Value> Value for OrAnnotation<T> {
+    const WANTED: &'static str = T::WANTED;
+
+    fn parse(text: &str, names: &Names) -> Option<Self> {
+        match text {
+            "DST_ANNO" => Some(OrAnnotation::Annotation),
+            _ => T::parse(text, names).map(OrAnnotation::Fixed),
+        }
+    }
+}
+
+impl<T: std::fmt::Display> std::fmt::Display for OrAnnotation<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            OrAnnotation::Annotation => f.write_str("DST_ANNO"),
+            OrAnnotation::Fixed(value) => value.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read<T: Value>(text: &str) -> Option<T> {
+        T::parse(text, &Names::default())
+    }
+
+    #[test]
+    fn times_are_exact() {
+        for (text, nanoseconds, shown) in [
+            ("1000000000.000000001", 1_000_000_000_000_000_001, "1000000000.000000001"),
+            ("-1.5", -1_500_000_000, "-1.500000000"),
+            (".25s", 250_000_000, "0.250000000"),
+            ("20ms", 20_000_000, "0.020000000"),
+            ("3", 3_000_000_000, "3.000000000"),
+        ] {
+            assert_eq!(read(text), Some(Time(nanoseconds)), "{text}");
+            assert_eq!(Time(nanoseconds).to_string(), shown);
+        }
+        for bad in ["", ".", "x", "1.5x", "--1", "99999999999999999999"] {
+            assert_eq!(read::<Time>(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn protocols_and_ports_have_names() {
+        assert_eq!((read("tcp"), read("89")), (Some(Protocol(6)), Some(Protocol(89))));
+        assert_eq!((read("www"), read::<Port>("70000")), (Some(Port(80)), None));
+    }
+}
