@@ -139,7 +139,8 @@ impl Node {
         Path::new("/run/europa").join(&self.instance)
     }
 
-    /// Processes of this node: the node itself, then its children.
+    /// Processes of this node: the node itself, then its children, also those that it has
+    /// adopted or left running.
     pub fn processes(&self) -> Vec<u32> {
         let words = [b"--instance".as_slice(), self.instance.as_bytes(), b"node"];
         let line = |pid: u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -148,6 +149,11 @@ impl Node {
         let all: Vec<u32> =
             entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         let mut found: Vec<u32> = all.iter().copied().filter(is_node).collect();
+        let records = fs::read_dir(self.directory().join("kept")).into_iter().flatten().flatten();
+        let of_record = |entry: fs::DirEntry| -> Option<u32> {
+            entry.file_name().to_str()?.strip_suffix(".json")?.rsplit('.').next()?.parse().ok()
+        };
+        found.extend(records.filter_map(of_record).filter(|pid| !line(*pid).is_empty()));
         // Children start after their parents, but numbers may begin again: until none is new.
         loop {
             let new = |pid: &&u32| {

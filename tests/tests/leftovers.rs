@@ -1,4 +1,5 @@
-//! However a node ends, nothing of it is left, and devices are as they were.
+//! However a node ends, nothing of it is left in the end, and devices are as they were. What a
+//! killed one leaves running goes with the next `down`, or is adopted.
 
 mod line;
 
@@ -177,29 +178,42 @@ fn nothing_is_left_however_a_node_ends() {
         assert_gone(what, &line, &before, &numbers);
     }
 
+    // What runs goes on when its node is killed, until somebody takes it away.
     let numbers = up(&line);
-    signal(node(&numbers), Signal::SIGKILL);
-    await_end(&numbers.processes);
+    let killed = node(&numbers);
+    signal(killed, Signal::SIGKILL);
+    await_end(&BTreeSet::from([killed]));
+    assert_eq!(line.node.processes().len(), numbers.processes.len() - 1);
+    assert!(line.a.ping("10.0.2.2", 3, &[]).expect("a ping").is_perfect(), "without a node");
     down();
     assert_gone("a killed node, then down", &line, &before, &numbers);
 
     let first = up(&line);
-    signal(node(&first), Signal::SIGKILL);
-    await_end(&first.processes);
+    let killed = node(&first);
+    signal(killed, Signal::SIGKILL);
+    await_end(&BTreeSet::from([killed]));
     let second = up(&line);
-    assert_eq!(first.left(), [""; 0], "the next node cleans up first");
+    let both: BTreeSet<u32> = first.processes.intersection(&second.processes).copied().collect();
+    assert_eq!(both.len(), first.processes.len() - 1, "the next node adopts: {first:?} {second:?}");
     down();
     assert_gone("a killed node, then up and down", &line, &before, &second);
+    assert_eq!(first.left(), [""; 0]);
 
-    let numbers = up(&line);
-    // The node first, or it would start the others again.
-    signal(node(&numbers), Signal::SIGKILL);
-    for pid in &numbers.processes {
-        let _ = kill(Pid::from_raw(*pid as i32), Signal::SIGKILL);
+    for then in ["down", "up"] {
+        let numbers = up(&line);
+        // The node first, or it would start the others again.
+        signal(node(&numbers), Signal::SIGKILL);
+        for pid in &numbers.processes {
+            let _ = kill(Pid::from_raw(*pid as i32), Signal::SIGKILL);
+        }
+        await_end(&numbers.processes);
+        if then == "up" {
+            let next = up(&line);
+            assert!(next.processes.is_disjoint(&numbers.processes));
+        }
+        down();
+        assert_gone(&format!("all killed, then {then}"), &line, &before, &numbers);
     }
-    await_end(&numbers.processes);
-    down();
-    assert_gone("all killed, then down", &line, &before, &numbers);
 }
 
 #[test]
@@ -230,7 +244,7 @@ fn nothing_is_left_of_a_node_that_was_killed_while_it_came_up() {
         signal(pid, Signal::SIGKILL);
         let output = bringing.wait(Duration::from_secs(30)).expect("europa ends");
         caught += u32::from(!output.status.success());
-        await_end(&numbers.processes);
+        await_end(&BTreeSet::from([pid]));
         line.node.run(&["down"]);
         assert_gone(&format!("killed after {after_ms} ms"), &line, &before, &numbers);
     }

@@ -3,20 +3,27 @@
 //! A [`Channel`] is a local socket that keeps message boundaries. Each message is one
 //! JSON document and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile:
 //! what it sends is bounded, parsed, and answered with an error at worst.
+//!
+//! [`Served`] is the end of a process that outlives its node.
+
+mod served;
 
 use std::io::{IoSlice, IoSliceMut};
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
 use std::time::Duration;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, recvmsg,
-    sendmsg, setsockopt, socketpair, sockopt,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
+    connect, recvmsg, sendmsg, setsockopt, socket, socketpair, sockopt,
 };
 use serde::{Serialize, de::DeserializeOwned};
+
+pub use served::Served;
 
 /// Descriptors that one message may carry.
 pub const MAX_DESCRIPTORS: usize = 16;
@@ -64,16 +71,32 @@ where
     Ok((Channel::new(ours), theirs))
 }
 
+/// Connects to whoever listens at `path`, as [`Served`] does.
+///
+/// # Errors
+/// What connect(2) says.
+pub fn join<Out, In>(path: &Path) -> Result<Channel<Out, In>, ChannelError>
+where
+    Out: Serialize,
+    In: DeserializeOwned,
+{
+    let ours = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
+    connect(ours.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(Channel::new(ours))
+}
+
 impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     /// Takes a connected socket of type `SOCK_SEQPACKET`.
     pub fn new(socket: OwnedFd) -> Self {
-        // Only large configurations need it; without, they fail when they are sent.
-        let _ = setsockopt(&socket, sockopt::SndBufForce, &(MAX_MESSAGE_BYTES * 2));
-        // A peer that reads nothing must not hold up the sender for ever.
-        let patience = nix::sys::time::TimeVal::new(SEND_PATIENCE.as_secs() as i64, 0);
-        let _ = setsockopt(&socket, sockopt::SendTimeout, &patience);
+        prepare(&socket);
         // Zeroed memory takes no room until a long message fills it.
         Self { socket, buffer: vec![0; MAX_MESSAGE_BYTES], kinds: PhantomData }
+    }
+
+    /// Goes on with another peer.
+    fn replace(&mut self, socket: OwnedFd) {
+        prepare(&socket);
+        self.socket = socket;
     }
 
     /// Sends one message, waiting until there is room.
@@ -181,6 +204,14 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         let text = self.buffer.get(..bytes).unwrap_or_default();
         Ok(Some((serde_json::from_slice(text)?, descriptors)))
     }
+}
+
+fn prepare(socket: &OwnedFd) {
+    // Only large configurations need it; without, they fail when they are sent.
+    let _ = setsockopt(socket, sockopt::SndBufForce, &(MAX_MESSAGE_BYTES * 2));
+    // A peer that reads nothing must not hold up the sender for ever.
+    let patience = nix::sys::time::TimeVal::new(SEND_PATIENCE.as_secs() as i64, 0);
+    let _ = setsockopt(socket, sockopt::SendTimeout, &patience);
 }
 
 impl<Out, In> AsFd for Channel<Out, In> {

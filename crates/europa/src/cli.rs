@@ -77,7 +77,8 @@ enum Command {
     /// Take everything down and leave nothing behind.
     ///
     /// Desired state of a node started by `up` is forgotten; that of `europa node` is kept
-    /// and brought up again by its next start. Also cleans up after a node that was killed.
+    /// and brought up again by its next start. Also takes away what a node that was killed has
+    /// left running.
     Down,
     /// Show objects and what became of them.
     #[command(visible_alias = "ls")]

@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use europa_api::rest::{Action, Applied, ApplyRequest, Change, FieldChange, Said};
+use europa_api::rest::{Action, Applied, ApplyRequest, Change, FieldChange, NodeInfo, Said};
 use europa_api::{Bundle, Source};
 use europa_client::{Client, await_node, escape};
 use europa_node::Instance;
@@ -19,7 +19,7 @@ use crate::cli::Apply;
 use crate::exit::Failure;
 use crate::table::{Colours, errors_in_colour, line, out};
 
-/// How long a node may take to listen: it cleans up after a killed one first.
+/// How long a node may take to listen: it adopts what a killed one has left first.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Whoever waits longer wants to see that something happens.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
@@ -37,14 +37,15 @@ pub(crate) fn up(instance: &Instance, apply: &Apply) -> Result<ExitCode, Failure
     // Mistakes are told before anything is started.
     let request = request(apply)?;
     let client = client(instance);
-    let runs = client.is_there();
-    if !runs {
+    let mut fresh = false;
+    if !client.is_there() {
         request.bundle().documents().map_err(|p| mistakes(&p))?;
         start(instance, &client)?;
+        // One that was killed may have left something to do, which this one does.
+        fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
     }
     let applied = send(&client, &request);
-    let fresh = !runs && (applied.is_err() || apply.dry_run);
-    if fresh {
+    if fresh && (applied.is_err() || apply.dry_run) {
         // A node with nothing to do goes.
         let _ = client.post::<Said>("/v1/down", &Value::Null);
     }

@@ -3,14 +3,17 @@
 //! Not an eventfd: whoever may ring that may also silence it, by reading, and may make it
 //! block for everybody, for all share one open file. A router that does either would keep
 //! the switch asleep, or hang it. Of a pipe each side has its own end, and each that
-//! rings has opened it for itself.
+//! rings has opened it for itself. It has a name, so that the next node finds it.
 
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
+use nix::errno::Errno;
 use nix::fcntl::OFlag;
-use nix::unistd::pipe2;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 
 use crate::{Doing, NodeError};
 
@@ -23,9 +26,20 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    pub(crate) fn new() -> Result<Self, NodeError> {
-        let (heard, rung) =
-            pipe2(OFlag::O_CLOEXEC | OFlag::O_NONBLOCK).doing("making a pipe to wake by")?;
+    /// The bell of this name; made if there is none.
+    pub(crate) fn at(path: &Path) -> Result<Self, NodeError> {
+        match mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(error) => return Err(error).doing("making a pipe to wake by"),
+        }
+        let flags = OFlag::O_NONBLOCK.bits();
+        let open = |options: &mut OpenOptions| {
+            options.custom_flags(flags).open(path).doing("opening a pipe to wake by")
+        };
+        // Whoever listens can write as well: a pipe that nobody could ring would count as
+        // ended, and wake whoever waits for it for ever.
+        let heard = open(OpenOptions::new().read(true).write(true))?.into();
+        let rung = open(OpenOptions::new().write(true))?.into();
         Ok(Self { heard, rung })
     }
 
@@ -47,7 +61,8 @@ mod tests {
 
     #[test]
     fn who_rings_can_neither_silence_nor_block() {
-        let bell = Bell::new().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let bell = Bell::at(&folder.path().join("bell")).unwrap();
         let (mine, other) = (bell.rope().unwrap(), bell.rope().unwrap());
         fcntl(&mine, FcntlArg::F_SETFL(OFlag::empty())).unwrap();
         while write(&other, &[0; 4096]).is_ok() {}

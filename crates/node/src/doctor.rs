@@ -9,6 +9,8 @@ use europa_sandbox::{State, report};
 use europa_substrate::{Kicker, PortMode, Substrate};
 use serde::Serialize;
 
+use crate::Instance;
+
 /// How a finding is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -77,6 +79,7 @@ pub fn examine() -> Vec<Finding> {
         });
         return findings;
     }
+    findings.extend(killed_nodes());
     findings.extend(substrate());
     findings.extend(report().into_iter().map(|finding| Finding {
         what: finding.measure.to_owned(),
@@ -102,6 +105,23 @@ fn kernel() -> Finding {
             format!("Linux {release}: the programs need 6.4 or newer (bounded loops)")
         },
     }
+}
+
+/// Nodes that were killed, and whose routers go on.
+fn killed_nodes() -> Vec<Finding> {
+    let found = Instance::all().into_iter().filter(|instance| instance.is_orphaned());
+    let finding = |instance: Instance| {
+        let name = instance.name();
+        Finding {
+            what: "killed node".into(),
+            verdict: Verdict::Limited,
+            detail: format!(
+                "{name} was killed, and what it has started goes on: start it again to adopt that, \
+                 or take it away with `europa --instance {name} down`"
+            ),
+        }
+    };
+    found.map(finding).collect()
 }
 
 /// Loads the programs, makes a pool, attaches, and kicks.
@@ -157,14 +177,13 @@ fn substrate() -> Vec<Finding> {
 /// Runs the transmit program over an empty list.
 fn kick(substrate: &Substrate, namespace: Result<Namespace, String>) -> Result<String, String> {
     let program = substrate.transmit_program(0).map_err(|error| error.to_string())?;
-    let parked = substrate.park(&program, &namespace?).map_err(|error| error.to_string())?;
+    substrate.park(&program, &namespace?).map_err(|error| error.to_string())?;
     let mut kicker = Kicker::new(program);
     let started = Instant::now();
     let kicks = 100;
     for _ in 0..kicks {
         kicker.kick(1, 64).map_err(|error| error.to_string())?;
     }
-    drop(parked);
     Ok(format!("a kick takes {:.1} µs", started.elapsed().as_secs_f64() * 1e6 / f64::from(kicks)))
 }
 

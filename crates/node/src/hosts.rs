@@ -50,6 +50,14 @@ struct Moved {
     was_up: bool,
 }
 
+fn read_records(instance: &Instance) -> Vec<Record> {
+    match fs::read(records(instance)) {
+        // A file cut short by a kill was written before anything was moved.
+        Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    }
+}
+
 /// The namespace of the outer ends.
 fn outside(instance: &Instance) -> String {
     format!("europa.{}", instance.name())
@@ -299,6 +307,18 @@ fn told(host: &Host, record: &Record) -> HostStats {
     }
 }
 
+/// The documents of hosts as text, to tell whether they are the same.
+pub(crate) fn text(hosts: &[Host]) -> String {
+    serde_json::to_string(hosts).unwrap_or_default()
+}
+
+/// What is told of hosts that are there.
+pub(crate) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats> {
+    let kept = read_records(instance);
+    let record = |host: &Host| kept.iter().find(|record| *record.host == *host.name.to_string());
+    documents.hosts.iter().filter_map(|host| Some(told(host, record(host)?))).collect()
+}
+
 /// The file of a host's network namespace; none if there is no such host.
 pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
     let text = fs::read(records(instance)).ok()?;
@@ -315,12 +335,7 @@ pub(crate) fn exist(instance: &Instance) -> bool {
 /// every pair; and moves devices back to this namespace. Also after a kill.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     let here = Namespace::current().doing("opening our network namespace")?;
-    let kept: Vec<Record> = match fs::read(records(instance)) {
-        // A file cut short by a kill was written before anything was moved.
-        Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
-        Err(_) => Vec::new(),
-    };
-    for record in &kept {
+    for record in &read_records(instance) {
         let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };
         for Moved { inside: inner, before, was_up } in &record.moved {
             let back = move_device(&inside, inner, &here, before)

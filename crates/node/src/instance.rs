@@ -1,8 +1,12 @@
 //! Names and places of one node: several may run on a host, for tests.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use nix::fcntl::{Flock, FlockArg};
+
 use crate::NodeError;
+use crate::kept::Kept;
 
 /// Whether desired state outlives its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +36,20 @@ impl Instance {
             )));
         }
         Ok(Self { name: name.to_owned() })
+    }
+
+    /// All that have left a trace in `/run/europa`.
+    pub(crate) fn all() -> Vec<Self> {
+        let entries = std::fs::read_dir("/run/europa").into_iter().flatten().flatten();
+        let named = entries.filter_map(|entry| Self::new(entry.file_name().to_str()?).ok());
+        named.collect()
+    }
+
+    /// Whether its node was killed, and has left something to adopt.
+    pub(crate) fn is_orphaned(&self) -> bool {
+        let lock = File::open(self.lock());
+        let free = |lock| Flock::lock(lock, FlockArg::LockExclusiveNonblock).is_ok();
+        Kept::exists(self) && lock.is_ok_and(free)
     }
 
     /// Its name.

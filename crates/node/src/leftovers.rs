@@ -7,14 +7,35 @@ use europa_capture::ask;
 use europa_port::Undo;
 use europa_sandbox::cgroup::Cgroups;
 use europa_substrate::Substrate;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::kept::{Kept, replace};
 use crate::{Doing, Instance, Lifetime, NodeError, hosts};
 
-/// Writes down how the devices were, for a later process.
-pub(crate) fn note(instance: &Instance, undos: &[&Undo]) -> Result<(), NodeError> {
-    let text = serde_json::to_vec(undos).map_err(std::io::Error::from);
-    fs::write(instance.undo(), text.doing("writing down changes of devices")?)
+/// What is written down of a device that is a port.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Noted {
+    /// How it was.
+    pub(crate) undo: Undo,
+    /// What the next node must know to adopt the port.
+    pub(crate) port: Value,
+}
+
+/// Writes down how the devices were, and what they are now, for a later process.
+pub(crate) fn note(instance: &Instance, ports: &[Noted]) -> Result<(), NodeError> {
+    let text = serde_json::to_vec(ports).map_err(std::io::Error::from);
+    replace(&instance.undo(), &text.doing("writing down changes of devices")?)
         .doing("writing down changes of devices")
+}
+
+/// What was written down of the ports.
+pub(crate) fn noted(instance: &Instance) -> Result<Vec<Noted>, NodeError> {
+    match fs::read(instance.undo()) {
+        Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).doing("reading changes of devices"),
+    }
 }
 
 /// Ends everything of `instance` that runs: processes, attachments, pins, groups, and the
@@ -23,37 +44,36 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let mut said = Vec::new();
     // Detach first: from then on Linux gets every frame.
     Substrate::remove(&instance.pins())?;
-    // Kills whatever of a killed node still runs.
+    // Kills whatever of a killed node still runs: what it has noted, then what it may not have.
+    Kept::remove(instance)?;
     let groups = Cgroups::detect()?;
     for name in groups.names(instance.name())? {
         groups.group(instance.name(), &name)?.remove()?;
     }
     groups.remove_instance(instance.name())?;
     hosts::remove(instance)?;
-    match fs::read(instance.undo()) {
-        Ok(text) => {
-            // A file cut short by a kill says nothing usable.
-            let undos: Vec<Undo> = serde_json::from_slice(&text).unwrap_or_default();
-            for undo in undos {
-                if let Err(error) = undo.undo() {
-                    said.push(format!("a device was not put back as it was: {error}"));
-                }
-            }
+    for noted in noted(instance)? {
+        if let Err(error) = noted.undo.undo() {
+            said.push(format!("a device was not put back as it was: {error}"));
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error).doing("reading changes of devices"),
     }
     crate::slow_path::remove(instance)?;
-    let state = instance.state(Lifetime::Temporary);
-    for file in [instance.undo(), instance.socket(), ask::socket(&instance.directory()), state] {
+    let _ = fs::remove_file(instance.undo());
+    Ok(said)
+}
+
+/// Takes the sockets of a node away that does not run any more.
+pub(crate) fn remove_sockets(instance: &Instance) {
+    for file in [instance.socket(), ask::socket(&instance.directory())] {
         let _ = fs::remove_file(file);
     }
-    Ok(said)
 }
 
 /// Removes everything of `instance`, but for desired state that is to last.
 pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let said = stop(instance)?;
+    remove_sockets(instance);
+    let _ = fs::remove_file(instance.state(Lifetime::Temporary));
     let directory = instance.directory();
     let _ = fs::remove_dir_all(instance.logs());
     let _ = fs::remove_file(instance.lock());
@@ -71,4 +91,5 @@ pub(crate) fn exist(instance: &Instance) -> bool {
         || instance.pins().exists()
         || instance.undo().exists()
         || instance.socket().exists()
+        || Kept::exists(instance)
 }

@@ -24,6 +24,7 @@
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
 //! | `stats`    | counters, as they are told                                       |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
+//! | `kept`     | what is written down for the next node, which adopts what runs   |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
 
@@ -39,6 +40,7 @@ pub mod doctor;
 mod events;
 mod hosts;
 mod instance;
+mod kept;
 mod leftovers;
 mod links;
 mod logs;

@@ -2,6 +2,7 @@
 //!
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
+//! | `adopt`     | what a node that was killed has left running               |
 //! | `apply`     | new desired state: checked, kept, carried out              |
 //! | `steps`     | what turns the routers that run into those that are wanted |
 //! | `hosts`     | hosts, and what they send over links                       |
@@ -15,6 +16,7 @@
 //! | `show`      | what is told of everything                                 |
 //! | `take_down` | the end of everything                                      |
 
+mod adopt;
 mod answers;
 mod apply;
 mod bring_up;
@@ -54,6 +56,7 @@ use self::watch::WATCH_EVERY;
 use crate::capture::Captures;
 use crate::control::{Inbox, Reply, queue};
 use crate::events::Events;
+use crate::kept::Kept;
 use crate::ports::Port;
 use crate::relays::Relay;
 use crate::rest::Rest;
@@ -72,11 +75,11 @@ pub fn run(instance: Instance, lifetime: Lifetime) -> Result<(), NodeError> {
     let lock = File::create(instance.lock()).doing("opening the lock file")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
         .map_err(|_| NodeError::Refused(format!("the node `{}` already runs", instance.name())))?;
-    if leftovers::exist(&instance) {
-        tracing::warn!("cleaning up after a node that was killed");
-        for line in leftovers::stop(&instance)? {
-            tracing::warn!("{line}");
-        }
+    let left = leftovers::exist(&instance);
+    leftovers::remove_sockets(&instance);
+    if lifetime == Lifetime::Lasting {
+        // That of a node that `up` had started.
+        let _ = fs::remove_file(instance.state(Lifetime::Temporary));
     }
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
@@ -89,7 +92,7 @@ pub fn run(instance: Instance, lifetime: Lifetime) -> Result<(), NodeError> {
     let (control, inbox) = queue()?;
     let mut node = Node::new(instance, lifetime, Box::new(store))?;
     let rest = Rest::start(&node.instance, control, node.events.clone())?;
-    node.restore()?;
+    node.restore(left)?;
     let result = node.serve(&inbox, &signals);
     let farewell = node.take_down();
     for line in farewell.as_deref().unwrap_or_default() {
@@ -125,6 +128,7 @@ pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
 /// Everything that a node owns. One thread has it; others send work: see `control`.
 pub(crate) struct Node {
     pub(crate) instance: Instance,
+    kept: Kept,
     lifetime: Lifetime,
     since: String,
     cgroups: Cgroups,
@@ -169,6 +173,7 @@ impl Node {
             cgroups: Cgroups::detect()?,
             cores: cores::cores(),
             captures: Captures::start(&instance)?,
+            kept: Kept::open(&instance)?,
             instance,
             lifetime,
             since: crate::events::now(),

@@ -89,6 +89,14 @@ pub(crate) struct RouterPlan {
 }
 
 impl RouterPlan {
+    /// The ports that it has interfaces on.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = &str> {
+        self.interfaces.iter().filter_map(|interface| match &interface.to {
+            To::Port(port) => Some(&**port),
+            To::Link { .. } => None,
+        })
+    }
+
     /// Rows of the pool's interface table.
     pub(crate) fn rows(&self) -> Vec<InterfaceRow> {
         self.interfaces

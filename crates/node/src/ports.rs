@@ -5,10 +5,13 @@ use std::os::fd::OwnedFd;
 use europa_api::{Documents, Selector};
 use europa_port::{
     Device, Kind, Limitation, LinkState, Namespace, Undo, Wants, counter_socket, open_socket,
-    prepare, refuse,
+    prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
 
+use serde::{Deserialize, Serialize};
+
+use crate::leftovers::Noted;
 use crate::plan::PortFacts;
 use crate::{Doing, NodeError, hosts};
 
@@ -61,6 +64,30 @@ fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
     Ok((device, mtu))
 }
 
+/// Changes with [`PortRecord`], and with what is pinned.
+const FORMAT: u32 = 1;
+
+/// What the next node must know of a port.
+#[derive(Serialize, Deserialize)]
+struct PortRecord {
+    format: u32,
+    id: u32,
+    /// The document that it was made from.
+    document: String,
+    /// Inode of its device's namespace.
+    namespace: u64,
+    /// Number of its device there.
+    device: u32,
+    live: bool,
+    generic: bool,
+    vlan: bool,
+    limitations: Vec<Limitation>,
+}
+
+fn text(document: &europa_api::Port) -> String {
+    serde_json::to_string(document).unwrap_or_default()
+}
+
 /// A port of this node.
 pub(crate) struct Port {
     pub(crate) id: u32,
@@ -80,8 +107,9 @@ pub(crate) struct Port {
     pub(crate) link: Option<LinkState>,
     /// VLAN matches were asked for.
     vlan: bool,
-    /// Keeps the device taking frames for any address.
-    promiscuous: Option<OwnedFd>,
+    /// The device takes frames for any address, as long as `socket` is open, here or in the
+    /// switch.
+    promiscuous: bool,
     socket: OwnedFd,
     counters: OwnedFd,
     mode: PortMode,
@@ -132,8 +160,8 @@ impl Port {
             stale: false,
             link: None,
             vlan: false,
-            promiscuous: None,
-            socket: open_socket(&device, false)?,
+            promiscuous: false,
+            socket: open_socket(&device)?,
             counters: counter_socket(&device)?,
             mode: if generic { PortMode::Generic } else { PortMode::Native },
             attachment: None,
@@ -160,12 +188,69 @@ impl Port {
             }
             self.vlan = true;
         }
-        match (needs.promiscuous, &self.promiscuous) {
-            (true, None) => self.promiscuous = Some(open_socket(&self.device, true)?),
-            (false, Some(_)) => self.promiscuous = None,
-            _ => {}
+        if needs.promiscuous != self.promiscuous {
+            set_promiscuous(&self.socket, &self.device, needs.promiscuous)?;
+            self.promiscuous = needs.promiscuous;
         }
         Ok(())
+    }
+
+    /// What the next node must know to adopt it.
+    pub(crate) fn noted(&self) -> Noted {
+        let record = PortRecord {
+            format: FORMAT,
+            id: self.id,
+            document: text(&self.document),
+            namespace: self.device.namespace.inode,
+            device: self.device.index,
+            live: self.live,
+            generic: self.mode == PortMode::Generic,
+            vlan: self.vlan,
+            limitations: self.limitations.clone(),
+        };
+        // Numbers, words and lists of them have a form in JSON.
+        Noted { undo: self.undo.clone(), port: serde_json::to_value(record).unwrap_or_default() }
+    }
+
+    /// Takes over a port that another node has made of this document, if its device is the
+    /// one that it was. None if it is another port.
+    pub(crate) fn adopt(
+        noted: &Noted,
+        document: &europa_api::Port,
+        substrate: &Substrate,
+    ) -> Result<Option<Self>, NodeError> {
+        let Ok(record) = serde_json::from_value::<PortRecord>(noted.port.clone()) else {
+            return Ok(None);
+        };
+        if record.format != FORMAT || record.document != text(document) {
+            return Ok(None);
+        }
+        let Ok((device, mtu)) = find(document) else { return Ok(None) };
+        if (device.namespace.inode, device.index) != (record.namespace, record.device) {
+            return Ok(None);
+        }
+        let attachment = substrate.adopt_port(record.id, record.namespace, record.device);
+        let Some(attachment) = attachment else { return Ok(None) };
+        Ok(Some(Self {
+            id: record.id,
+            name: document.name.value.to_string(),
+            rate_bits: document.rate.as_ref().map(|rate| rate.value.bits_per_second),
+            mtu,
+            live: record.live,
+            limitations: record.limitations,
+            undo: noted.undo.clone(),
+            document: document.clone(),
+            stale: false,
+            link: None,
+            vlan: record.vlan,
+            // That of the other node lasts as long as the switch to which it was handed.
+            promiscuous: false,
+            socket: open_socket(&device)?,
+            counters: counter_socket(&device)?,
+            mode: if record.generic { PortMode::Generic } else { PortMode::Native },
+            attachment: Some(attachment),
+            device,
+        }))
     }
 
     /// Attaches the receive program.

@@ -14,6 +14,8 @@ use europa_substrate::layout::{ANY_SOURCE, TAGS};
 use europa_substrate::{InterfaceSpec, Match, MatchKind, PoolHandle, PortAttachment, Substrate};
 use europa_switch::orders::{Order, Target};
 
+use serde::{Deserialize, Serialize};
+
 use crate::switch::Switch;
 use crate::{NodeError, links};
 
@@ -41,6 +43,20 @@ pub(crate) struct Relay {
     pool: PoolHandle,
 }
 
+/// Its interface: everything on the port is its own.
+fn spec(plan: &RelayPlan) -> InterfaceSpec {
+    InterfaceSpec {
+        local: 0,
+        vlan: 0,
+        mac: [0; 6],
+        max_frame: plan.mtu + HEADER_BYTES,
+        flags: ANY_SOURCE | TAGS,
+        matches: vec![Match { vlan: 0, kind: MatchKind::All }],
+        bound: Vec::new(),
+        encap: Vec::new(),
+    }
+}
+
 /// The hosts' ends that need one.
 pub(crate) fn plan(documents: &Documents) -> Vec<RelayPlan> {
     let mut plans = Vec::new();
@@ -61,7 +77,64 @@ pub(crate) fn plan(documents: &Documents) -> Vec<RelayPlan> {
     plans
 }
 
+/// What the next node must know of a relay.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RelayRecord {
+    port: String,
+    link: String,
+    mtu: u32,
+    interface: u32,
+    pool: u32,
+    slots: u32,
+    slot_bytes: u32,
+}
+
 impl Relay {
+    /// What its record is called.
+    pub(crate) fn record_name(&self) -> String {
+        format!("relay-{}", self.interface)
+    }
+
+    pub(crate) fn record(&self) -> RelayRecord {
+        let Geometry { slots, slot_bytes, .. } = self.pool.layout.geometry;
+        RelayRecord {
+            port: self.plan.port.clone(),
+            link: self.plan.link.clone(),
+            mtu: self.plan.mtu,
+            interface: self.interface,
+            pool: self.pool.id,
+            slots,
+            slot_bytes,
+        }
+    }
+
+    /// Takes over a relay that another node has made, if one of `plans` wants it.
+    pub(crate) fn adopt(
+        record: &RelayRecord,
+        plans: &[RelayPlan],
+        substrate: &Substrate,
+    ) -> Option<Self> {
+        let same = |plan: &&RelayPlan| {
+            (&plan.port, &plan.link, plan.mtu) == (&record.port, &record.link, record.mtu)
+        };
+        let plan = plans.iter().find(same)?.clone();
+        let RelayRecord { slots, slot_bytes, interface, .. } = *record;
+        let geometry = Geometry { slots, slot_bytes, interfaces: 1 };
+        let pool = substrate.adopt_pool(record.pool, geometry).ok()??;
+        let there = substrate.has_interface(interface, pool.id);
+        there.then(|| Self { spec: spec(&plan), plan, interface, pool })
+    }
+
+    /// Number of its pool.
+    pub(crate) fn pool(&self) -> u32 {
+        self.pool.id
+    }
+
+    /// What its link does to packets.
+    pub(crate) fn impairment(&self) -> Settings {
+        self.plan.impairment
+    }
+
     /// Makes a relay's pool, and has everything that comes in by its port go there.
     pub(crate) fn make(
         plan: RelayPlan,
@@ -73,16 +146,7 @@ impl Relay {
         let small = geometry(SMALL_SLOT_BYTES);
         let fits = Layout::new(small).is_ok_and(|layout| max_frame <= layout.max_frame_bytes());
         let pool = substrate.create_pool(if fits { small } else { geometry(LARGE_SLOT_BYTES) })?;
-        let spec = InterfaceSpec {
-            local: 0,
-            vlan: 0,
-            mac: [0; 6],
-            max_frame,
-            flags: ANY_SOURCE | TAGS,
-            matches: vec![Match { vlan: 0, kind: MatchKind::All }],
-            bound: Vec::new(),
-            encap: Vec::new(),
-        };
+        let spec = spec(&plan);
         let interface = substrate.add_interface(&spec, port, &pool)?;
         Ok(Self { plan, interface, spec, pool })
     }

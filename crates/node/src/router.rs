@@ -5,16 +5,19 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
+use europa_pool::Geometry;
 use europa_router::orders::{Answer, Order};
 use europa_sandbox::cgroup::{Group, Limits};
-use europa_sandbox::{Child, SpawnSpec, spawn};
-use europa_substrate::PoolHandle;
+use europa_sandbox::{Child, Identity, SpawnSpec, spawn};
+use europa_substrate::{PoolHandle, Substrate};
+use serde::{Deserialize, Serialize};
 
 use crate::NodeError;
 use crate::backoff::Backoff;
 use crate::bell::Bell;
 use crate::control::Reply;
 use crate::cores::argument;
+use crate::kept::{Found, Kept};
 use crate::plan::RouterPlan;
 use crate::switch::{Lasting, WORKER};
 
@@ -44,10 +47,32 @@ pub(crate) struct Router {
     pub(crate) group: Option<Group>,
 }
 
+/// What the next node must know of a router's process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RouterRecord {
+    name: String,
+    number: u32,
+    pool: u32,
+    slots: u32,
+    slot_bytes: u32,
+    interfaces: Vec<u32>,
+    /// What of its plan cannot change in a process that runs, as text.
+    outside: String,
+    configuration: String,
+    file: String,
+    restarts: u64,
+    /// It runs its graph, and everything of it is in the tables.
+    complete: bool,
+    /// Which configuration it runs is not known.
+    astray: bool,
+}
+
 /// Its running process.
 pub(crate) struct Process {
     pub(crate) child: Child,
     orders: Channel<Order, Answer>,
+    identity: Option<Identity>,
+    record: RouterRecord,
     pub(crate) started: Instant,
     /// It runs its graph.
     pub(crate) ready: bool,
@@ -89,6 +114,7 @@ impl Router {
         number: u32,
         plan: RouterPlan,
         group: Option<Group>,
+        wake: Bell,
     ) -> Result<Self, NodeError> {
         if let Some(group) = &group {
             group.set(&Limits { memory_bytes: Some(MEMORY_BYTES), ..Limits::default() })?;
@@ -105,9 +131,72 @@ impl Router {
             restarts: 0,
             due: None,
             last_end: String::new(),
-            wake: Bell::new()?,
+            wake,
             group,
         })
+    }
+
+    /// Takes over the router of a record, if it still runs and is what is planned, but for
+    /// its configuration: that can be changed while it runs.
+    pub(crate) fn adopt(
+        found: &Found<RouterRecord>,
+        plan: &RouterPlan,
+        substrate: &Substrate,
+        kept: &Kept,
+    ) -> Result<Option<Self>, NodeError> {
+        let (Some(record), Some(identity)) = (&found.record, found.process) else {
+            return Ok(None);
+        };
+        let Geometry { interfaces, .. } = plan.geometry;
+        let geometry = Geometry { slots: record.slots, slot_bytes: record.slot_bytes, interfaces };
+        if !record.complete || record.outside != outside(plan) || plan.geometry != geometry {
+            return Ok(None);
+        }
+        let all = record.interfaces.iter();
+        let whole = record.interfaces.len() == plan.interfaces.len()
+            && all.clone().all(|id| substrate.has_interface(*id, record.pool));
+        let Some(pool) = substrate.adopt_pool(record.pool, geometry)?.filter(|_| whole) else {
+            return Ok(None);
+        };
+        let Some(child) = Child::adopt(identity)? else { return Ok(None) };
+        let Ok(orders) = kept.join(&found.name) else { return Ok(None) };
+        let now = Instant::now();
+        let process = Process {
+            child,
+            orders,
+            identity: Some(identity),
+            record: record.clone(),
+            started: now.checked_sub(identity.age()).unwrap_or(now),
+            ready: true,
+            pending: VecDeque::new(),
+        };
+        let mut wanted = plan.clone();
+        if text(&wanted.configuration) != text(&record.configuration) {
+            wanted.configuration.clone_from(&record.configuration);
+            wanted.file.clone_from(&record.file);
+            wanted.description = None;
+        }
+        let mut router = Self {
+            number: record.number,
+            plan: wanted.clone(),
+            wanted,
+            astray: record.astray,
+            interfaces: record.interfaces.clone(),
+            pool: Some(pool),
+            process: Some(process),
+            backoff: Backoff::new(),
+            restarts: record.restarts,
+            due: None,
+            last_end: String::new(),
+            wake: kept.bell(&wake_name(record.number))?,
+            group: None,
+        };
+        for (interface, id) in router.plan.interfaces.iter_mut().zip(&router.interfaces) {
+            if interface.tunnel.is_some() {
+                interface.spec.encap = substrate.encap(*id);
+            }
+        }
+        Ok(Some(router))
     }
 
     /// Starts the process on `cores`, unless its document names others; it waits for
@@ -137,6 +226,8 @@ impl Router {
             pid_namespace: true,
         })?;
         Ok(Process {
+            identity: Identity::of(child.pid()),
+            record: RouterRecord::default(),
             child,
             orders,
             started: Instant::now(),
@@ -167,7 +258,26 @@ impl Process {
         router: &Router,
         pool: &PoolHandle,
         lasting: &Lasting,
+        kept: &Kept,
     ) -> Result<(), NodeError> {
+        let plan = &router.wanted;
+        self.record = RouterRecord {
+            name: plan.name.clone(),
+            number: router.number,
+            pool: pool.id,
+            slots: plan.geometry.slots,
+            slot_bytes: plan.geometry.slot_bytes,
+            interfaces: router.interfaces.clone(),
+            outside: outside(plan),
+            configuration: plan.configuration.clone(),
+            file: plan.file.clone(),
+            restarts: router.restarts,
+            complete: false,
+            astray: false,
+        };
+        // Before it is told anything: from then on it lives without us.
+        self.note(kept)?;
+        let listener = kept.listener(&self.name())?;
         let waker = pool.waker()?;
         let doorbell = lasting.doorbell.rope()?;
         let descriptors = [
@@ -176,6 +286,7 @@ impl Process {
             router.wake.heard.as_fd(),
             doorbell.as_fd(),
             lasting.status_for_routers.as_fd(),
+            listener.as_fd(),
         ];
         let start = Order::Start(Box::new(router.plan.start(WORKER)));
         self.orders.send(&start, &descriptors).map_err(|error| NodeError::Channel {
@@ -184,6 +295,50 @@ impl Process {
         })?;
         self.pending.push_back(Pending { until: Instant::now() + START, to: Asked::Start });
         Ok(())
+    }
+
+    /// What its record is called.
+    fn name(&self) -> String {
+        format!("router.{}", self.child.pid())
+    }
+
+    fn note(&self, kept: &Kept) -> Result<(), NodeError> {
+        kept.note(&self.name(), self.identity, &self.record)
+    }
+
+    /// Notes whether it runs its graph, with everything of it in the tables: only then can
+    /// it be adopted.
+    pub(crate) fn note_complete(
+        &mut self,
+        kept: &Kept,
+        complete: bool,
+        restarts: u64,
+    ) -> Result<(), NodeError> {
+        (self.record.complete, self.record.restarts) = (complete, restarts);
+        self.note(kept)
+    }
+
+    /// Notes that its configuration is about to become that of `plan`.
+    pub(crate) fn note_change(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
+        self.record.configuration.clone_from(&plan.configuration);
+        self.record.file.clone_from(&plan.file);
+        self.record.astray = true;
+        self.note(kept)
+    }
+
+    /// Notes that a change is done, once all of it is.
+    pub(crate) fn note_changed(&mut self, kept: &Kept) -> Result<(), NodeError> {
+        let waits = self.pending.iter().any(|pending| matches!(pending.to, Asked::Update));
+        if waits || !self.record.astray {
+            return Ok(());
+        }
+        self.record.astray = false;
+        self.note(kept)
+    }
+
+    /// It has ended: nobody can adopt it.
+    pub(crate) fn forget(&self, kept: &Kept) {
+        kept.forget(&self.name());
     }
 
     /// Lets another give orders too, over this socket.
@@ -272,4 +427,29 @@ impl AsFd for Process {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.orders.as_fd()
     }
+}
+
+/// The name of the bell of router `number`.
+pub(crate) fn wake_name(number: u32) -> String {
+    format!("wake.{number}")
+}
+
+/// A configuration without the blank lines that only count lines of a file.
+pub(crate) fn text(configuration: &str) -> &str {
+    configuration.trim_start_matches('\n')
+}
+
+/// What of a plan cannot change in a process that runs. What links do to packets is the
+/// switch's affair.
+fn outside(plan: &RouterPlan) -> String {
+    let mut interfaces = plan.interfaces.clone();
+    for interface in &mut interfaces {
+        interface.impairment = None;
+    }
+    format!("{:?}", (plan.geometry, interfaces, &plan.addresses, plan.busy, &plan.cpus))
+}
+
+/// The router that a record is of.
+pub(crate) fn name_of(record: &RouterRecord) -> &str {
+    &record.name
 }

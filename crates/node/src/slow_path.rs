@@ -15,17 +15,19 @@ use std::time::{Duration, Instant};
 
 use europa_api::{At, Attachment, Documents, InterfaceName, Mac, Match, Name, Restart, Selector};
 use europa_channel::pair;
-use europa_port::{Device, Namespace, delete_device};
+use europa_port::{Device, Namespace, delete_device, delete_veths};
 use europa_sandbox::cgroup::{Cgroups, Group};
-use europa_sandbox::{Exit, SpawnSpec, spawn};
+use europa_sandbox::{Child, Exit, Identity, SpawnSpec, spawn};
 use europa_slowpath::environment::{Environment, FileSpec, check_capabilities, folder};
 use europa_slowpath::{
     Inner, Progress, Spec, StaticNeighbour, StaticRoute, carrier, mirror, namespace,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
 
 use crate::backoff::Backoff;
+use crate::kept::Kept;
 use crate::plan::{InterfacePlan, PortFacts, RouterPlan, To, plan};
 use crate::router::Process;
 use crate::{Doing, Instance, NodeError};
@@ -52,8 +54,30 @@ struct SlowPath {
     progress: Arc<Progress>,
     watches: Vec<carrier::Watch>,
     daemons: Vec<Daemon>,
+    /// Programs that another node has started, by name: none of those that are not to be
+    /// started again.
+    adopted: HashMap<String, Option<Child>>,
     keepers: Vec<JoinHandle<()>>,
+    started: bool,
     stop: Arc<AtomicBool>,
+}
+
+/// A record of a slow path: what it was made from.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    router: String,
+    text: String,
+}
+
+/// What of a router's document makes its slow path, as text.
+fn text(router: &europa_api::Router) -> String {
+    let fast = &router.fast_path;
+    let all = (&router.slow_path, &router.interfaces, &fast.routes, &fast.neighbours);
+    serde_json::to_string(&all).unwrap_or_default()
+}
+
+fn record_name(router: &str) -> String {
+    format!("slow-{}", router.replace('/', "."))
 }
 
 /// Whether two documents of a router want the same slow path.
@@ -107,7 +131,7 @@ pub(crate) fn expand(
 }
 
 /// A program to be kept running.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Daemon {
     router: String,
     name: String,
@@ -152,6 +176,7 @@ impl SlowPaths {
     pub(crate) fn make(
         &mut self,
         instance: &Instance,
+        kept: &Kept,
         documents: &Documents,
         ports: &[europa_api::Port],
     ) -> Result<(), NodeError> {
@@ -163,6 +188,7 @@ impl SlowPaths {
         let gone: Vec<String> =
             self.all.iter().filter(|(_, one)| !stays(one)).map(|(name, _)| name.clone()).collect();
         for name in gone {
+            kept.forget(&record_name(&name));
             self.remove(instance, &name)?;
         }
         if documents.routers.iter().all(|router| router.slow_path.is_none()) {
@@ -179,7 +205,73 @@ impl SlowPaths {
                 continue;
             }
             let one = make_one(instance, documents, &ports, &outside, router, &plan?)?;
+            // From here on the next node adopts it.
+            let record = Record { router: full.clone(), text: text(router) };
+            kept.note(&record_name(&full), None, &record)?;
             self.all.insert(full, one);
+        }
+        Ok(())
+    }
+
+    /// Takes over those that another node has made and that are wanted. `ports` are all, with
+    /// those that hosts make, whose devices are there.
+    pub(crate) fn adopt(
+        &mut self,
+        instance: &Instance,
+        kept: &Kept,
+        documents: &Documents,
+        ports: &[europa_api::Port],
+    ) -> Result<(), NodeError> {
+        let records = kept.records::<Record>("slow-");
+        let made = |router: &europa_api::Router| {
+            let mut all = records.iter().filter_map(|found| found.record.as_ref());
+            all.any(|record| record.router == router.full_name() && record.text == text(router))
+        };
+        let wanted = |router: &&europa_api::Router| router.slow_path.is_some() && made(router);
+        if !documents.routers.iter().any(|router| wanted(&router)) {
+            return Ok(());
+        }
+        let ports: Vec<_> = ports.iter().filter(|port| !is_hidden(&port.name.value)).collect();
+        // A port without a device is not there: whoever needs it is made anew.
+        let there: Vec<_> = ports.iter().copied().filter(|port| facts(&[port]).is_ok()).collect();
+        let plans = plan(documents, &facts(&there)?);
+        for (router, plan) in documents.routers.iter().zip(plans) {
+            let name = namespace::name(instance.name(), &router.slice, &router.name);
+            if let (true, Ok(plan), Ok(inside)) = (wanted(&router), plan, Namespace::named(&name)) {
+                let mut one = describe(instance, documents, &ports, inside, router, &plan)?;
+                one.adopt_daemons(kept)?;
+                self.all.insert(router.full_name(), one);
+            }
+        }
+        Ok(())
+    }
+
+    /// Processes that were adopted.
+    pub(crate) fn adopted(&self) -> impl Iterator<Item = u32> {
+        let all = self.all.values().flat_map(|one| one.adopted.values());
+        all.filter_map(|child| Some(child.as_ref()?.pid()))
+    }
+
+    /// Routers whose slow paths there are.
+    pub(crate) fn routers(&self) -> impl Iterator<Item = &str> {
+        self.all.keys().map(|name| &**name)
+    }
+
+    /// Takes away those of another node that were not adopted. Nothing runs there any more.
+    pub(crate) fn remove_others(&self, instance: &Instance, kept: &Kept) -> Result<(), NodeError> {
+        let own: Vec<_> = self.all.keys().map(|name| folder(&instance.directory(), name)).collect();
+        let entries = fs::read_dir(instance.directory().join("slow"));
+        let others = entries.into_iter().flatten().flatten().map(|entry| entry.path());
+        for path in others.filter(|path| !own.contains(path)) {
+            let router = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            kept.forget(&record_name(&router));
+            let name = format!("europa.{}.{router}", instance.name());
+            let what = || format!("removing the namespace {name}");
+            if let Ok(inside) = Namespace::named(&name) {
+                delete_veths(&inside).doing(what())?;
+            }
+            Namespace::delete(&name).doing(what())?;
+            fs::remove_dir_all(&path).doing(format!("removing {}", path.display()))?;
         }
         Ok(())
     }
@@ -202,6 +294,26 @@ impl SlowPaths {
 }
 
 impl SlowPath {
+    /// Takes over the programs that another node has started.
+    fn adopt_daemons(&mut self, kept: &Kept) -> Result<(), NodeError> {
+        for daemon in &self.daemons {
+            let mut found = kept.records::<DaemonRecord>(&daemon.record_name());
+            found.retain(|found| found.name == daemon.record_name());
+            let Some(found) = found.pop() else { continue };
+            let Some(record) =
+                found.record.filter(|record: &DaemonRecord| record.daemon == daemon.text())
+            else {
+                continue;
+            };
+            let child = found.process.map(Child::adopt).transpose()?.flatten();
+            // How it ended while no node ran is not known.
+            if child.is_some() || record.done || daemon.restart == Restart::Never {
+                self.adopted.insert(daemon.name.clone(), child);
+            }
+        }
+        Ok(())
+    }
+
     /// Ends its programs.
     fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -223,11 +335,7 @@ fn make_one(
     let full = router.full_name();
     let refused =
         |error: std::io::Error| NodeError::Refused(format!("router {full}: slow path: {error}"));
-    let (files, run) = router
-        .slow_path
-        .as_ref()
-        .map(|slow_path| (&slow_path.files[..], &slow_path.run[..]))
-        .unwrap_or_default();
+    let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files[..]);
     // Written down first: whoever cleans up finds it even if this is the end.
     let folder = folder(&instance.directory(), &full);
     fs::create_dir_all(&folder).doing(format!("making {}", folder.display()))?;
@@ -235,21 +343,37 @@ fn make_one(
     let inside = namespace::create(&name).map_err(refused)?;
     let files: Vec<FileSpec> = files.iter().map(|file| spec(file)).collect();
     Environment::make(&folder, &name, &full, &files).map_err(refused)?;
+    for (planned, (_, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
+        let outer = outer_name(&full, &planned.name);
+        let inner = inner(planned, &interface.value);
+        europa_slowpath::create(&inside, &inner, outside, &outer).map_err(refused)?;
+    }
+    add_static(router, &inside).map_err(refused)?;
+    describe(instance, documents, ports, inside, router, plan)
+}
+
+/// A slow path whose namespace `inside`, devices and files are there.
+fn describe(
+    instance: &Instance,
+    documents: &Documents,
+    ports: &[&europa_api::Port],
+    inside: Namespace,
+    router: &europa_api::Router,
+    plan: &RouterPlan,
+) -> Result<SlowPath, NodeError> {
+    let full = router.full_name();
     let mut watches = Vec::new();
     for (planned, (key, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
         let outer = outer_name(&full, &planned.name);
-        let interface = &interface.value;
-        europa_slowpath::create(&inside, &inner(planned, interface), outside, &outer)
-            .map_err(refused)?;
-        let own = (&*full, key, interface, planned);
+        let own = (&*full, key, &interface.value, planned);
         watches.extend(watch(instance, documents, ports, own, outer)?);
     }
-    add_static(router, &inside).map_err(refused)?;
     let mut daemons = Vec::new();
-    for daemon in run {
+    for daemon in router.slow_path.iter().flat_map(|slow_path| &slow_path.run) {
         let capabilities: Vec<String> =
             daemon.capabilities.iter().map(|one| one.value.clone()).collect();
-        check_capabilities(&capabilities).map_err(refused)?;
+        check_capabilities(&capabilities)
+            .map_err(|error| NodeError::Refused(format!("router {full}: slow path: {error}")))?;
         daemons.push(Daemon {
             router: full.clone(),
             name: daemon.name.to_string(),
@@ -265,7 +389,9 @@ fn make_one(
         progress: Arc::default(),
         watches,
         daemons,
+        adopted: HashMap::new(),
         keepers: Vec::new(),
+        started: false,
         stop: Arc::default(),
     })
 }
@@ -320,6 +446,7 @@ impl SlowPaths {
     pub(crate) fn start(
         &mut self,
         instance: &Instance,
+        kept: &Kept,
         cgroups: &Cgroups,
     ) -> Result<(), NodeError> {
         if let Some((stop, thread)) = self.carrier.take() {
@@ -339,14 +466,21 @@ impl SlowPaths {
             let thread = std::thread::Builder::new().name("carrier".into());
             self.carrier = Some((stop, thread.spawn(run).doing("following link states")?));
         }
-        for one in self.all.values_mut().filter(|one| one.keepers.is_empty()) {
+        for one in self.all.values_mut().filter(|one| !one.started) {
+            one.started = true;
             for daemon in &one.daemons {
+                let adopted = one.adopted.remove(&daemon.name);
+                if matches!(adopted, Some(None)) {
+                    continue;
+                }
+                let kept = kept.clone();
                 let group = cgroups.group(instance.name(), &daemon.router.replace('/', "_")).ok();
                 let (daemon, instance, stop) =
                     (daemon.clone(), instance.clone(), Arc::clone(&one.stop));
                 let name = daemon.name.clone();
                 let thread = std::thread::Builder::new().name(name.clone());
-                let run = move || daemon.keep(&instance, group.as_ref(), &stop);
+                let adopted = adopted.flatten();
+                let run = move || daemon.keep(&instance, &kept, group.as_ref(), &stop, adopted);
                 one.keepers.push(thread.spawn(run).doing(format!("starting {name}"))?);
             }
         }
@@ -368,14 +502,46 @@ impl SlowPaths {
     }
 }
 
+/// A record of a program.
+#[derive(Serialize, Deserialize)]
+struct DaemonRecord {
+    /// What it is, as text.
+    daemon: String,
+    /// It has ended and is not to be started again.
+    done: bool,
+}
+
 impl Daemon {
-    /// Runs it until told to stop.
-    fn keep(&self, instance: &Instance, group: Option<&Group>, stop: &AtomicBool) {
+    fn record_name(&self) -> String {
+        format!("daemon-{}.{}", self.router.replace('/', "."), self.name)
+    }
+
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
+
+    fn note(&self, kept: &Kept, process: Option<u32>) -> Result<(), NodeError> {
+        let record = DaemonRecord { daemon: self.text(), done: process.is_none() };
+        kept.note(&self.record_name(), process.and_then(Identity::of), &record)
+    }
+
+    /// Runs it until told to stop; at first that of another node, if there is one.
+    fn keep(
+        &self,
+        instance: &Instance,
+        kept: &Kept,
+        group: Option<&Group>,
+        stop: &AtomicBool,
+        mut adopted: Option<Child>,
+    ) {
         let mut backoff = Backoff::new();
         loop {
             let started = Instant::now();
-            let again = match self.run(instance, group, stop) {
-                Ok(None) => return,
+            let again = match self.run(instance, kept, group, stop, adopted.take()) {
+                Ok(None) => {
+                    kept.forget(&self.record_name());
+                    return;
+                }
                 Ok(Some(exit)) => {
                     let (router, name) = (&self.router, &self.name);
                     tracing::warn!("router {router}: {name} ended: {exit:?}");
@@ -391,6 +557,9 @@ impl Daemon {
                 }
             };
             if !again {
+                if let Err(error) = self.note(kept, None) {
+                    tracing::warn!("router {}: {}: {error}", self.router, self.name);
+                }
                 return;
             }
             let due = backoff.failed(started.elapsed(), Instant::now());
@@ -409,27 +578,16 @@ impl Daemon {
     fn run(
         &self,
         instance: &Instance,
+        kept: &Kept,
         group: Option<&Group>,
         stop: &AtomicBool,
+        adopted: Option<Child>,
     ) -> Result<Option<Exit>, NodeError> {
-        let log = instance.log(&format!("{}.{}", self.router, self.name));
-        let file = OpenOptions::new().create(true).append(true).open(&log);
-        let file = file.doing(format!("opening {}", log.display()))?;
-        let mut arguments: Vec<&str> =
-            vec!["europa", "--instance", instance.name(), "daemon", &self.router];
-        for capability in &self.capabilities {
-            arguments.extend(["--keep", capability]);
-        }
-        arguments.push("--");
-        arguments.extend(self.command.iter().map(String::as_str));
-        let mut child = spawn(&SpawnSpec {
-            arguments: arguments.iter().map(|word| word.as_ref()).collect(),
-            environment: Vec::new(),
-            descriptors: Vec::new(),
-            log: file.as_fd(),
-            group,
-            pid_namespace: true,
-        })?;
+        let mut child = match adopted {
+            Some(child) => child,
+            None => self.spawn(instance, group)?,
+        };
+        self.note(kept, Some(child.pid()))?;
         let mut told: Option<Instant> = None;
         loop {
             if let Some(exit) = child.try_wait()? {
@@ -447,6 +605,27 @@ impl Daemon {
             let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
             let _ = poll(&mut wait, timeout);
         }
+    }
+
+    fn spawn(&self, instance: &Instance, group: Option<&Group>) -> Result<Child, NodeError> {
+        let log = instance.log(&format!("{}.{}", self.router, self.name));
+        let file = OpenOptions::new().create(true).append(true).open(&log);
+        let file = file.doing(format!("opening {}", log.display()))?;
+        let mut arguments: Vec<&str> =
+            vec!["europa", "--instance", instance.name(), "daemon", &self.router];
+        for capability in &self.capabilities {
+            arguments.extend(["--keep", capability]);
+        }
+        arguments.push("--");
+        arguments.extend(self.command.iter().map(String::as_str));
+        Ok(spawn(&SpawnSpec {
+            arguments: arguments.iter().map(|word| word.as_ref()).collect(),
+            environment: Vec::new(),
+            descriptors: Vec::new(),
+            log: file.as_fd(),
+            group,
+            pid_namespace: true,
+        })?)
     }
 }
 

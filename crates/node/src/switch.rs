@@ -6,16 +6,17 @@ use std::time::Instant;
 use europa_channel::{Channel, pair};
 use europa_port::Namespace;
 use europa_sandbox::cgroup::Group;
-use europa_sandbox::{Child, SpawnSpec, spawn};
+use europa_sandbox::{Child, Identity, SpawnSpec, spawn};
 use europa_substrate::Substrate;
 use europa_substrate::tap::MEMORY_BYTES;
-use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, SwitchStats, Target};
+use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, Served, SwitchStats, Target};
 use europa_switch::{HELD_BYTES, STATUS_BYTES};
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
 
 use crate::backoff::Backoff;
 use crate::bell::Bell;
 use crate::cores::argument;
+use crate::kept::{Found, Kept};
 use crate::plan::InterfacePlan;
 use crate::{Doing, NodeError};
 
@@ -37,22 +38,15 @@ pub(crate) struct Lasting {
 }
 
 impl Lasting {
-    pub(crate) fn new(substrate: &Substrate) -> Result<Self, NodeError> {
-        let memory = |name: &std::ffi::CStr, bytes: usize| -> nix::Result<OwnedFd> {
-            let file = memfd_create(name, MFdFlags::MFD_CLOEXEC)?;
-            nix::unistd::ftruncate(&file, bytes as i64)?;
-            Ok(file)
-        };
-        let status = memory(c"europa-status", STATUS_BYTES).doing("making the status page")?;
-        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&status));
-        let read_only = std::fs::File::open(path).doing("opening the status page for reading")?;
+    /// Finds it again, or makes it.
+    pub(crate) fn open(substrate: &Substrate, kept: &Kept) -> Result<Self, NodeError> {
         Ok(Self {
-            status_for_routers: read_only.into(),
-            status,
-            held: memory(c"europa-held", HELD_BYTES).doing("making the memory of held slots")?,
-            doorbell: Bell::new()?,
+            status: kept.memory("status", STATUS_BYTES)?,
+            status_for_routers: kept.memory_read_only("status")?,
+            held: kept.memory("held", HELD_BYTES)?,
+            doorbell: kept.bell("doorbell")?,
             program: substrate.transmit_program(WORKER)?,
-            taps: memory(c"europa-taps", MEMORY_BYTES).doing("making the memory of captures")?,
+            taps: kept.memory("taps", MEMORY_BYTES)?,
         })
     }
 }
@@ -61,9 +55,17 @@ impl Lasting {
 pub(crate) struct Switch {
     pub(crate) child: Child,
     orders: Channel<Order, Answer>,
-    /// Keeps the transmit program attached where it never receives.
-    _parked: OwnedFd,
+    identity: Option<Identity>,
     pub(crate) started: Instant,
+}
+
+/// What the next node must know of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SwitchRecord {
+    /// It has been told who it is.
+    complete: bool,
+    /// Times that a switch was started again.
+    pub(crate) restarts: u64,
 }
 
 impl Switch {
@@ -71,12 +73,13 @@ impl Switch {
     pub(crate) fn start(
         substrate: &Substrate,
         lasting: &Lasting,
+        kept: &Kept,
         log: BorrowedFd<'_>,
         group: Option<&Group>,
         cpus: &[usize],
     ) -> Result<Self, NodeError> {
         let failed = |error| NodeError::Channel { who: "the switch".into(), error };
-        let (mut orders, theirs) = pair().map_err(failed)?;
+        let (orders, theirs) = pair().map_err(failed)?;
         let cpus = argument(cpus);
         let child = spawn(&SpawnSpec {
             arguments: vec!["europa".as_ref(), "switch".as_ref(), cpus.as_ref()],
@@ -87,6 +90,11 @@ impl Switch {
             pid_namespace: true,
         })?;
         drop(theirs);
+        let mut switch =
+            Self { identity: Identity::of(child.pid()), child, orders, started: Instant::now() };
+        // Before it is told anything: from then on it lives without us.
+        switch.note(kept, SwitchRecord { complete: false, restarts: 0 })?;
+        let listener = kept.listener(&switch.name())?;
         let maps = START_DESCRIPTORS[1..8]
             .iter()
             .map(|name| substrate.share(name))
@@ -98,19 +106,64 @@ impl Switch {
             lasting.held.as_fd(),
             lasting.doorbell.heard.as_fd(),
             lasting.taps.as_fd(),
+            listener.as_fd(),
         ]);
         let start =
             Order::Start { worker: WORKER, counter_rows: substrate.counter_rows(), busy: false };
-        orders.send(&start, &descriptors).map_err(failed)?;
-        match orders.receive().map_err(failed)? {
+        switch.orders.send(&start, &descriptors).map_err(failed)?;
+        match switch.orders.receive().map_err(failed)? {
             (Answer::Done, _) => {}
             (other, _) => return Err(NodeError::Refused(format!("the switch answered {other:?}"))),
         }
         // It has entered its own namespace by now: the program is parked there.
-        let namespace = Namespace::named(&format!("/proc/{}/ns/net", child.pid()))
+        let namespace = Namespace::named(&format!("/proc/{}/ns/net", switch.child.pid()))
             .doing("opening the switch's network namespace")?;
-        let parked = substrate.park(&lasting.program, &namespace)?;
-        Ok(Self { child, orders, _parked: parked, started: Instant::now() })
+        substrate.park(&lasting.program, &namespace)?;
+        Ok(switch)
+    }
+
+    /// Takes over the switch of a record, if it still runs.
+    pub(crate) fn adopt(
+        found: &Found<SwitchRecord>,
+        kept: &Kept,
+    ) -> Result<Option<Self>, NodeError> {
+        let (Some(SwitchRecord { complete: true, .. }), Some(identity)) =
+            (found.record, found.process)
+        else {
+            return Ok(None);
+        };
+        let Some(child) = Child::adopt(identity)? else { return Ok(None) };
+        let Ok(orders) = kept.join(&found.name) else { return Ok(None) };
+        let now = Instant::now();
+        let started = now.checked_sub(identity.age()).unwrap_or(now);
+        Ok(Some(Self { child, orders, identity: Some(identity), started }))
+    }
+
+    /// What its record is called.
+    fn name(&self) -> String {
+        format!("switch.{}", self.child.pid())
+    }
+
+    fn note(&self, kept: &Kept, record: SwitchRecord) -> Result<(), NodeError> {
+        kept.note(&self.name(), self.identity, &record)
+    }
+
+    /// Notes that it can be adopted, and how many there were before it.
+    pub(crate) fn note_complete(&self, kept: &Kept, restarts: u64) -> Result<(), NodeError> {
+        self.note(kept, SwitchRecord { complete: true, restarts })
+    }
+
+    /// It has ended: nobody can adopt it.
+    pub(crate) fn forget(&self, kept: &Kept) {
+        kept.forget(&self.name());
+    }
+
+    /// What it serves.
+    pub(crate) fn describe(&mut self) -> Result<Served, NodeError> {
+        match self.order(&Order::Describe, &[])? {
+            Answer::Served(served) => Ok(served),
+            other => Err(NodeError::Refused(format!("the switch answered {other:?}"))),
+        }
     }
 
     /// Gives an order and waits for the answer.

@@ -1,7 +1,9 @@
 //! What a port cannot do, told before it matters.
 
+use serde::{Deserialize, Serialize};
+
 /// Something that a port cannot do, and what would help.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Limitation {
     /// Tagged frames may look untagged: VLAN matches cannot be trusted.
     #[error(

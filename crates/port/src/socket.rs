@@ -12,13 +12,12 @@ use crate::error::PortError;
 /// Opens a socket that sends frames, Ethernet header first, out of a device.
 ///
 /// It receives nothing (protocol 0: no hook in the receive path), skips the
-/// queueing discipline, does not block, and is closed by `execve`. With
-/// `promiscuous` the device takes frames for any address as long as the
-/// socket lives. Whoever holds it needs no privilege.
+/// queueing discipline, does not block, and is closed by `execve`. Whoever
+/// holds it needs no privilege.
 ///
 /// # Errors
 /// When the namespace cannot be entered or the device is gone.
-pub fn open_socket(device: &Device, promiscuous: bool) -> Result<OwnedFd, PortError> {
+pub fn open_socket(device: &Device) -> Result<OwnedFd, PortError> {
     let open = || {
         let socket = device.namespace.socket(
             AddressFamily::Packet,
@@ -28,18 +27,28 @@ pub fn open_socket(device: &Device, promiscuous: bool) -> Result<OwnedFd, PortEr
         )?;
         set(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
         bind(&socket, device.index)?;
-        if promiscuous {
-            let membership = libc::packet_mreq {
-                mr_ifindex: device.index.cast_signed(),
-                mr_type: libc::PACKET_MR_PROMISC.try_into().map_err(io::Error::other)?,
-                mr_alen: 0,
-                mr_address: [0; 8],
-            };
-            set(&socket, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
-        }
         Ok(socket)
     };
     open().map_err(|source| device.refused("open a packet socket", source))
+}
+
+/// Has a device take frames for any address, or not any more, as long as one of its sockets
+/// that wants it lives, in whatever process.
+///
+/// # Errors
+/// When the device is gone.
+pub fn set_promiscuous(socket: &OwnedFd, device: &Device, on: bool) -> Result<(), PortError> {
+    let change = || {
+        let membership = libc::packet_mreq {
+            mr_ifindex: device.index.cast_signed(),
+            mr_type: libc::PACKET_MR_PROMISC.try_into().map_err(io::Error::other)?,
+            mr_alen: 0,
+            mr_address: [0; 8],
+        };
+        let option = if on { libc::PACKET_ADD_MEMBERSHIP } else { libc::PACKET_DROP_MEMBERSHIP };
+        set(socket, option, &membership)
+    };
+    change().map_err(|source| device.refused("take frames for any address", source))
 }
 
 /// Sets a packet option. `T` must be the option's plain C type.

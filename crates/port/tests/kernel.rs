@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use europa_port::{
     Device, DropCounters, Kind, Limitation, Namespace, Peer, PortError, Undo, Wants,
-    counter_socket, in_namespace, next_hop, open_socket, prepare,
+    counter_socket, in_namespace, next_hop, open_socket, prepare, set_promiscuous,
 };
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -315,7 +315,8 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
         return Ok(());
     }
     let (here, there) = pair()?;
-    let socket = open_socket(&Device::open(&here, "eup0")?, true)?;
+    let near = Device::open(&here, "eup0")?;
+    let socket = open_socket(&near)?;
     let listener = in_namespace(&there, || {
         // SAFETY: no pointers; the descriptor is new and nobody else's.
         unsafe {
@@ -334,7 +335,7 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     assert_eq!(&buffer[..length], &frame[..]);
 
     // Protocol 0 takes nothing in: a frame from the peer does not reach it.
-    let back = open_socket(&Device::open(&there, "eup1")?, false)?;
+    let back = open_socket(&Device::open(&there, "eup1")?)?;
     // SAFETY: as above.
     let sent = unsafe { libc::send(back.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
     assert_eq!(sent, isize::try_from(frame.len())?);
@@ -343,9 +344,12 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     assert_eq!(got, -1);
     assert_eq!(std::io::Error::last_os_error().kind(), std::io::ErrorKind::WouldBlock);
 
-    // Promiscuous as long as the socket lives.
+    // Promiscuous as long as it is wanted and the socket lives.
     let flags = |text: String| text.contains("promiscuity 1");
-    assert!(flags(run(&here, "ip -d link show eup0")?));
+    for on in [true, false, true] {
+        set_promiscuous(&socket, &near, on)?;
+        assert_eq!(flags(run(&here, "ip -d link show eup0")?), on);
+    }
     drop(socket);
     assert!(!flags(run(&here, "ip -d link show eup0")?));
     Ok(())
@@ -366,7 +370,7 @@ fn what_a_socket_sends_to_a_veth_joins_the_queue_of_live_frames() -> Result {
             text.lines().find_map(|line| line.trim().strip_prefix("rx_queue_0_xdp_packets: "));
         Ok(count.ok_or("no such counter")?.parse()?)
     };
-    let socket = open_socket(&device, true)?;
+    let socket = open_socket(&device)?;
     let mut frame = vec![0xff; 6];
     frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
     frame.resize(600, 0x5a);

@@ -73,8 +73,9 @@ pub struct Interface {
 }
 
 /// Descriptors that come with [`Order::Start`], in this order.
-pub const START_DESCRIPTORS: [&str; 5] =
-    ["packet pool", "waker", "wake pipe", "doorbell", "status page"];
+/// To the last of them the next node connects.
+pub const START_DESCRIPTORS: [&str; 6] =
+    ["packet pool", "waker", "wake pipe", "doorbell", "status page", "listening socket"];
 
 /// What a router answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]

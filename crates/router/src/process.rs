@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use europa_channel::{Channel, ChannelError};
+use europa_channel::{Channel, ChannelError, Served};
 use europa_engine::{Arena, Router};
 use europa_pool::{Endpoint, Geometry, Idle, Mapping, NAP, PoolView, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -48,13 +48,14 @@ pub enum RouterError {
     },
 }
 
-/// Runs a router that takes its orders from `control` until the node closes it.
+/// Runs a router that takes its orders from `control`, and, when that node has gone, from the
+/// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it, unless the node did.
+/// What ended it. A node that goes before it has told what to be ends it silently.
 pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
-    let (start, descriptors) = loop {
+    let (start, mut descriptors) = loop {
         match orders.receive() {
             Ok((Order::Start(start), descriptors)) => break (start, descriptors),
             Ok((Order::Check(start), _)) => {
@@ -69,6 +70,7 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
             Err(error) => return Err(error.into()),
         }
     };
+    let listener = descriptors.pop().ok_or(RouterError::Start)?;
     let mut process = match Process::start(*start, descriptors) {
         Ok(process) => process,
         Err(error) => {
@@ -76,11 +78,9 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
             return Err(error);
         }
     };
+    let mut orders = Served::new(orders, listener);
     orders.send(&Answer::Done(String::new()), &[])?;
-    match process.serve(&mut orders) {
-        Err(RouterError::Channel(ChannelError::Closed)) => Ok(()),
-        other => other,
-    }
+    process.serve(&mut orders)
 }
 
 struct Process {
@@ -101,7 +101,7 @@ struct Process {
 impl Process {
     fn start(start: Start, descriptors: Vec<OwnedFd>) -> Result<Self, RouterError> {
         let Ok([pool, waker, wake, doorbell, status]) =
-            <[OwnedFd; START_DESCRIPTORS.len()]>::try_from(descriptors)
+            <[OwnedFd; START_DESCRIPTORS.len() - 1]>::try_from(descriptors)
         else {
             return Err(RouterError::Start);
         };
@@ -137,7 +137,7 @@ impl Process {
         })
     }
 
-    fn serve(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {
+    fn serve(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), RouterError> {
         let mut looked = Instant::now();
         let mut idle = Idle::default();
         let mut seen = 0;
@@ -200,7 +200,7 @@ impl Process {
     }
 
     /// Sleeps until a packet comes, a timer is due, or the node has an order: whether it has.
-    fn sleep(&mut self, orders: &Channel<Answer, Order>, now_ns: u64) -> Result<bool, RouterError> {
+    fn sleep(&mut self, orders: &Served<Answer, Order>, now_ns: u64) -> Result<bool, RouterError> {
         let mut ordered = false;
         let until_timer = self.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
         let timeout = match until_timer {
@@ -239,7 +239,7 @@ impl Process {
     }
 
     /// Carries out one order. One at a time: packets come between two.
-    fn obey(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), RouterError> {
+    fn obey(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), RouterError> {
         if let Some((order, descriptors)) = orders.try_receive()? {
             let answer = match order {
                 Order::Admit => match descriptors.into_iter().next() {

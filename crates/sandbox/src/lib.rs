@@ -63,4 +63,4 @@ pub use error::SandboxError;
 pub use profile::{BASE_UID, Enforcement, LOG_BYTES, Mount, ProcessLimits, Profile, Role};
 pub use report::{Finding, State, report};
 pub use schedule::{give_way, schedule};
-pub use spawn::{Child, Exit, SpawnSpec, spawn};
+pub use spawn::{Child, Exit, Identity, SpawnSpec, spawn};

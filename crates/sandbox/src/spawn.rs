@@ -10,13 +10,18 @@
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::ptr;
+use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use nix::time::{ClockId, clock_gettime};
+use nix::unistd::{SysconfVar, sysconf};
+use serde::{Deserialize, Serialize};
 
 use crate::cgroup::{Group, Join};
 use crate::clone::clone_and_wait;
@@ -53,6 +58,8 @@ pub enum Exit {
     /// It was killed by this signal: `SIGSYS` is the system call filter, `SIGKILL`
     /// without the node's doing the memory limit.
     Signal(Signal),
+    /// It was adopted: how it ended only its parent is told.
+    Unknown,
 }
 
 impl std::fmt::Display for Exit {
@@ -60,6 +67,7 @@ impl std::fmt::Display for Exit {
         match self {
             Exit::Code(code) => write!(f, "ended with code {code}"),
             Exit::Signal(signal) => write!(f, "killed by {signal}"),
+            Exit::Unknown => write!(f, "ended; it was adopted, so how is not known"),
         }
     }
 }
@@ -70,9 +78,53 @@ pub struct Child {
     pid: u32,
     pidfd: OwnedFd,
     exit: Option<Exit>,
+    /// It is the child of another process, which started it and has gone.
+    adopted: bool,
+}
+
+/// What tells a process from all others, also later ones with its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its number as the node sees it.
+    pub pid: u32,
+    /// When it was started, in clock ticks since the machine was.
+    pub started: u64,
+}
+
+impl Identity {
+    /// That of process `pid`, while there is one.
+    pub fn of(pid: u32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name, in parentheses, may contain anything.
+        let rest = stat.rsplit_once(") ")?.1;
+        Some(Self { pid, started: rest.split(' ').nth(19)?.parse().ok()? })
+    }
+
+    /// How long ago it was started.
+    pub fn age(&self) -> Duration {
+        let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100).max(1);
+        let started = Duration::from_secs_f64(self.started as f64 / ticks as f64);
+        let up = clock_gettime(ClockId::CLOCK_BOOTTIME).map_or(Duration::ZERO, Duration::from);
+        up.saturating_sub(started)
+    }
 }
 
 impl Child {
+    /// Takes over a process that another one has started; none if it has ended.
+    ///
+    /// # Errors
+    /// What pidfd_open(2) says.
+    pub fn adopt(process: Identity) -> Result<Option<Self>, SandboxError> {
+        let Identity { pid, .. } = process;
+        let Some(pidfd) = open(pid)? else { return Ok(None) };
+        // Looked at while its number cannot be another's: the descriptor is held.
+        if Identity::of(pid) != Some(process) {
+            return Ok(None);
+        }
+        let mut child = Self { pid, pidfd, exit: None, adopted: true };
+        Ok(if child.try_wait()?.is_some() { None } else { Some(child) })
+    }
+
     /// The process id as the node sees it.
     pub fn pid(&self) -> u32 {
         self.pid
@@ -95,7 +147,13 @@ impl Child {
     }
 
     fn wait_with(&mut self, flags: WaitPidFlag) -> Result<Option<Exit>, SandboxError> {
-        if self.exit.is_none() {
+        if self.exit.is_none() && self.adopted {
+            let block = !flags.contains(WaitPidFlag::WNOHANG);
+            let timeout = if block { PollTimeout::NONE } else { PollTimeout::ZERO };
+            let mut wait = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
+            let ended = poll(&mut wait, timeout).step("waiting for a process")? > 0;
+            self.exit = ended.then_some(Exit::Unknown);
+        } else if self.exit.is_none() {
             self.exit =
                 match waitid(Id::PIDFd(self.pidfd.as_fd()), flags).step("waiting for a process")? {
                     WaitStatus::Exited(_, code) => Some(Exit::Code(code)),
@@ -119,6 +177,18 @@ impl AsFd for Child {
     /// The pidfd: becomes readable when the process has ended.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
+    }
+}
+
+/// A descriptor of process `pid`; none if there is none.
+pub(crate) fn open(pid: u32) -> Result<Option<OwnedFd>, SandboxError> {
+    // SAFETY: pidfd_open takes two integers.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    match Errno::result(result) {
+        // SAFETY: the kernel just created this descriptor for us alone.
+        Ok(raw) => Ok(Some(unsafe { OwnedFd::from_raw_fd(raw as RawFd) })),
+        Err(Errno::ESRCH | Errno::EINVAL) => Ok(None),
+        Err(error) => Err(error).step("opening a process"),
     }
 }
 
@@ -192,7 +262,7 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).step("unblocking signals")?;
 
     let (pid, pidfd) = made.step("creating a process")?;
-    let mut child = Child { pid, pidfd, exit: None };
+    let mut child = Child { pid, pidfd, exit: None, adopted: false };
     let (step, code) = plan.failed;
     if step != 0 {
         child.wait()?;
@@ -272,4 +342,28 @@ fn pointers(values: &[CString]) -> Vec<*const c_char> {
 
 fn errno(error: io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn who_is_adopted_is_the_one_that_was_meant() {
+        let mut process = Command::new("sleep").arg("100").spawn().expect("sleep");
+        let identity = Identity::of(process.id()).expect("it runs");
+        assert!(identity.age() < Duration::from_secs(60), "{:?}", identity.age());
+        let later = Identity { started: identity.started + 1, ..identity };
+        assert!(Child::adopt(later).expect("looked").is_none(), "another one of its number");
+        let mut child = Child::adopt(identity).expect("looked").expect("it runs");
+        assert_eq!(child.try_wait().expect("looked"), None);
+        child.kill(Signal::SIGKILL).expect("a signal");
+        assert_eq!(child.wait().expect("it ends"), Exit::Unknown);
+        // Its parent has not asked about it yet.
+        assert!(Child::adopt(identity).expect("looked").is_none(), "it has ended");
+        process.wait().expect("it has ended");
+        assert!(Child::adopt(identity).expect("looked").is_none(), "it is gone");
+    }
 }

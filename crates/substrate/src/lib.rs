@@ -8,6 +8,7 @@
 //! | `pool`      | packet pools: the map of one router, and its place in the tables  |
 //! | `ports`     | ports: attach, look-up tables, way out                            |
 //! | `matches`   | which frames are whose                                            |
+//! | `adopt`     | what a killed node has left: found again, or swept away           |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
@@ -16,6 +17,7 @@
 //! write the tables, and nothing else.
 #![allow(unsafe_code)] // Maps are shared memory, and libbpf lacks some calls.
 
+mod adopt;
 mod kick;
 mod matches;
 mod pool;
@@ -25,6 +27,7 @@ mod substrate;
 mod table;
 pub mod tap;
 
+pub use adopt::Claims;
 pub use kick::{KickError, Kicker};
 pub use matches::{InterfaceSpec, Match, MatchKind};
 pub use pool::{PoolHandle, Waker};

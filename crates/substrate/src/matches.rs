@@ -157,12 +157,16 @@ impl Substrate {
         for prefix in &spec.bound {
             self.prefix_delete(["bound4", "bound6"], id, *prefix)?;
         }
+        self.clear_interface(id);
+        Ok(())
+    }
+
+    pub(crate) fn clear_interface(&self, id: u32) {
         self.interfaces.set(id, layout::Interface::default());
         self.encap.set(id, layout::Encap::default());
         for row in 0..self.counter_rows() {
             self.counters.set(id * self.counter_rows() + row, layout::Counters::default());
         }
-        Ok(())
     }
 
     fn write_interface(
@@ -270,12 +274,12 @@ impl Substrate {
         Ok(())
     }
 
-    fn group(&self, key: &[u8]) -> Result<u32, Error> {
+    pub(crate) fn group(&self, key: &[u8]) -> Result<u32, Error> {
         let found = self.map("groups").lookup(key, MapFlags::ANY).doing("reading a group")?;
         Ok(found.and_then(|v| Some(u32::from_ne_bytes(v.try_into().ok()?))).unwrap_or(NONE))
     }
 
-    fn next_of(&self, id: u32) -> &std::sync::atomic::AtomicU32 {
+    pub(crate) fn next_of(&self, id: u32) -> &std::sync::atomic::AtomicU32 {
         self.interfaces.atomic_u32(id, std::mem::offset_of!(layout::Interface, next))
     }
 

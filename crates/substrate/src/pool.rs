@@ -26,6 +26,10 @@ pub struct PoolHandle {
 pub type Waker = OwnedFd;
 
 impl PoolHandle {
+    pub(crate) fn new(id: u32, layout: Layout, map: MapHandle, waker: MapHandle) -> Self {
+        Self { id, layout, map, waker }
+    }
+
     /// The pool's memory, for its router and the switch to map.
     ///
     /// # Errors
@@ -140,6 +144,6 @@ impl Substrate {
     }
 }
 
-fn pools_of(large: bool) -> &'static str {
+pub(crate) fn pools_of(large: bool) -> &'static str {
     if large { "large_pools" } else { "small_pools" }
 }

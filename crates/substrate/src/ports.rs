@@ -26,6 +26,12 @@ pub struct PortAttachment {
     _link: OwnedFd,
 }
 
+impl PortAttachment {
+    pub(crate) fn new(id: u32, place: u32, link: OwnedFd) -> Self {
+        Self { id, place, _link: link }
+    }
+}
+
 impl Substrate {
     /// Attaches the receive program to device `ifindex` of `namespace` as port `id`,
     /// and makes the device a way out.
@@ -103,7 +109,7 @@ impl Substrate {
         Ok(())
     }
 
-    fn pin_of(&self, port: u32) -> std::path::PathBuf {
+    pub(crate) fn pin_of(&self, port: u32) -> std::path::PathBuf {
         self.directory().join(format!("port_{port}"))
     }
 

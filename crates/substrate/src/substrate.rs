@@ -201,15 +201,22 @@ impl Substrate {
 
     /// Attaches a transmit program where it never receives anything: to the loopback
     /// device of `namespace`. A live run of a program that is attached nowhere waits
-    /// 24 ms for RCU, each time.
+    /// 24 ms for RCU, each time. It is pinned: the node may go while the switch works on. Only
+    /// one is parked at a time.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn park(&self, program: &OwnedFd, namespace: &Namespace) -> Result<OwnedFd, Error> {
+    pub fn park(&self, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
         let program = program.as_raw_fd();
-        europa_port::in_namespace(namespace, || attach(program, 1, libbpf_sys::XDP_FLAGS_SKB_MODE))
-            .doing("entering the transmit program's namespace")?
-            .doing("parking the transmit program")
+        let link = europa_port::in_namespace(namespace, || {
+            attach(program, 1, libbpf_sys::XDP_FLAGS_SKB_MODE)
+        })
+        .doing("entering the transmit program's namespace")?
+        .doing("parking the transmit program")?;
+        let place = self.directory.join("parked");
+        // That of a switch that has ended.
+        let _ = fs::remove_file(&place);
+        pin(&link, &place).doing("pinning the parked transmit program")
     }
 
     /// Number and receive program of `namespace`; loaded at first use.

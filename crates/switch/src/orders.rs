@@ -86,11 +86,13 @@ pub enum Order {
     },
     /// Tell how it goes.
     Stats,
+    /// Tell what you serve: for a node that has just started.
+    Describe,
 }
 
 /// Descriptors that come with [`Order::Start`], in this order; the names are those of
-/// the substrate's maps where there is one.
-pub const START_DESCRIPTORS: [&str; 12] = [
+/// the substrate's maps where there is one. To the last of them the next node connects.
+pub const START_DESCRIPTORS: [&str; 13] = [
     "transmit program",
     "interfaces",
     "encap",
@@ -103,6 +105,7 @@ pub const START_DESCRIPTORS: [&str; 12] = [
     "held slots",
     "doorbell",
     "tap memory",
+    "listening socket",
 ];
 
 /// Where an interface's frames go.
@@ -123,6 +126,32 @@ pub enum Answer {
     Refused(String),
     /// How it goes.
     Stats(SwitchStats),
+    /// What it serves.
+    Served(Served),
+}
+
+/// What a switch serves, as orders have it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Served {
+    /// Numbers of pools.
+    pub pools: Vec<u32>,
+    /// Numbers of ports.
+    pub ports: Vec<u32>,
+    /// Interfaces.
+    pub interfaces: Vec<ServedInterface>,
+}
+
+/// An interface that a switch serves.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ServedInterface {
+    /// Its number.
+    pub interface: u32,
+    /// Pool of its router.
+    pub pool: u32,
+    /// Where its frames go.
+    pub to: Target,
+    /// What its link does to what it sends.
+    pub impairment: Option<Settings>,
 }
 
 /// How a switch goes.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
-use europa_channel::{Channel, ChannelError};
+use europa_channel::{Channel, ChannelError, Served};
 use europa_pool::{Idle, Mapping, NAP, Rest};
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::tap::MemoryTaps;
@@ -41,19 +41,22 @@ pub enum SwitchError {
     },
 }
 
-/// Runs a switch that takes its orders from `control` until the node closes it.
+/// Runs a switch that takes its orders from `control`, and, when that node has gone, from the
+/// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it, unless the node did.
+/// What ended it. A node that goes before it has told who this switch is ends it silently.
 pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
-    let (first, descriptors) = orders.receive()?;
+    let (first, mut descriptors) = match orders.receive() {
+        Err(ChannelError::Closed) => return Ok(()),
+        other => other?,
+    };
+    let listener = descriptors.pop().ok_or(SwitchError::Start)?;
     let mut switch = Switch::start(first, descriptors)?;
+    let mut orders = Served::new(orders, listener);
     orders.send(&Answer::Done, &[])?;
-    match switch.serve(&mut orders) {
-        Err(SwitchError::Channel(ChannelError::Closed)) => Ok(()),
-        other => other,
-    }
+    switch.serve(&mut orders)
 }
 
 struct Switch {
@@ -83,7 +86,7 @@ impl Switch {
                 doorbell,
                 tap_memory,
             ],
-        ) = <[OwnedFd; START_DESCRIPTORS.len()]>::try_from(descriptors)
+        ) = <[OwnedFd; START_DESCRIPTORS.len() - 1]>::try_from(descriptors)
         else {
             return Err(SwitchError::Start);
         };
@@ -112,7 +115,7 @@ impl Switch {
         Ok(switch)
     }
 
-    fn serve(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), SwitchError> {
+    fn serve(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), SwitchError> {
         let mut looked = Instant::now();
         let mut idle = Idle::default();
         loop {
@@ -142,7 +145,7 @@ impl Switch {
         }
     }
 
-    fn obey(&mut self, orders: &mut Channel<Answer, Order>) -> Result<(), SwitchError> {
+    fn obey(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), SwitchError> {
         while let Some((order, descriptors)) = orders.try_receive()? {
             let answer = self.worker.obey(order, descriptors);
             orders.send(&answer, &[])?;
@@ -162,7 +165,7 @@ impl Switch {
     /// Sleeps until a router rings or is woken, the node has an order, something is
     /// received for a relay, or a packet arrives over a link with a delay. Whether the node
     /// has an order.
-    fn sleep(&mut self, orders: &Channel<Answer, Order>) -> Result<bool, SwitchError> {
+    fn sleep(&mut self, orders: &Served<Answer, Order>) -> Result<bool, SwitchError> {
         let mut ordered = false;
         self.set_asleep(true);
         for (pool, _) in self.worker.relays() {

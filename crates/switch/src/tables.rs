@@ -17,7 +17,7 @@ use europa_substrate::tap::MemoryTaps;
 use crate::batching::Batching;
 use crate::egress::Policy;
 use crate::held::Held;
-use crate::orders::Target;
+use crate::orders::{Served, ServedInterface, Target};
 use crate::queue::{PortQueue, Queued};
 use crate::socket::Socket;
 
@@ -163,6 +163,21 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// What there is, for a node that has just started.
+    pub(crate) fn served(&self) -> Served {
+        let interfaces = self.interfaces.iter().map(|interface| ServedInterface {
+            interface: interface.id,
+            pool: interface.pool,
+            to: interface.to,
+            impairment: interface.impairment.as_ref().map(|impairment| *impairment.settings()),
+        });
+        Served {
+            pools: self.pools.keys().copied().collect(),
+            ports: self.ports.iter().map(|port| port.id).collect(),
+            interfaces: interfaces.collect(),
+        }
+    }
+
     /// Drops a queued packet: its slot goes back.
     pub(crate) fn drop_packet(&self, shared: &Shared, packet: Queued) {
         if let Some(pool) = self.pools.get(&packet.pool) {

@@ -281,6 +281,7 @@ impl Worker {
                 self.tables.interfaces.retain(|i| i.id != interface);
             }
             Order::Stats => return Ok(Answer::Stats(self.statistics())),
+            Order::Describe => return Ok(Answer::Served(self.tables.served())),
         }
         Ok(Answer::Done)
     }

@@ -104,13 +104,17 @@ impl Tenants {
         Tenants { node, wires, victim, other, instance, file, _lab: lab }
     }
 
-    /// Runs `europa` for this node, whatever comes of it.
-    pub(crate) fn attempt(&self, arguments: &[&str]) -> Output {
+    /// Starts `europa` for this node.
+    pub(crate) fn start(&self, arguments: &[&str]) -> europa_tests::Process {
         let program = europa();
         let program = program.to_string_lossy();
         let argv = [&[&program[..], "--instance", &self.instance], arguments].concat();
-        let process = europa_tests::Process::start(&argv).expect("europa starts");
-        process.wait(Duration::from_secs(60)).expect("europa ends")
+        europa_tests::Process::start(&argv).expect("europa starts")
+    }
+
+    /// Runs `europa` for this node, whatever comes of it.
+    pub(crate) fn attempt(&self, arguments: &[&str]) -> Output {
+        self.start(arguments).wait(Duration::from_secs(60)).expect("europa ends")
     }
 
     /// Runs `europa` for this node, which must succeed.
@@ -127,6 +131,18 @@ impl Tenants {
 
     pub(crate) fn up(&self) {
         self.europa(&["up", &self.file.path().to_string_lossy()]);
+    }
+
+    /// A file like that of [`Tenants::up`], with a route more for the other tenant.
+    pub(crate) fn changed(&self) -> tempfile::NamedTempFile {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().expect("a file");
+        let more = "  routes:\n    - {to: 10.77.0.0/16, via: 10.2.2.2}\n  neighbours:\n    - \
+                    {address: 10.2.1.2";
+        let text = documents(&self.node);
+        let changed = text.replace("  neighbours:\n    - {address: 10.2.1.2", more);
+        assert_ne!(text, changed);
+        fs::write(file.path(), changed).expect("a file");
+        file
     }
 
     pub(crate) fn down(&self) {
@@ -169,14 +185,14 @@ impl Tenants {
         })
     }
 
-    /// The switch's process.
+    /// The switch's process, also while no node runs.
     pub(crate) fn switch_pid(&self) -> Option<i32> {
-        let node = self.node_pid()?;
-        processes().find(|pid| {
-            parent(*pid) == Some(node)
-                && command_line(*pid)
-                    .is_some_and(|line| line.split(|byte| *byte == 0).nth(1) == Some(b"switch"))
-        })
+        let entries = fs::read_dir(self.directory().join("kept")).ok()?.flatten();
+        let pids = entries.filter_map(|entry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_prefix("switch.")?.strip_suffix(".json")?.parse().ok()
+        });
+        pids.filter(|pid| is_alive(*pid)).last()
     }
 
     /// Waits until the node has another switch than `old` and says how long that took.
@@ -220,11 +236,6 @@ fn processes() -> impl Iterator<Item = i32> {
 
 fn command_line(pid: i32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/cmdline")).ok()
-}
-
-fn parent(pid: i32) -> Option<i32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 /// How long a test under attack or load lasts, in seconds.

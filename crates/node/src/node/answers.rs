@@ -16,6 +16,10 @@ impl Node {
             for (asked, outcome) in process.answers() {
                 match (&asked, &outcome) {
                     (Asked::Start, Ok(_)) => {
+                        if let Err(error) = process.note_complete(&self.kept, true, router.restarts)
+                        {
+                            tracing::warn!("router {name}: {error}");
+                        }
                         let pid = process.child.pid();
                         let took = process.started.elapsed().as_millis();
                         self.events.note(
@@ -41,6 +45,12 @@ impl Node {
                     (Asked::Update, _) => {
                         if let Some(job) = &mut self.job {
                             job.updates = job.updates.saturating_sub(1);
+                        }
+                        if outcome.is_ok()
+                            && !router.astray
+                            && let Err(error) = process.note_changed(&self.kept)
+                        {
+                            tracing::warn!("router {name}: {error}");
                         }
                         if let Err(why) = outcome {
                             router.astray = true;

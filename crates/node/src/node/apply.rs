@@ -143,12 +143,12 @@ impl Node {
         self.work();
     }
 
-    /// Brings up what the store says.
-    pub(super) fn restore(&mut self) -> Result<(), NodeError> {
+    /// Brings up what the store says; if another node has left something, what of it goes on.
+    pub(super) fn restore(&mut self, left: bool) -> Result<(), NodeError> {
         let Snapshot { revision, documents } = self.store.load()?;
         if documents.is_empty() {
             self.desired.revision = revision;
-            return Ok(());
+            return if left { self.adopt(&Documents::default()) } else { Ok(()) };
         }
         let kept: Vec<Kept> = documents.iter().map(Stored::kept).collect();
         let mut checked = europa_api::Bundle::default().merge(&kept).map_err(|problems| {
@@ -159,6 +159,10 @@ impl Node {
         let count = documents.len();
         self.events.note("node", "", "Restoring", format!("{count} documents of the last run"));
         self.desired = Desired { revision, stored: Arc::new(documents), documents: checked };
+        if left {
+            let documents = self.desired.documents.clone();
+            self.adopt(&documents)?;
+        }
         self.reconcile();
         Ok(())
     }

@@ -8,7 +8,7 @@ use super::Node;
 use super::tunnels::{PATIENCE, encap};
 use crate::plan::{RouterPlan, To};
 use crate::ports::Port;
-use crate::router::Router;
+use crate::router::{Router, wake_name};
 use crate::switch::Lasting;
 use crate::{NodeError, capture, leftovers};
 
@@ -17,23 +17,23 @@ impl Node {
     pub(super) fn substrate_opened(&mut self) -> Result<&mut Substrate, NodeError> {
         if self.substrate.is_none() {
             let substrate = Substrate::open(&self.instance.pins())?;
-            self.lasting = Some(Lasting::new(&substrate)?);
+            self.lasting = Some(Lasting::open(&substrate, &self.kept)?);
             self.substrate = Some(substrate);
         }
         self.substrate.as_mut().ok_or_else(|| NodeError::Refused("this node is not up".into()))
     }
 
-    /// Writes down what was changed on devices.
-    pub(super) fn note_undos(&self) -> Result<(), NodeError> {
-        let undos: Vec<_> = self.ports.iter().map(|port| &port.undo).collect();
-        leftovers::note(&self.instance, &undos)
+    /// Writes down what the ports are, and what was changed on their devices.
+    pub(super) fn note_ports(&self) -> Result<(), NodeError> {
+        let ports: Vec<_> = self.ports.iter().map(Port::noted).collect();
+        leftovers::note(&self.instance, &ports)
     }
 
     pub(super) fn open_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.substrate_opened()?;
         let id = (1..).find(|id| !self.ports.iter().any(|port| port.id == *id)).unwrap_or(1);
         self.ports.push(Port::open(id, document)?);
-        self.note_undos()?;
+        self.note_ports()?;
         let Some(port) = self.ports.last_mut() else { return Ok(()) };
         if let Some(substrate) = &mut self.substrate
             && let Err(error) = port.attach(substrate)
@@ -41,7 +41,7 @@ impl Node {
             if let Some(port) = self.ports.pop() {
                 let _ = port.undo.undo();
             }
-            self.note_undos()?;
+            self.note_ports()?;
             return Err(error);
         }
         for limitation in &port.limitations {
@@ -73,7 +73,7 @@ impl Node {
         if let Err(error) = port.undo.undo() {
             self.events.warn("port", name, "NotPutBack", error.to_string());
         }
-        self.note_undos()?;
+        self.note_ports()?;
         self.events.note(
             "port",
             name,
@@ -109,7 +109,9 @@ impl Node {
 
     fn try_add_router(&mut self, plan: RouterPlan) -> Result<(), NodeError> {
         let group = self.group(&plan.name);
-        let mut router = Router::new(self.free_number(), plan, group)?;
+        let number = self.free_number();
+        let wake = self.kept.new_bell(&wake_name(number))?;
+        let mut router = Router::new(number, plan, group, wake)?;
         for interface in &mut router.plan.interfaces {
             let To::Port(name) = &interface.to else { continue };
             if let (Some(tunnel), Some(port)) =
@@ -174,6 +176,7 @@ impl Node {
         if let Some(mut process) = router.process.take() {
             process.child.kill(Signal::SIGKILL)?;
             process.child.wait()?;
+            process.forget(&self.kept);
             process.disappoint("it is removed");
         }
         if let Some(mut switch) = self.switch.take() {

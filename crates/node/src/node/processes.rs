@@ -19,6 +19,7 @@ impl Node {
         let mut switch = Switch::start(
             self.substrate()?,
             self.lasting()?,
+            &self.kept,
             log.as_fd(),
             self.switch_group.as_ref(),
             self.cores.last().map_or(&[], std::slice::from_ref),
@@ -37,6 +38,7 @@ impl Node {
                 relay.tell(&mut switch, to)?;
             }
         }
+        switch.note_complete(&self.kept, self.revival.restarts)?;
         let message = format!("process {}", switch.child.pid());
         self.events.note("switch", "", "Started", message);
         self.switch = Some(switch);
@@ -115,7 +117,7 @@ impl Node {
         router.interfaces.iter().try_for_each(|id| self.tell_interface(switch, router, *id))
     }
 
-    fn tell_interface(
+    pub(super) fn tell_interface(
         &self,
         switch: &mut Switch,
         router: &Router,
@@ -124,7 +126,14 @@ impl Node {
         let Some(pool) = &router.pool else { return Ok(()) };
         let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
         let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(()) };
-        let to = match &interface.to {
+        // The other end of the link may come later: see `tell_peers`.
+        let Some(to) = self.leads_to(&interface.to) else { return Ok(()) };
+        switch.order(&add_interface(id, pool.id, to, interface), &[]).map(drop)
+    }
+
+    /// Where an interface's frames go, as far as it is there.
+    pub(super) fn leads_to(&self, to: &To) -> Option<Target> {
+        match to {
             To::Port(name) => {
                 self.ports.iter().find(|p| p.name == *name).map(|p| Target::Port(p.id))
             }
@@ -134,10 +143,7 @@ impl Node {
                 .find(|other| other.plan.name == *router)
                 .and_then(|other| other.interfaces.get(*interface))
                 .map(|id| Target::Link(*id)),
-        };
-        // The other end of the link may come later: see `tell_peers`.
-        let Some(to) = to else { return Ok(()) };
-        switch.order(&add_interface(id, pool.id, to, interface), &[]).map(drop)
+        }
     }
 
     /// Starts a router's process on the pool it has.
@@ -145,7 +151,7 @@ impl Node {
         let Some(router) = self.routers.get(index) else { return Ok(()) };
         let mut process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         if let Some(pool) = &router.pool {
-            process.begin(router, pool, self.lasting()?)?;
+            process.begin(router, pool, self.lasting()?, &self.kept)?;
             self.slow_paths.follow(&router.plan.name, &mut process)?;
         }
         if let Some(router) = self.routers.get_mut(index) {

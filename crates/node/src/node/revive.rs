@@ -23,6 +23,7 @@ impl Node {
             let message = format!("{exit}; it is started again");
             self.events.warn("switch", "", "Ended", message);
             self.revival.due = Some(due);
+            switch.forget(&self.kept);
             self.switch = None;
         }
         for router in &mut self.routers {
@@ -52,6 +53,7 @@ impl Node {
                     job.updates = 0;
                 }
                 router.due = Some(due);
+                process.forget(&self.kept);
                 router.process = None;
             }
         }
@@ -112,13 +114,18 @@ impl Node {
         let Some(router) = self.routers.get(index) else { return Ok(()) };
         let mut process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
         new.name_interfaces(&router.plan.rows())?;
-        if let Err(error) = process.begin(router, &new, self.lasting()?) {
+        if let Err(error) = process.begin(router, &new, self.lasting()?, &self.kept) {
             let substrate = self.substrate()?;
             substrate.retire_pool(&new)?;
             substrate.delete_pool(new)?;
+            process.forget(&self.kept);
             return Err(error);
         }
         self.slow_paths.follow(&router.plan.name, &mut process)?;
+        if let Some(old) = self.routers.get_mut(index).and_then(|router| router.process.as_mut()) {
+            old.note_complete(&self.kept, false, 0)?;
+        }
+        let Some(router) = self.routers.get(index) else { return Ok(()) };
         let substrate = self.substrate()?;
         for id in &router.interfaces {
             substrate.halt_interface(*id);
@@ -126,6 +133,7 @@ impl Node {
         if let Some(mut old) = self.routers.get_mut(index).and_then(|r| r.process.take()) {
             old.child.kill(Signal::SIGKILL)?;
             old.child.wait()?;
+            old.forget(&self.kept);
             old.disappoint("it is restarted");
         }
         let old = self.routers.get_mut(index).and_then(|router| router.pool.replace(new));

@@ -14,7 +14,7 @@ use crate::checker::Checker;
 use crate::plan::{PortFacts, RouterPlan, To, plan};
 use crate::ports::{Needs, Port};
 use crate::relays::{self, Relay, RelayPlan};
-use crate::router::{Asked, Router};
+use crate::router::{Asked, Router, text};
 use crate::{NodeError, hosts};
 
 /// CPU weight of the switch, of ten routers: all of them wait for it.
@@ -62,8 +62,8 @@ impl Step {
 pub(super) struct Target {
     documents: Documents,
     /// Ports, also those that hosts make.
-    ports: Vec<europa_api::Port>,
-    relays: Vec<RelayPlan>,
+    pub(super) ports: Vec<europa_api::Port>,
+    pub(super) relays: Vec<RelayPlan>,
     plans: Vec<Result<RouterPlan, String>>,
     /// Ports whose devices are not there, and why.
     pub(super) missing: BTreeMap<String, String>,
@@ -83,13 +83,11 @@ impl Target {
     }
 
     /// Routers whose ports are all there.
-    fn feasible(&self) -> impl Iterator<Item = &RouterPlan> {
-        self.plans.iter().flatten().filter(|plan| {
-            plan.interfaces.iter().all(|interface| match &interface.to {
-                To::Port(port) => !self.missing.contains_key(port),
-                To::Link { .. } => true,
-            })
-        })
+    pub(super) fn feasible(&self) -> impl Iterator<Item = &RouterPlan> {
+        self.plans
+            .iter()
+            .flatten()
+            .filter(|plan| plan.ports().all(|port| !self.missing.contains_key(port)))
     }
 }
 
@@ -100,11 +98,6 @@ enum Way {
     InPlace(Vec<Update>),
     Swap,
     Restart,
-}
-
-/// Configurations without the blank lines that only count lines of a file.
-fn text(plan: &RouterPlan) -> &str {
-    plan.configuration.trim_start_matches('\n')
 }
 
 fn way(router: &Router, new: &RouterPlan) -> Way {
@@ -120,7 +113,7 @@ fn way(router: &Router, new: &RouterPlan) -> Way {
     if router.astray {
         return Way::Swap;
     }
-    if text(old) == text(new) {
+    if text(&old.configuration) == text(&new.configuration) {
         return Way::Same;
     }
     if let (Some(from), Some(to)) = (&old.description, &new.description)
@@ -332,9 +325,11 @@ impl Node {
             }
             Step::MakeSlowPaths => {
                 let target = job.target();
-                self.slow_paths.make(&self.instance, &target.documents, &target.ports)
+                self.slow_paths.make(&self.instance, &self.kept, &target.documents, &target.ports)
             }
-            Step::StartSlowPaths => self.slow_paths.start(&self.instance, &self.cgroups),
+            Step::StartSlowPaths => {
+                self.slow_paths.start(&self.instance, &self.kept, &self.cgroups)
+            }
             Step::RemoveRelays => self.remove_relays(),
             Step::MakeRelays => self.make_relays(&job.target().relays),
             Step::RemoveHosts => self.remove_hosts(),
@@ -343,7 +338,7 @@ impl Node {
                 for port in &mut self.ports {
                     port.adapt(Needs::of(&self.desired.documents, &port.name))?;
                 }
-                self.note_undos()?;
+                self.note_ports()?;
                 // What has turned out now, like VLAN tags that cannot be seen, counts.
                 job.retarget(self.target(&self.desired.documents));
                 match job.target().refusal() {
@@ -399,6 +394,11 @@ impl Node {
             job.awaited.push(router.wanted.name.clone());
             return;
         };
+        if way != Way::Same
+            && let Err(error) = process.note_change(&self.kept, &router.wanted)
+        {
+            tracing::warn!("router {}: {error}", router.wanted.name);
+        }
         match way {
             Way::InPlace(updates) if process.has_room(updates.len()) => {
                 job.updates += updates.len();

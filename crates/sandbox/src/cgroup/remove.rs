@@ -2,17 +2,16 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
 
 use super::failed;
 use crate::error::SandboxError;
-use crate::spawn::send_signal;
+use crate::spawn::{open, send_signal};
 
 /// How long killed processes may take to go. Unmapping gigabytes takes a while.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -31,7 +30,7 @@ pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
         }
         // The number may have been given to somebody else by now: hold the process,
         // then look again whether it is the one in the group.
-        let Some(pidfd) = open(pid) else { continue };
+        let Some(pidfd) = open(pid)? else { continue };
         if processes(folder)?.contains(&pid) {
             // Ended in between, most likely; whether it is gone is seen at removal.
             let _ = send_signal(pidfd.as_fd(), Signal::SIGKILL);
@@ -70,12 +69,4 @@ fn processes(folder: &Path) -> Result<Vec<u32>, SandboxError> {
         }
         Err(error) => Err(failed(&path, error)),
     }
-}
-
-fn open(pid: u32) -> Option<OwnedFd> {
-    // SAFETY: pidfd_open takes two integers.
-    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
-    let fd = RawFd::try_from(Errno::result(result).ok()?).ok()?;
-    // SAFETY: the kernel just created this descriptor for us alone.
-    Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -207,7 +207,16 @@ pub(super) const THREADS: &[Group] = &[Group {
     ],
 }];
 
+/// What outlives its node hears the next one.
+const CONTROL: Group = Group {
+    reason: "the connections of nodes to the listening socket that was handed over",
+    calls: &[any(libc::SYS_accept4)],
+};
+
+const ROUTER: &[Group] = &[CONTROL];
+
 const SWITCH: &[Group] = &[
+    CONTROL,
     Group {
         reason: "the kick: one run of the transmit program, the only bpf command",
         calls: &[when(libc::SYS_bpf, &[Test::Equal(0, BPF_PROG_TEST_RUN)])],
@@ -215,10 +224,6 @@ const SWITCH: &[Group] = &[
     Group {
         reason: "frames that live frames cannot carry leave by packet sockets that were handed over",
         calls: &[any(libc::SYS_sendmmsg), any(libc::SYS_sendto), any(libc::SYS_recvmmsg)],
-    },
-    Group {
-        reason: "the node's connections to the control socket that was handed over",
-        calls: &[any(libc::SYS_accept4)],
     },
     Group {
         reason: "drop counters of devices",
@@ -374,7 +379,7 @@ const PROGRAM_REFUSED: &[Group] = &[Group {
 /// What `role` may do, threads apart.
 pub(super) fn allowed(role: Role) -> impl Iterator<Item = &'static Group> {
     let own: &[Group] = match role {
-        Role::Router => &[],
+        Role::Router => ROUTER,
         Role::Switch => SWITCH,
         Role::Program => PROGRAM,
     };

@@ -48,7 +48,7 @@ fn escapes(role: &str, wanted: fn(&Escape) -> Option<Outcome>) {
             Exit::Code(0) => Outcome::Works,
             Exit::Code(errno) => Outcome::Fails(errno),
             Exit::Signal(Signal::SIGSYS) => Outcome::Killed,
-            Exit::Signal(other) => panic!("{role}: {}: {other}: {}", escape.name, started.log()),
+            other => panic!("{role}: {}: {other}: {}", escape.name, started.log()),
         };
         if found != wanted {
             wrong.push(format!("{}: wanted {wanted:?}, found {found:?}", escape.name));

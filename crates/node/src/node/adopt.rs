@@ -1,0 +1,291 @@
+//! What a node that was killed has left running becomes this one's own.
+//!
+//! Everything is compared with what is wanted now: what is equal goes on, and never notices;
+//! what is not, or is half-made, dead, or of another version, is taken away here. The job
+//! that follows makes the rest as after any change.
+
+use std::collections::{HashMap, HashSet};
+
+use europa_api::Documents;
+use europa_sandbox::cgroup::Cgroups;
+use europa_sandbox::{Child, Identity};
+use europa_substrate::layout::MAX_TAPS;
+use europa_substrate::tap::Taps;
+use europa_substrate::{Claims, Substrate};
+use europa_switch::orders::{Order, Target};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use super::Node;
+use crate::NodeError;
+use crate::kept::Kept;
+use crate::leftovers::{self, Noted};
+use crate::ports::{Needs, Port};
+use crate::relays::Relay;
+use crate::router::{Router, RouterRecord, name_of};
+use crate::switch::{Lasting, Switch, SwitchRecord};
+
+impl Node {
+    /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
+    /// of it is taken away.
+    pub(super) fn adopt(&mut self, documents: &Documents) -> Result<(), NodeError> {
+        let adopted = self.try_adopt(documents);
+        if let Err(error) = &adopted {
+            let message = format!("what runs cannot be adopted and is started anew: {error}");
+            self.events.warn("node", "", "NotAdopted", message);
+        }
+        if !matches!(adopted, Ok(true)) {
+            self.slow_paths.stop();
+            self.routers.clear();
+            self.ports.clear();
+            self.relays.clear();
+            self.hosts.clear();
+            self.hosts_made.clear();
+            (self.switch, self.lasting, self.substrate) = (None, None, None);
+            for line in leftovers::stop(&self.instance)? {
+                tracing::warn!("{line}");
+            }
+            self.kept = Kept::open(&self.instance)?;
+        }
+        Ok(())
+    }
+
+    /// Whether there was anything.
+    fn try_adopt(&mut self, documents: &Documents) -> Result<bool, NodeError> {
+        let noted = leftovers::noted(&self.instance)?;
+        if !self.instance.pins().join("interfaces").exists() {
+            return Ok(false);
+        }
+        let substrate = Substrate::open(&self.instance.pins())?;
+        self.lasting = Some(Lasting::open(&substrate, &self.kept)?);
+        self.adopt_hosts(documents)?;
+        let ports = self.target(documents).ports;
+        self.slow_paths.adopt(&self.instance, &self.kept, documents, &ports)?;
+        self.adopt_ports(documents, &substrate, &noted)?;
+        self.adopt_routers(documents, &substrate)?;
+        self.adopt_relays(&self.target(documents).relays, &substrate);
+        self.adopt_switch()?;
+        self.substrate = Some(substrate);
+        if self.switch.is_none() && self.routers.is_empty() {
+            return Ok(false);
+        }
+        let relays = &self.relays;
+        let of_routers = self.routers.iter().flat_map(|r| r.interfaces.iter().copied());
+        let pools_of_routers = self.routers.iter().filter_map(|r| Some(r.pool.as_ref()?.id));
+        let claims = Claims {
+            ports: self.ports.iter().map(|port| port.id).collect(),
+            interfaces: of_routers.chain(relays.iter().map(|relay| relay.interface)).collect(),
+            pools: pools_of_routers.chain(relays.iter().map(Relay::pool)).collect(),
+        };
+        self.end_others()?;
+        if let Some(mut switch) = self.switch.take() {
+            let told = self.correct(&mut switch, &claims);
+            self.switch = Some(switch);
+            told?;
+        } else {
+            self.revival.due = Some(std::time::Instant::now());
+        }
+        if let Some(substrate) = &self.substrate {
+            substrate.sweep(&claims)?;
+        }
+        self.slow_paths.remove_others(&self.instance, &self.kept)?;
+        for router in &mut self.routers {
+            if let Some(process) = &mut router.process {
+                self.slow_paths.follow(&router.plan.name, process)?;
+            }
+        }
+        self.slow_paths.start(&self.instance, &self.kept, &self.cgroups)?;
+        self.undo_others(&noted);
+        self.note_ports()?;
+        // Whoever captured has gone with the node that served it.
+        let taps = Taps::open(&self.instance.pins())?;
+        (0..MAX_TAPS).for_each(|number| taps.end(number));
+        self.show_scene();
+        let (routers, ports) = (self.routers.len(), self.ports.len());
+        let switch = if self.switch.is_some() { "the switch" } else { "no switch" };
+        let message = format!("{switch}, {routers} routers and {ports} ports go on");
+        self.events.note("node", "", "Adopted", message);
+        Ok(true)
+    }
+
+    fn adopt_ports(
+        &mut self,
+        documents: &Documents,
+        substrate: &Substrate,
+        noted: &[Noted],
+    ) -> Result<(), NodeError> {
+        for document in &self.target(documents).ports {
+            for noted in noted {
+                let Some(mut port) = Port::adopt(noted, document, substrate)? else { continue };
+                port.adapt(Needs::of(documents, &port.name))?;
+                self.ports.push(port);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn adopt_routers(
+        &mut self,
+        documents: &Documents,
+        substrate: &Substrate,
+    ) -> Result<(), NodeError> {
+        let target = self.target(documents);
+        for found in self.kept.records::<RouterRecord>("router.") {
+            let name = found.record.as_ref().map(name_of).unwrap_or_default();
+            let open = |port: &str| self.ports.iter().any(|other| other.name == port);
+            let plan = target.feasible().find(|plan| plan.name == name);
+            let adopted = match plan.filter(|plan| plan.ports().all(open)) {
+                Some(plan) => Router::adopt(&found, plan, substrate, &self.kept)?,
+                None => None,
+            };
+            match adopted {
+                Some(mut router) => {
+                    router.group = self.group(name);
+                    self.routers.push(router);
+                }
+                None => {
+                    let name = if name.is_empty() { &found.name } else { name };
+                    let message = "it has ended, is half-made, or is to be another one: it is \
+                                   started anew";
+                    self.events.warn("router", name, "NotAdopted", message);
+                }
+            }
+        }
+        // As their documents come: nothing else tells in which order they were started.
+        let place = |router: &Router| {
+            documents.routers.iter().position(|document| document.full_name() == router.plan.name)
+        };
+        self.routers.sort_by_key(place);
+        Ok(())
+    }
+
+    fn adopt_switch(&mut self) -> Result<(), NodeError> {
+        for found in self.kept.records::<SwitchRecord>("switch.") {
+            if let Some(record) = found.record {
+                self.revival.restarts = self.revival.restarts.max(record.restarts);
+            }
+            match Switch::adopt(&found, &self.kept)? {
+                Some(switch) if self.switch.is_none() => {
+                    self.switch_group = self.group("switch");
+                    self.switch = Some(switch);
+                }
+                _ => {
+                    let message = "it has ended or is half-made: it is started anew";
+                    self.events.warn("switch", "", "NotAdopted", message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends every process of this instance that was not adopted.
+    fn end_others(&self) -> Result<(), NodeError> {
+        let routers = self.routers.iter().filter_map(|router| router.process.as_ref());
+        let switch = self.switch.iter().map(|switch| switch.child.pid());
+        let mut own: HashSet<u32> =
+            routers.map(|process| process.child.pid()).chain(switch).collect();
+        own.extend(self.slow_paths.adopted());
+        let mut children = Vec::new();
+        for found in self.kept.records::<Value>("") {
+            let Some(Identity { pid, .. }) = found.process else { continue };
+            if own.contains(&pid) {
+                continue;
+            }
+            if let Some(child) = found.process.map(Child::adopt).transpose()?.flatten() {
+                child.kill(Signal::SIGKILL)?;
+                children.push(child);
+            }
+            self.kept.forget(&found.name);
+        }
+        for mut child in children {
+            child.wait()?;
+        }
+        // What could not be noted any more.
+        let mut groups: HashSet<String> =
+            self.routers.iter().map(|router| router.plan.name.replace('/', "_")).collect();
+        groups.extend(self.switch.iter().map(|_| "switch".to_owned()));
+        groups.extend(self.slow_paths.routers().map(|name| name.replace('/', "_")));
+        let all = Cgroups::detect()?;
+        for name in all.names(self.instance.name())? {
+            if !groups.contains(&name) {
+                all.group(self.instance.name(), &name)?.remove()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the switch serve what is claimed, and nothing else. What is as it should be is not
+    /// touched: packets are under way there.
+    fn correct(&self, switch: &mut Switch, claims: &Claims) -> Result<(), NodeError> {
+        let served = switch.describe()?;
+        for pool in served.pools.iter().filter(|pool| !claims.pools.contains(pool)) {
+            switch.order(&Order::RemovePool { pool: *pool }, &[])?;
+        }
+        let mut wanted: HashMap<u32, _> = HashMap::new();
+        for router in &self.routers {
+            let Some(pool) = &router.pool else { continue };
+            for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
+                let to = self.leads_to(&interface.to);
+                wanted.insert(*id, (Some(router), pool.id, to, interface.impairment));
+            }
+        }
+        for relay in &self.relays {
+            let to = self.behind(&relay.plan.port).map(Target::Link);
+            let impairment = Some(relay.impairment());
+            wanted.insert(relay.interface, (None, relay.pool(), to, impairment));
+        }
+        for there in &served.interfaces {
+            let interface = there.interface;
+            if !claims.pools.contains(&there.pool) {
+                continue;
+            }
+            match wanted.get(&interface) {
+                Some((_, pool, to, impairment)) if *pool == there.pool && *to == Some(there.to) => {
+                    if *impairment != there.impairment {
+                        let impairment = *impairment;
+                        switch.order(&Order::Impair { interface, impairment }, &[])?;
+                    }
+                    wanted.remove(&interface);
+                }
+                _ => drop(switch.order(&Order::RemoveInterface { interface }, &[])?),
+            }
+        }
+        for port in served.ports.iter().filter(|port| !claims.ports.contains(port)) {
+            switch.order(&Order::RemovePort { port: *port }, &[])?;
+        }
+        for port in self.ports.iter().filter(|port| !served.ports.contains(&port.id)) {
+            Self::tell_port(switch, port)?;
+        }
+        for router in &self.routers {
+            if router.pool.as_ref().is_some_and(|pool| !served.pools.contains(&pool.id)) {
+                self.tell_pool(switch, router)?;
+            }
+        }
+        for (id, (router, ..)) in &wanted {
+            if let Some(router) = router {
+                self.tell_interface(switch, router, *id)?;
+            }
+        }
+        for relay in self.relays.iter().filter(|relay| wanted.contains_key(&relay.interface)) {
+            if served.pools.contains(&relay.pool()) {
+                switch.order(&Order::RemovePool { pool: relay.pool() }, &[])?;
+            }
+            if let Some(to) = self.behind(&relay.plan.port) {
+                relay.tell(switch, to)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the devices back that are no ports any more.
+    fn undo_others(&self, noted: &[Noted]) {
+        let is_own = |noted: &&Noted| self.ports.iter().any(|port| port.undo == noted.undo);
+        for noted in noted.iter().filter(|noted| !is_own(noted)) {
+            if let Err(error) = noted.undo.undo() {
+                let message = format!("a device was not put back as it was: {error}");
+                self.events.warn("node", "", "NotPutBack", message);
+            }
+        }
+    }
+}
