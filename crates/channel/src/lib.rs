@@ -68,6 +68,8 @@ where
 {
     let (ours, theirs) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
+    // The other process may have no right to do it itself.
+    let _ = setsockopt(&theirs, sockopt::SndBufForce, &(MAX_MESSAGE_BYTES * 2));
     Ok((Channel::new(ours), theirs))
 }
 

@@ -20,7 +20,8 @@
 //!
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
-//! - `table` (read): all routes.
+//! - `table`, `table ADDRESS/MASK` (read): all routes, or those within a prefix.
+//! - `count` (read): how many there are.
 //! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that is there.
 //! - `remove` (write): `ADDRESS/MASK`.
 //! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; all or none happen.

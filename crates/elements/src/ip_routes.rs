@@ -14,6 +14,7 @@ use crate::hops::{Hops, Way};
 pub(crate) const FIXED: &[Handler] = &[
     Handler::read("lookup").with(Flags::PARAMETER),
     Handler::read("table").with(Flags::EXPENSIVE),
+    Handler::read("count"),
     Handler::read("drops"),
 ];
 
@@ -21,6 +22,7 @@ pub(crate) const FIXED: &[Handler] = &[
 pub(crate) const CHANGEABLE: &[Handler] = &[
     Handler::read("lookup").with(Flags::PARAMETER),
     Handler::read("table").with(Flags::EXPENSIVE),
+    Handler::read("count"),
     Handler::read("drops"),
     Handler::write("add"),
     Handler::write("set"),
@@ -192,14 +194,23 @@ impl IpRoutes {
                 let number = self.table.lookup(address.into()).map_or(0, NextHop::get);
                 Ok(self.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer))
             }
-            "table" => Ok(self
-                .table
-                .iter()
-                .filter_map(|(prefix, number)| {
+            "table" => {
+                let within = match parameter {
+                    "" => "0.0.0.0/0",
+                    within => within,
+                };
+                let wanted = || HandlerError::value(handler, parameter, "ADDRESS/MASK");
+                let within = prefix(within).and_then(key).ok_or_else(wanted)?;
+                let inside = self.table.iter().filter(|(prefix, _)| {
+                    prefix.prefix_len() >= within.prefix_len() && within.contains(prefix.addr())
+                });
+                let lines = inside.filter_map(|(prefix, number)| {
                     let way = self.hops.way(number.get())?.show('\t');
                     Some(format!("{}/{}\t{way}\n", prefix.addr(), prefix.prefix_len()))
-                })
-                .collect()),
+                });
+                Ok(lines.collect())
+            }
+            "count" => Ok(self.table.len().to_string()),
             _ => Ok(self.drops.to_string()),
         }
     }
@@ -391,6 +402,23 @@ mod tests {
         bench.router.write("e.flush", "").unwrap();
         assert_eq!(bench.router.read("e.table", ""), Ok(String::new()));
         assert!(bench.router.write("e.lookup", "1.1.1.1").is_err());
+    }
+
+    #[test]
+    fn a_part_of_the_table_is_read() {
+        let routes = ["0/0 2", "10.0.0.0/8 0", "10.1.0.0/16 1", "11.0.0.0/8 2"];
+        let mut bench = Bench::new("RadixIPLookup", &routes);
+        for (within, wanted) in [
+            ("10.0.0.0/8", Ok("10.0.0.0/8\t-\t0\n10.1.0.0/16\t-\t1\n")),
+            ("10.1.0.0/16", Ok("10.1.0.0/16\t-\t1\n")),
+            ("12.0.0.0/8", Ok("")),
+            ("12.0.0.0/40", Err(())),
+            ("x", Err(())),
+        ] {
+            let found = bench.router.read("e.table", within).map_err(drop);
+            assert_eq!(found, wanted.map(str::to_owned), "{within}");
+        }
+        assert_eq!(bench.router.read("e.count", ""), Ok("4".into()));
     }
 
     #[test]

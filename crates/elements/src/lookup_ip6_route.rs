@@ -21,7 +21,8 @@
 //!
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
-//! - `table` (read): all routes.
+//! - `table`, `table ADDRESS/MASK` (read): all routes, or those within a prefix.
+//! - `count` (read): how many there are.
 //! - `add` (write): as an argument; replaces the route that is there.
 //! - `remove` (write): `ADDRESS/MASK`.
 //! - `load` (write): lines of `set` and a route or `remove` and a prefix; those that can be done
@@ -139,6 +140,7 @@ impl Element for LookupIP6Route {
             &[
                 Handler::read("lookup").with(Flags::PARAMETER),
                 Handler::read("table").with(Flags::EXPENSIVE),
+                Handler::read("count"),
                 Handler::write("add"),
                 Handler::write("remove"),
                 Handler::write("load"),
@@ -160,11 +162,21 @@ impl Element for LookupIP6Route {
                 Ok(self.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer))
             }
             "table" => {
-                let lines = self.table.iter().filter_map(|(prefix, number)| {
+                let within = match parameter {
+                    "" => "::/0",
+                    within => within,
+                };
+                let wanted = || HandlerError::value(handler, parameter, "ADDRESS/MASK");
+                let within = key(parse(handler, within)?).ok_or_else(wanted)?;
+                let inside = self.table.iter().filter(|(prefix, _)| {
+                    prefix.prefix_len() >= within.prefix_len() && within.contains(prefix.addr())
+                });
+                let lines = inside.filter_map(|(prefix, number)| {
                     Some(format!("{prefix}\t{}\n", self.hops.way(number.get())?.show('\t')))
                 });
                 Ok(lines.collect())
             }
+            "count" => Ok(self.table.len().to_string()),
             _ => Ok(self.drops.to_string()),
         }
     }
@@ -225,6 +237,10 @@ mod tests {
         assert_eq!(bench.router.read("e.lookup", "2001:db8:1::9"), Ok("1 fe80::1".into()));
         let table = "2001:db8::/32\t-\t0\n2001:db8:1::/48\tfe80::1\t1\n";
         assert_eq!(bench.router.read("e.table", ""), Ok(table.into()));
+        let part = bench.router.read("e.table", "2001:db8::/40");
+        assert_eq!(part, Ok("2001:db8:1::/48\tfe80::1\t1\n".into()));
+        assert!(bench.router.read("e.table", "2001:db8::").is_err());
+        assert_eq!(bench.router.read("e.count", ""), Ok("2".into()));
         bench.router.write("e.remove", "2001:db8:1::/48").unwrap();
         assert_eq!(bench.router.read("e.lookup", "2001:db8:1::9"), Ok("0".into()));
         assert_eq!(bench.router.read("e.lookup", "::9"), Ok("-1".into()));

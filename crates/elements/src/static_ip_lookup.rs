@@ -20,7 +20,8 @@
 //!
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
-//! - `table` (read): all routes.
+//! - `table`, `table ADDRESS/MASK` (read): all routes, or those within a prefix.
+//! - `count` (read): how many there are.
 //! - `drops` (read): packets without a route.
 //!
 //! ## See also

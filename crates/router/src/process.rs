@@ -83,6 +83,20 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     process.serve(&mut orders)
 }
 
+/// Sends an answer, or says that it is too long for a message.
+fn answer_by(
+    mut send: impl FnMut(&Answer) -> Result<(), ChannelError>,
+    answer: &Answer,
+) -> Result<(), ChannelError> {
+    match (send(answer), answer) {
+        (Err(ChannelError::TooLong), Answer::Done(text) | Answer::Refused(text)) => {
+            let why = format!("an answer of {} bytes is too long for a message", text.len());
+            send(&Answer::Refused(why))
+        }
+        (sent, _) => sent,
+    }
+}
+
 struct Process {
     router: Router,
     devices: PoolDevices,
@@ -251,7 +265,7 @@ impl Process {
                 },
                 order => self.carry_out(order),
             };
-            orders.send(&answer, &[])?;
+            answer_by(|answer| orders.send(answer, &[]), &answer)?;
         }
         self.obey_admitted();
         Ok(())
@@ -283,7 +297,7 @@ impl Process {
             Ok(None) => Ok(()),
             Ok(Some((order, _))) => {
                 let answer = self.carry_out(order);
-                admitted.send(&answer, &[])
+                answer_by(|answer| admitted.send(answer, &[]), &answer)
             }
             Err(error) => Err(error),
         };
