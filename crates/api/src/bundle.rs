@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::documents::{Document, Documents, parse};
 use crate::fast_path::Configuration;
 use crate::problem::{Problem, Problems};
-use crate::source::{Place, Source};
+use crate::router::Router;
+use crate::source::{At, Place, Source};
 use crate::tree::{self, Node, Value};
 
 /// Kind and name of a document; a router's name has its slice's before it: `red/r1`.
@@ -164,12 +165,17 @@ impl Bundle {
         self.merge(&[])
     }
 
-    /// Documents of the texts alone, those that were there before first and in their order.
+    /// Documents of the texts alone, those that were there before first and in their order;
+    /// `check` as in [`Bundle::merge_checked`].
     ///
     /// # Errors
     /// Every mistake that was found.
-    pub fn replace(&self, kept: &[Kept]) -> Result<Documents, Problems> {
-        let mut documents = self.documents()?;
+    pub fn replace(
+        &self,
+        kept: &[Kept],
+        check: impl Fn(&Router, &mut Vec<Problem>),
+    ) -> Result<Documents, Problems> {
+        let mut documents = self.merge_checked(&[], check)?;
         documents.keep_order(kept);
         Ok(documents)
     }
@@ -181,6 +187,18 @@ impl Bundle {
     /// # Errors
     /// Every mistake that was found.
     pub fn merge(&self, kept: &[Kept]) -> Result<Documents, Problems> {
+        self.merge_checked(kept, |_, _| ())
+    }
+
+    /// The same, where `check` reports what else is wrong with routers of the texts.
+    ///
+    /// # Errors
+    /// Every mistake that was found.
+    pub fn merge_checked(
+        &self,
+        kept: &[Kept],
+        check: impl Fn(&Router, &mut Vec<Problem>),
+    ) -> Result<Documents, Problems> {
         let own = self.keys();
         let stay: Vec<&Kept> = kept.iter().filter(|kept| !own.contains(&kept.key)).collect();
         let stored = stay.iter().map(|kept| Source {
@@ -200,6 +218,17 @@ impl Bundle {
                     stay.iter().find(|k| k.key == key).and_then(|k| k.configuration.clone());
                 continue;
             }
+            if let (Some(slow_path), Some(source)) = (&mut router.slow_path, sources.get(source)) {
+                for file in &mut slow_path.value.files {
+                    let Some(from) = file.value.from.take() else { continue };
+                    match self.file(source, &from) {
+                        Ok((_, value)) => {
+                            file.value.text = Some(At { value, place: from.place });
+                        }
+                        Err(problem) => problems.push(problem),
+                    }
+                }
+            }
             let place = match (&fast_path.click, &fast_path.click_file) {
                 (Some(click), _) => click.place,
                 (None, Some(file)) => file.place,
@@ -214,29 +243,34 @@ impl Bundle {
                     text: click.value.clone(),
                 });
             } else if let Some(file) = &fast_path.click_file {
-                let path = beside(source, &file.value);
-                let error = match self.files.get(&path) {
-                    Some(NamedFile::Text(text)) => {
-                        let text = text.clone();
-                        fast_path.configuration =
-                            Some(Configuration { file: path, first_line: 1, text });
-                        continue;
+                match self.file(source, file) {
+                    Ok((file, text)) => {
+                        fast_path.configuration = Some(Configuration { file, first_line: 1, text });
                     }
-                    Some(NamedFile::Unreadable { error }) => error.clone(),
-                    None => "it was not sent along".to_owned(),
-                };
-                problems.push(
-                    Problem::new(place, format!("cannot read {path}: {error}"))
-                        .label("this file")
-                        .help("it is searched beside the YAML file"),
-                );
+                    Err(problem) => problems.push(problem),
+                }
             }
         }
+        let is_new = |router: &&Router| (router.name.place.source as usize) < first_stored;
+        documents.routers.iter().filter(is_new).for_each(|router| check(router, &mut problems));
         if !problems.is_empty() {
             return Err(Problems::new(problems, &sources));
         }
         documents.keep_order(kept);
         Ok(documents)
+    }
+
+    /// Path and text of a file that `source` names.
+    fn file(&self, source: &Source, name: &At<String>) -> Result<(String, String), Problem> {
+        let path = beside(source, &name.value);
+        let error = match self.files.get(&path) {
+            Some(NamedFile::Text(text)) => return Ok((path, text.clone())),
+            Some(NamedFile::Unreadable { error }) => error,
+            None => "it was not sent along",
+        };
+        Err(Problem::new(name.place, format!("cannot read {path}: {error}"))
+            .label("this file")
+            .help("it is searched beside the YAML file"))
     }
 }
 
@@ -291,11 +325,17 @@ fn keys(yaml: &str) -> Vec<Key> {
 
 /// Files that the documents of a text name.
 fn named_files(yaml: &str) -> Vec<String> {
-    let file = |node: Node| Some(text(field(&node, "fast_path")?, "click_file")?.to_owned());
+    let click = |node: &Node| Some(text(field(node, "fast_path")?, "click_file")?.to_owned());
+    let copied = |node: &Node| -> Option<Vec<String>> {
+        let Value::List(files) = &field(field(node, "slow_path")?, "files")?.value else {
+            return None;
+        };
+        Some(files.iter().filter_map(|file| Some(text(file, "from")?.to_owned())).collect())
+    };
     tree::documents(yaml)
         .into_iter()
         .filter_map(|range| tree::parse(yaml, range).ok())
-        .filter_map(file)
+        .flat_map(|node| click(&node).into_iter().chain(copied(&node).into_iter().flatten()))
         .collect()
 }
 

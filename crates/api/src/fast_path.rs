@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::decode::{Context, Decode, Fields, word};
 use crate::problem::Problem;
-use crate::slow_path::is_kernel;
+use crate::slow_path::{Kernel, is_kernel};
 use crate::source::At;
 use crate::tree::Node;
 use crate::values::{InterfaceName, Mac};
@@ -25,9 +25,10 @@ pub struct FastPath {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<crate::slow_path::RoutesSchema>")]
     pub routes: Vec<At<Route>>,
-    /// Where `routes: kernel` stands: they are those of the slow path's Linux.
-    #[serde(skip)]
-    pub kernel_routes: Option<crate::source::Place>,
+    /// `routes: kernel`: they are those of the slow path's Linux. Never there beside a list.
+    #[serde(rename = "routes", skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub kernel_routes: Option<At<Kernel>>,
     /// Neighbours of `builtin: ipv4` that are not asked for by ARP or ND.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Neighbour>>")]
@@ -132,12 +133,11 @@ const CHOICES: [&str; 4] = ["builtin", "click", "click_file", "program"];
 impl Decode for FastPath {
     fn decode(node: &Node, context: &mut Context) -> Option<FastPath> {
         let mut fields = Fields::open(node, "a fast path", context)?;
-        let kernel = fields.take("routes").filter(|(_, value)| is_kernel(value));
-        let kernel_routes = kernel.map(|(_, value)| fields.context.place(value));
+        let is_kernel = fields.take("routes").is_some_and(|(_, value)| is_kernel(value));
         let fast_path = FastPath {
-            kernel_routes,
+            kernel_routes: if is_kernel { fields.optional("routes") } else { None },
             builtin: fields.optional("builtin"),
-            routes: if kernel.is_some() { Vec::new() } else { fields.list("routes") },
+            routes: if is_kernel { Vec::new() } else { fields.list("routes") },
             neighbours: fields.list("neighbours"),
             click: fields.optional("click"),
             click_file: fields.optional("click_file"),

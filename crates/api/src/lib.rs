@@ -50,6 +50,6 @@ pub use quantity::{QueueLength, Share, Time};
 pub use router::{Interfaces, Poll, Pool, Router, Run, SlotBytes};
 pub use schema::schema;
 pub use slice::Slice;
-pub use slow_path::{Daemon, File, Restart, SlowPath};
+pub use slow_path::{Daemon, File, Kernel, Restart, SlowPath};
 pub use source::{At, Place, Source};
 pub use values::{InterfaceName, Mac, Name, Rate, hash};

@@ -27,7 +27,7 @@ pub struct Problem {
 
 impl Problem {
     /// A mistake at `place`.
-    pub(crate) fn new(place: Place, message: impl Into<String>) -> Problem {
+    pub fn new(place: Place, message: impl Into<String>) -> Problem {
         Problem {
             message: message.into(),
             place,
@@ -39,19 +39,19 @@ impl Problem {
     }
 
     /// Says what stands under the underlined text.
-    pub(crate) fn label(mut self, label: impl Into<String>) -> Problem {
+    pub fn label(mut self, label: impl Into<String>) -> Problem {
         self.label = label.into();
         self
     }
 
     /// Adds what might help.
-    pub(crate) fn help(mut self, help: impl Into<String>) -> Problem {
+    pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
     }
 
     /// Shows another place.
-    pub(crate) fn also(mut self, place: Place, label: impl Into<String>) -> Problem {
+    pub fn also(mut self, place: Place, label: impl Into<String>) -> Problem {
         self.also.push((place, label.into()));
         self
     }

@@ -34,6 +34,9 @@ pub struct File {
     /// What stands in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<At<String>>,
+    /// A file of which it is a copy, searched beside the YAML file. A node keeps its text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<At<String>>,
     /// The user it belongs to, and its group. Default: root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<At<String>>,
@@ -79,16 +82,15 @@ pub enum Restart {
 #[allow(dead_code, reason = "only its schema is used")]
 pub(crate) enum RoutesSchema {
     /// Those of the slow path's Linux.
-    Kernel(KernelSchema),
+    Kernel(Kernel),
     /// These.
     List(Vec<crate::fast_path::Route>),
 }
 
 /// The word `kernel`.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "lowercase")]
-#[allow(dead_code, reason = "only its schema is used")]
-pub(crate) enum KernelSchema {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kernel {
     /// Those of the slow path's Linux.
     Kernel,
 }
@@ -113,6 +115,35 @@ impl Decode for SlowPath {
             }
             names.push(&daemon.name);
         }
+        let mut files: Vec<&At<File>> = Vec::new();
+        for file in &slow_path.files {
+            let path = file.path.trim_end_matches('/');
+            if let Some(first) = files.iter().find(|f| f.path.trim_end_matches('/') == path) {
+                let message = format!("there are two files {path}");
+                let problem = Problem::new(file.path.place, message)
+                    .label("the second")
+                    .also(first.path.place, "the first");
+                fields.context.report(problem);
+            }
+            files.push(file);
+        }
+        for file in &slow_path.files {
+            // What is above it must be a directory.
+            let above = |other: &&&At<File>| {
+                !other.path.ends_with('/')
+                    && file
+                        .path
+                        .strip_prefix(&*other.path.value)
+                        .is_some_and(|r| r.starts_with('/'))
+            };
+            if let Some(other) = files.iter().find(above) {
+                let message = format!("{} is no directory", &*other.path.value);
+                let problem = Problem::new(file.path.place, message)
+                    .label("cannot be in a file")
+                    .also(other.path.place, "the file");
+                fields.context.report(problem);
+            }
+        }
         fields.close();
         Some(slow_path)
     }
@@ -123,6 +154,7 @@ impl Decode for File {
         let mut fields = Fields::open(node, "a file", context)?;
         let path: Option<At<String>> = fields.required("path");
         let text: Option<At<String>> = fields.optional("text");
+        let from: Option<At<String>> = fields.optional("from");
         let owner = fields.optional("owner");
         let mode: Option<At<String>> = fields.optional("mode");
         if let Some(path) = &path {
@@ -133,12 +165,25 @@ impl Decode for File {
                         .label("not an absolute path");
                 fields.context.report(problem);
             }
-            if let (true, Some(text)) = (path.ends_with('/'), &text) {
+            let kernels = ["/proc/", "/sys/", "/dev/"];
+            if let Some(top) = kernels.iter().find(|top| path.starts_with(**top)) {
+                let problem = Problem::new(path.place, format!("{top} is the kernel's"))
+                    .label("no file can be put there")
+                    .help("put it below /run, which is the router's own");
+                fields.context.report(problem);
+            }
+            if let (true, Some(text)) = (path.ends_with('/'), text.as_ref().or(from.as_ref())) {
                 let problem = Problem::new(text.place, "a directory has no text")
                     .label("has no place")
                     .also(path.place, "the slash at its end says that it is a directory");
                 fields.context.report(problem);
             }
+        }
+        if let (Some(text), Some(from)) = (&text, &from) {
+            let problem = Problem::new(from.place, "a file has one text")
+                .label("another one")
+                .also(text.place, "its text");
+            fields.context.report(problem);
         }
         if let Some(mode) = &mode
             && u32::from_str_radix(mode, 8).map_or(true, |mode| mode > 0o7777)
@@ -148,7 +193,7 @@ impl Decode for File {
             fields.context.report(problem);
         }
         fields.close();
-        Some(File { path: path?, text, owner, mode })
+        Some(File { path: path?, text, from, owner, mode })
     }
 }
 
@@ -157,6 +202,14 @@ impl Decode for Daemon {
         let mut fields = Fields::open(node, "a program", context)?;
         let name = fields.required("name");
         let command: Option<Vec<At<String>>> = fields.required("command");
+        if let Some(program) = command.as_ref().and_then(|words| words.first())
+            && !program.starts_with('/')
+            && (program.is_empty() || program.contains('/'))
+        {
+            let message = "a program is a name or an absolute path";
+            let problem = Problem::new(program.place, message).label("neither");
+            fields.context.report(problem);
+        }
         let restart = fields.optional("restart").unwrap_or_default();
         let capabilities = fields.list("capabilities");
         if command.as_ref().is_some_and(Vec::is_empty) {
@@ -165,6 +218,12 @@ impl Decode for Daemon {
         }
         fields.close();
         Some(Daemon { name: name?, command: command?, restart, capabilities })
+    }
+}
+
+impl Decode for Kernel {
+    fn decode(node: &Node, context: &mut Context) -> Option<Kernel> {
+        word(node, context, "where routes come from", &[("kernel", Kernel::Kernel)])
     }
 }
 

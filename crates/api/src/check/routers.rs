@@ -349,9 +349,9 @@ pub(super) fn routes(router: &Router, problems: &mut Vec<Problem>) {
 
 /// What a slow path needs, and what needs one.
 fn slow_path(router: &Router, problems: &mut Vec<Problem>) {
-    if let (Some(place), None) = (router.fast_path.kernel_routes, &router.slow_path) {
+    if let (Some(kernel), None) = (router.fast_path.kernel_routes, &router.slow_path) {
         problems.push(
-            Problem::new(place, "`routes: kernel` needs a slow path")
+            Problem::new(kernel.place, "`routes: kernel` needs a slow path")
                 .label("there is no kernel to have routes")
                 .help("add `slow_path: {}` to the router"),
         );
