@@ -265,6 +265,9 @@ enum Command {
         #[arg(long, value_delimiter = ',')]
         cpus: Vec<usize>,
     },
+    /// Namespaces of a router's slow path; started by the node.
+    #[command(hide = true)]
+    Hold,
     /// A program in a router's slow path; started by the node.
     #[command(hide = true)]
     Daemon {
@@ -350,6 +353,7 @@ impl Cli {
                 roles::node(instance, lifetime)
             }
             Command::Exec { router, command } => Ok(slow_path::exec(&instance, &router, &command)?),
+            Command::Hold => Ok(slow_path::hold()?),
             Command::Daemon { router, keep, command } => {
                 Ok(slow_path::daemon(&instance, &router, &keep, &command)?)
             }

@@ -32,6 +32,14 @@ pub(crate) fn exec(
     Err(format!("{program}: {error}"))
 }
 
+/// Holds the namespaces of a router until the node has them.
+pub(crate) fn hold() -> Result<ExitCode, String> {
+    match europa_slowpath::users::hold() {
+        Ok(never) => match never {},
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// A program that the node starts and keeps running.
 pub(crate) fn daemon(
     instance: &Instance,
@@ -47,7 +55,8 @@ pub(crate) fn daemon(
     let status = init::run(&mut command).map_err(|error| format!("{program}: {error}"))?;
     match (status.code(), status.signal()) {
         (Some(code), _) => Ok(ExitCode::from(code as u8)),
-        (None, signal) => Err(format!("{program} was killed by signal {}", signal.unwrap_or(0))),
+        // As a shell says it: the first of its process numbers cannot die of a signal itself.
+        (None, signal) => Ok(ExitCode::from(128 + signal.unwrap_or(0) as u8)),
     }
 }
 

@@ -5,37 +5,39 @@
 //! is the interface in the router's namespace. From there on they are ports and interfaces
 //! like any other.
 
+mod check;
+mod daemons;
+mod make;
+
 use std::collections::HashMap;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use europa_api::{At, Attachment, Documents, InterfaceName, Mac, Match, Name, Restart, Selector};
+use europa_api::{At, Documents, Mac, Match, Name, Restart};
 use europa_channel::pair;
-use europa_port::{Device, Namespace, delete_device, delete_veths};
-use europa_sandbox::cgroup::{Cgroups, Group};
-use europa_sandbox::{Child, Exit, Identity, SpawnSpec, spawn};
-use europa_slowpath::environment::{Environment, FileSpec, check_capabilities, folder};
+use europa_port::{Namespace, delete_device, delete_veths};
+use europa_sandbox::Child;
+use europa_sandbox::cgroup::Cgroups;
+use europa_slowpath::environment::{folder, group};
 use europa_slowpath::{
-    Inner, Progress, Spec, StaticNeighbour, StaticRoute, carrier, mirror, namespace,
+    Progress, Spec, add_static, carrier, mirror, namespace, remove_neighbour, remove_static,
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
-use crate::backoff::Backoff;
+use crate::events::Events;
 use crate::kept::Kept;
-use crate::plan::{InterfacePlan, PortFacts, RouterPlan, To, plan};
+use crate::plan::plan;
 use crate::router::Process;
 use crate::{Doing, Instance, NodeError};
 
-/// How long programs have to end before they are killed.
-const GRACE: Duration = Duration::from_secs(2);
-/// How often a program's keeper looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(200);
+pub(crate) use check::check;
+use daemons::{Daemon, DaemonRecord, Keeper};
+use make::{describe, facts, make_one, statics, watches};
 
 /// The slow paths of a node.
 #[derive(Default)]
@@ -80,11 +82,15 @@ fn record_name(router: &str) -> String {
     format!("slow-{}", router.replace('/', "."))
 }
 
-/// Whether two documents of a router want the same slow path.
+/// Whether two documents of a router want the same slow path, but for static routes and
+/// neighbours: those change in place.
 fn same(one: &europa_api::Router, other: &europa_api::Router) -> bool {
-    one.slow_path == other.slow_path
-        && one.interfaces == other.interfaces
-        && one.fast_path.routes == other.fast_path.routes
+    one.slow_path == other.slow_path && one.interfaces == other.interfaces
+}
+
+/// Whether two documents of a router want the same routes and neighbours there.
+fn same_static(one: &europa_api::Router, other: &europa_api::Router) -> bool {
+    one.fast_path.routes == other.fast_path.routes
         && one.fast_path.neighbours == other.fast_path.neighbours
 }
 
@@ -130,16 +136,6 @@ pub(crate) fn expand(
     (expanded, ports)
 }
 
-/// A program to be kept running.
-#[derive(Clone, Debug)]
-struct Daemon {
-    router: String,
-    name: String,
-    command: Vec<String>,
-    restart: Restart,
-    capabilities: Vec<String>,
-}
-
 /// The name of an interface's outer end: of 15 letters at most, and always the same.
 fn outer_name(router: &str, interface: &str) -> String {
     let Mac(bytes) = Mac::generated(&format!("{router}.{interface}"));
@@ -157,7 +153,9 @@ impl SlowPaths {
         let mut wanted = documents.routers.iter().filter(|router| router.slow_path.is_some());
         wanted.clone().count() == self.all.len()
             && wanted.all(|router| {
-                self.all.get(&router.full_name()).is_some_and(|one| same(&one.router, router))
+                self.all.get(&router.full_name()).is_some_and(|one| {
+                    same(&one.router, router) && same_static(&one.router, router)
+                })
             })
     }
 
@@ -194,6 +192,14 @@ impl SlowPaths {
         if documents.routers.iter().all(|router| router.slow_path.is_none()) {
             return Ok(());
         }
+        for router in &documents.routers {
+            if let Some(one) = self.all.get_mut(&router.full_name())
+                && !same_static(&one.router, router)
+            {
+                one.change_static(router)?;
+                one.note(kept)?;
+            }
+        }
         let ports: Vec<_> = ports.iter().filter(|port| !is_hidden(&port.name.value)).collect();
         let plans = plan(documents, &facts(&ports)?);
         let outside_name = namespace::outside_name(instance.name());
@@ -201,13 +207,17 @@ impl SlowPaths {
             .doing(format!("making the namespace {outside_name}"))?;
         for (router, plan) in documents.routers.iter().zip(plans) {
             let full = router.full_name();
-            if router.slow_path.is_none() || self.all.contains_key(&full) {
+            if router.slow_path.is_none() {
+                continue;
+            }
+            if let Some(one) = self.all.get_mut(&full) {
+                // Its neighbours may have other namespaces now.
+                one.watches = watches(instance, documents, &ports, router, &plan?)?;
                 continue;
             }
             let one = make_one(instance, documents, &ports, &outside, router, &plan?)?;
             // From here on the next node adopts it.
-            let record = Record { router: full.clone(), text: text(router) };
-            kept.note(&record_name(&full), None, &record)?;
+            one.note(kept)?;
             self.all.insert(full, one);
         }
         Ok(())
@@ -289,6 +299,11 @@ impl SlowPaths {
         let router = &one.router;
         Namespace::delete(&namespace::name(instance.name(), &router.slice, &router.name))
             .doing(what())?;
+        if let Ok(group) =
+            Cgroups::detect().and_then(|groups| groups.group(instance.name(), &group(name)))
+        {
+            group.remove()?;
+        }
         fs::remove_dir_all(folder(&instance.directory(), name)).doing(what())
     }
 }
@@ -314,6 +329,32 @@ impl SlowPath {
         Ok(())
     }
 
+    /// Makes static routes and neighbours those of another document.
+    fn change_static(&mut self, new: &europa_api::Router) -> Result<(), NodeError> {
+        // Noted first: whoever takes a failed change back begins here.
+        let old = std::mem::replace(&mut self.router, new.clone());
+        let (routes, neighbours) = statics(&old);
+        let (new_routes, new_neighbours) = statics(new);
+        let inside = &self.spec.namespace;
+        let refused = |error: std::io::Error| {
+            NodeError::Refused(format!("router {}: slow path: {error}", self.spec.router))
+        };
+        for route in routes.iter().filter(|route| !new_routes.contains(route)) {
+            remove_static(inside, route).map_err(refused)?;
+        }
+        for neighbour in neighbours.iter().filter(|one| !new_neighbours.contains(one)) {
+            remove_neighbour(inside, neighbour).map_err(refused)?;
+        }
+        add_static(inside, &new_routes, &new_neighbours).map_err(refused)
+    }
+
+    /// Writes down what it was made from: the next node adopts it if that is still wanted.
+    fn note(&self, kept: &Kept) -> Result<(), NodeError> {
+        let name = self.spec.router.clone();
+        let record = Record { router: name.clone(), text: text(&self.router) };
+        kept.note(&record_name(&name), None, &record)
+    }
+
     /// Ends its programs.
     fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -321,105 +362,6 @@ impl SlowPath {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-}
-
-/// Makes a slow path: namespace, devices, files. Nothing runs there yet.
-fn make_one(
-    instance: &Instance,
-    documents: &Documents,
-    ports: &[&europa_api::Port],
-    outside: &Namespace,
-    router: &europa_api::Router,
-    plan: &RouterPlan,
-) -> Result<SlowPath, NodeError> {
-    let full = router.full_name();
-    let refused =
-        |error: std::io::Error| NodeError::Refused(format!("router {full}: slow path: {error}"));
-    let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files[..]);
-    // Written down first: whoever cleans up finds it even if this is the end.
-    let folder = folder(&instance.directory(), &full);
-    fs::create_dir_all(&folder).doing(format!("making {}", folder.display()))?;
-    let name = namespace::name(instance.name(), &router.slice, &router.name);
-    let inside = namespace::create(&name).map_err(refused)?;
-    let files: Vec<FileSpec> = files.iter().map(|file| spec(file)).collect();
-    Environment::make(&folder, &name, &full, &files).map_err(refused)?;
-    for (planned, (_, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
-        let outer = outer_name(&full, &planned.name);
-        let inner = inner(planned, &interface.value);
-        europa_slowpath::create(&inside, &inner, outside, &outer).map_err(refused)?;
-    }
-    add_static(router, &inside).map_err(refused)?;
-    describe(instance, documents, ports, inside, router, plan)
-}
-
-/// A slow path whose namespace `inside`, devices and files are there.
-fn describe(
-    instance: &Instance,
-    documents: &Documents,
-    ports: &[&europa_api::Port],
-    inside: Namespace,
-    router: &europa_api::Router,
-    plan: &RouterPlan,
-) -> Result<SlowPath, NodeError> {
-    let full = router.full_name();
-    let mut watches = Vec::new();
-    for (planned, (key, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
-        let outer = outer_name(&full, &planned.name);
-        let own = (&*full, key, &interface.value, planned);
-        watches.extend(watch(instance, documents, ports, own, outer)?);
-    }
-    let mut daemons = Vec::new();
-    for daemon in router.slow_path.iter().flat_map(|slow_path| &slow_path.run) {
-        let capabilities: Vec<String> =
-            daemon.capabilities.iter().map(|one| one.value.clone()).collect();
-        check_capabilities(&capabilities)
-            .map_err(|error| NodeError::Refused(format!("router {full}: slow path: {error}")))?;
-        daemons.push(Daemon {
-            router: full.clone(),
-            name: daemon.name.to_string(),
-            command: daemon.command.iter().map(|word| word.value.clone()).collect(),
-            restart: daemon.restart,
-            capabilities,
-        });
-    }
-    let interfaces = plan.interfaces.iter().map(|one| one.name.clone()).collect();
-    Ok(SlowPath {
-        router: router.clone(),
-        spec: Spec { namespace: inside, interfaces, router: full },
-        progress: Arc::default(),
-        watches,
-        daemons,
-        adopted: HashMap::new(),
-        keepers: Vec::new(),
-        started: false,
-        stop: Arc::default(),
-    })
-}
-
-/// Gives Linux the routes and neighbours of the router's document.
-fn add_static(router: &europa_api::Router, inside: &Namespace) -> std::io::Result<()> {
-    let name = |index: usize| router.interfaces.0.get(index).map(|(name, _)| name.to_string());
-    let routes: Vec<_> = router
-        .fast_path
-        .routes
-        .iter()
-        .map(|route| StaticRoute {
-            to: route.to.value,
-            via: route.via.as_ref().map(|via| via.value),
-            interface: router.route_interface(route).and_then(name),
-        })
-        .collect();
-    let neighbours: Vec<_> = router
-        .fast_path
-        .neighbours
-        .iter()
-        .map(|neighbour| StaticNeighbour {
-            address: neighbour.address.value,
-            mac: neighbour.mac.value.0,
-            interface: neighbour.interface.to_string(),
-        })
-        .collect();
-    europa_slowpath::add_static(inside, &routes, &neighbours)
 }
 
 impl SlowPaths {
@@ -442,12 +384,36 @@ impl SlowPaths {
         Ok(())
     }
 
+    /// The names of a router's programs.
+    pub(crate) fn programs(&self, router: &str) -> Vec<&str> {
+        let daemons = self.all.get(router).map_or(&[][..], |one| &one.daemons);
+        daemons.iter().map(|daemon| daemon.name.as_str()).collect()
+    }
+
+    /// What is worth knowing of a router's slow path: how its routes are followed, and its
+    /// programs.
+    pub(crate) fn status(&self, router: &str) -> Option<serde_json::Value> {
+        let one = self.all.get(router)?;
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let programs: serde_json::Map<String, serde_json::Value> = one
+            .daemons
+            .iter()
+            .map(|daemon| (daemon.name.clone(), daemon.seen(|seen| json!(seen))))
+            .collect();
+        Some(json!({
+            "changes_told": of(&one.progress.told),
+            "changes_refused": of(&one.progress.refused),
+            "programs": programs,
+        }))
+    }
+
     /// Starts the programs that do not run yet, and follows the link states of all.
     pub(crate) fn start(
         &mut self,
         instance: &Instance,
         kept: &Kept,
         cgroups: &Cgroups,
+        events: &Events,
     ) -> Result<(), NodeError> {
         if let Some((stop, thread)) = self.carrier.take() {
             stop.store(true, Ordering::Relaxed);
@@ -473,14 +439,18 @@ impl SlowPaths {
                 if matches!(adopted, Some(None)) {
                     continue;
                 }
-                let kept = kept.clone();
-                let group = cgroups.group(instance.name(), &daemon.router.replace('/', "_")).ok();
-                let (daemon, instance, stop) =
-                    (daemon.clone(), instance.clone(), Arc::clone(&one.stop));
                 let name = daemon.name.clone();
+                let keeper = Keeper {
+                    daemon: daemon.clone(),
+                    instance: instance.clone(),
+                    kept: kept.clone(),
+                    group: daemons::group_of(cgroups, instance, &daemon.router)?,
+                    stop: Arc::clone(&one.stop),
+                    events: events.clone(),
+                };
                 let thread = std::thread::Builder::new().name(name.clone());
                 let adopted = adopted.flatten();
-                let run = move || daemon.keep(&instance, &kept, group.as_ref(), &stop, adopted);
+                let run = move || keeper.keep(adopted);
                 one.keepers.push(thread.spawn(run).doing(format!("starting {name}"))?);
             }
         }
@@ -502,170 +472,6 @@ impl SlowPaths {
     }
 }
 
-/// A record of a program.
-#[derive(Serialize, Deserialize)]
-struct DaemonRecord {
-    /// What it is, as text.
-    daemon: String,
-    /// It has ended and is not to be started again.
-    done: bool,
-}
-
-impl Daemon {
-    fn record_name(&self) -> String {
-        format!("daemon-{}.{}", self.router.replace('/', "."), self.name)
-    }
-
-    fn text(&self) -> String {
-        format!("{self:?}")
-    }
-
-    fn note(&self, kept: &Kept, process: Option<u32>) -> Result<(), NodeError> {
-        let record = DaemonRecord { daemon: self.text(), done: process.is_none() };
-        kept.note(&self.record_name(), process.and_then(Identity::of), &record)
-    }
-
-    /// Runs it until told to stop; at first that of another node, if there is one.
-    fn keep(
-        &self,
-        instance: &Instance,
-        kept: &Kept,
-        group: Option<&Group>,
-        stop: &AtomicBool,
-        mut adopted: Option<Child>,
-    ) {
-        let mut backoff = Backoff::new();
-        loop {
-            let started = Instant::now();
-            let again = match self.run(instance, kept, group, stop, adopted.take()) {
-                Ok(None) => {
-                    kept.forget(&self.record_name());
-                    return;
-                }
-                Ok(Some(exit)) => {
-                    let (router, name) = (&self.router, &self.name);
-                    tracing::warn!("router {router}: {name} ended: {exit:?}");
-                    match self.restart {
-                        Restart::Always => true,
-                        Restart::OnFailure => exit != Exit::Code(0),
-                        Restart::Never => false,
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!("router {}: {}: {error}", self.router, self.name);
-                    true
-                }
-            };
-            if !again {
-                if let Err(error) = self.note(kept, None) {
-                    tracing::warn!("router {}: {}: {error}", self.router, self.name);
-                }
-                return;
-            }
-            let due = backoff.failed(started.elapsed(), Instant::now());
-            // A program that ends at once has no chance to do better at once.
-            let due = due.max(started + Duration::from_millis(100));
-            while Instant::now() < due {
-                if stop.load(Ordering::Relaxed) {
-                    return;
-                }
-                std::thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
-            }
-        }
-    }
-
-    /// Runs it once: how it ended, or `None` if it was stopped.
-    fn run(
-        &self,
-        instance: &Instance,
-        kept: &Kept,
-        group: Option<&Group>,
-        stop: &AtomicBool,
-        adopted: Option<Child>,
-    ) -> Result<Option<Exit>, NodeError> {
-        let mut child = match adopted {
-            Some(child) => child,
-            None => self.spawn(instance, group)?,
-        };
-        self.note(kept, Some(child.pid()))?;
-        let mut told: Option<Instant> = None;
-        loop {
-            if let Some(exit) = child.try_wait()? {
-                return Ok(told.is_none().then_some(exit));
-            }
-            match told {
-                None if stop.load(Ordering::Relaxed) => {
-                    child.kill(Signal::SIGTERM)?;
-                    told = Some(Instant::now());
-                }
-                Some(at) if at.elapsed() > GRACE => child.kill(Signal::SIGKILL)?,
-                _ => {}
-            }
-            let mut wait = [PollFd::new(child.as_fd(), PollFlags::POLLIN)];
-            let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
-            let _ = poll(&mut wait, timeout);
-        }
-    }
-
-    fn spawn(&self, instance: &Instance, group: Option<&Group>) -> Result<Child, NodeError> {
-        let log = instance.log(&format!("{}.{}", self.router, self.name));
-        let file = OpenOptions::new().create(true).append(true).open(&log);
-        let file = file.doing(format!("opening {}", log.display()))?;
-        let mut arguments: Vec<&str> =
-            vec!["europa", "--instance", instance.name(), "daemon", &self.router];
-        for capability in &self.capabilities {
-            arguments.extend(["--keep", capability]);
-        }
-        arguments.push("--");
-        arguments.extend(self.command.iter().map(String::as_str));
-        Ok(spawn(&SpawnSpec {
-            arguments: arguments.iter().map(|word| word.as_ref()).collect(),
-            environment: Vec::new(),
-            descriptors: Vec::new(),
-            log: file.as_fd(),
-            group,
-            pid_namespace: true,
-        })?)
-    }
-}
-
-/// What a plan needs to know of the ports, before they are opened.
-fn facts(ports: &[&europa_api::Port]) -> Result<HashMap<String, PortFacts>, NodeError> {
-    let port = |port: &&europa_api::Port| {
-        let namespace = namespace_of(port)?;
-        let device = Device::open(&namespace, &port.device.value)?;
-        let mtu = port.mtu.as_ref().map_or(device.mtu, |mtu| mtu.value);
-        Ok((port.name.to_string(), PortFacts { mac: device.mac, mtu, vlan: Ok(()) }))
-    };
-    ports.iter().map(port).collect()
-}
-
-fn namespace_of(port: &europa_api::Port) -> Result<Namespace, NodeError> {
-    match &port.namespace {
-        None => Namespace::current().doing("opening our network namespace"),
-        Some(name) => Namespace::named(&name.value)
-            .doing(format!("port {}: opening the network namespace {}", port.name, name.value)),
-    }
-}
-
-fn spec(file: &europa_api::File) -> FileSpec {
-    FileSpec {
-        path: file.path.value.clone(),
-        text: file.text.as_ref().map(|text| text.value.clone()).unwrap_or_default(),
-        owner: file.owner.as_ref().map(|owner| owner.value.clone()),
-        mode: file.mode.as_ref().and_then(|mode| u32::from_str_radix(&mode.value, 8).ok()),
-    }
-}
-
-fn inner(planned: &InterfacePlan, interface: &europa_api::Interface) -> Inner {
-    Inner {
-        name: planned.name.clone(),
-        mac: planned.spec.mac,
-        mtu: planned.mtu,
-        addresses: interface.addresses.iter().map(|address| address.value).collect(),
-    }
-}
-
 /// The hidden interface on a hidden port: everything there is its own.
 fn host_interface(port: Name) -> europa_api::Interface {
     europa_api::Interface {
@@ -676,53 +482,6 @@ fn host_interface(port: Name) -> europa_api::Interface {
         addresses: Vec::new(),
         mtu: None,
         bind: Vec::new(),
-    }
-}
-
-/// What an interface's carrier follows.
-fn watch(
-    instance: &Instance,
-    documents: &Documents,
-    ports: &[&europa_api::Port],
-    (router, name, interface, planned): (
-        &str,
-        &At<InterfaceName>,
-        &europa_api::Interface,
-        &InterfacePlan,
-    ),
-    outer: String,
-) -> Result<Option<carrier::Watch>, NodeError> {
-    // A tunnel's port says nothing of the way to its other end.
-    if matches!(interface.selector(), Selector::Vxlan(_)) {
-        return Ok(None);
-    }
-    if let To::Port(port) = &planned.to {
-        let Some(port) = ports.iter().find(|other| other.name.to_string() == *port) else {
-            return Ok(None);
-        };
-        let namespace = namespace_of(port)?;
-        let device = port.device.value.clone();
-        return Ok(Some(carrier::Watch { namespace, device, running: true, outer }));
-    }
-    match interface.attachment() {
-        Some(Attachment::Link(link)) => {
-            let ends = documents.routers.iter().flat_map(|other| {
-                other.interfaces.0.iter().map(move |(name, interface)| (other, name, interface))
-            });
-            let other = ends
-                .filter(|(_, _, interface)| interface.value.link.as_ref() == Some(link))
-                .find(|(other, key, _)| other.full_name() != router || *key != name);
-            let Some((other, key, _)) = other.filter(|(other, ..)| other.slow_path.is_some())
-            else {
-                return Ok(None);
-            };
-            let far = namespace::name(instance.name(), &other.slice, &other.name);
-            // The far end may not be there yet: it is made if so.
-            let namespace = namespace::create(&far).doing(format!("making {far}"))?;
-            let device = key.to_string();
-            Ok(Some(carrier::Watch { namespace, device, running: false, outer }))
-        }
-        _ => Ok(None),
     }
 }
 

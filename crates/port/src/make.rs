@@ -73,26 +73,37 @@ impl Namespace {
     /// # Errors
     /// When the kernel refuses, or the name is there and no namespace.
     pub fn create(name: &str) -> io::Result<Self> {
-        let path = Path::new(NAMES).join(name);
-        if let Ok(there) = Self::named(name)
-            && nix::sys::statfs::statfs(&path)
-                .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::NSFS_MAGIC)
-        {
+        if let Some(there) = Self::made(name) {
             return Ok(there);
         }
-        share_names()?;
-        File::create(&path)?;
-        let made = std::thread::scope(|scope| {
+        std::thread::scope(|scope| {
             let made = scope.spawn(|| {
                 unshare(CloneFlags::CLONE_NEWNET)?;
-                let own = Path::new("/proc/thread-self/ns/net");
-                Ok(mount(Some(own), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>)?)
+                Self::give_name(name, Path::new("/proc/thread-self/ns/net"))
             });
             made.join().unwrap_or_else(|_| Err(io::Error::other("a helper thread panicked")))
-        });
+        })
+    }
+
+    /// The namespace that [`Namespace::create`] or [`Namespace::give_name`] gave a name.
+    pub fn made(name: &str) -> Option<Self> {
+        let kind = nix::sys::statfs::statfs(&Path::new(NAMES).join(name)).ok()?.filesystem_type();
+        Self::named(name).ok().filter(|_| kind == nix::sys::statfs::NSFS_MAGIC)
+    }
+
+    /// Gives a namespace, like `/proc/PID/ns/net`, a name that `ip netns` knows, and sets its
+    /// loopback device up.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn give_name(name: &str, namespace: &Path) -> io::Result<Self> {
+        let path = Path::new(NAMES).join(name);
+        share_names()?;
+        File::create(&path)?;
+        let made = mount(Some(namespace), &path, None::<&str>, MsFlags::MS_BIND, None::<&str>);
         if let Err(error) = made {
             let _ = fs::remove_file(&path);
-            return Err(error);
+            return Err(error.into());
         }
         let namespace = Self::named(name)?;
         set_up(&namespace, "lo")?;

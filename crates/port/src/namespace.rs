@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,6 +101,18 @@ impl Namespace {
             .find(|path| fs::metadata(path).is_ok_and(|data| data.st_ino() == self.inode))
             .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
             .unwrap_or_else(|| format!("net:[{}]", self.inode))
+    }
+
+    /// The user namespace that this one belongs to: whoever has rights there has them here.
+    ///
+    /// # Errors
+    /// When it lies outside of our own.
+    pub fn owner(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the request takes no argument, and returns a descriptor that is nobody's yet.
+        unsafe {
+            let descriptor = libc::ioctl(self.file.as_raw_fd(), libc::NS_GET_USERNS);
+            Ok(OwnedFd::from_raw_fd(nix::errno::Errno::result(descriptor)?))
+        }
     }
 
     /// A socket of this namespace: it stays in it wherever it is used.

@@ -114,17 +114,7 @@ pub fn add_static(
 ) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     for neighbour in neighbours {
-        let index = index_of(&mut netlink, &neighbour.interface)?;
-        let (family, bytes) = octets(neighbour.address);
-        let mut body = vec![family, 0, 0, 0];
-        body.extend(index.to_ne_bytes());
-        body.extend(crate::message::NUD_PERMANENT.to_ne_bytes());
-        body.extend([0, 0]);
-        let mut request = Request::new(kind::NEWNEIGH, REPLACE, &body)
-            .with(crate::message::NDA_DST, &bytes)
-            .with(crate::message::NDA_LLADDR, &neighbour.mac);
-        netlink
-            .talk(&mut request, |_, _| ())
+        change_neighbour(&mut netlink, neighbour, true)
             .map_err(|error| told(error, format!("neighbour {}", neighbour.address)))?;
     }
     for route in routes {
@@ -146,8 +136,39 @@ pub fn remove_static(namespace: &Namespace, route: &StaticRoute) -> io::Result<(
     }
 }
 
+/// Takes a neighbour of the router's document away again; it may be gone already.
+///
+/// # Errors
+/// When the namespace cannot be entered.
+pub fn remove_neighbour(namespace: &Namespace, neighbour: &StaticNeighbour) -> io::Result<()> {
+    let mut netlink = Netlink::route(namespace)?;
+    match change_neighbour(&mut netlink, neighbour, false) {
+        Err(error) if error.raw_os_error() == Some(Errno::ENOENT as i32) => Ok(()),
+        other => other,
+    }
+}
+
 fn told(error: io::Error, what: String) -> io::Error {
     io::Error::other(format!("{what}: {error}"))
+}
+
+fn change_neighbour(
+    netlink: &mut Netlink,
+    neighbour: &StaticNeighbour,
+    add: bool,
+) -> io::Result<()> {
+    let index = index_of(netlink, &neighbour.interface)?;
+    let (family, bytes) = octets(neighbour.address);
+    let mut body = vec![family, 0, 0, 0];
+    body.extend(index.to_ne_bytes());
+    body.extend(crate::message::NUD_PERMANENT.to_ne_bytes());
+    body.extend([0, 0]);
+    let (kind, flags) = if add { (kind::NEWNEIGH, REPLACE) } else { (kind::DELNEIGH, 0) };
+    let mut request = Request::new(kind, flags, &body).with(crate::message::NDA_DST, &bytes);
+    if add {
+        request = request.with(crate::message::NDA_LLADDR, &neighbour.mac);
+    }
+    netlink.talk(&mut request, |_, _| ())
 }
 
 fn change_route(netlink: &mut Netlink, route: &StaticRoute, add: bool) -> io::Result<()> {

@@ -4,7 +4,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use caps::{CapSet, Capability};
@@ -14,11 +14,18 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{User, sethostname};
 use serde::{Deserialize, Serialize};
 
+use crate::users::{become_root, give};
+
 /// Directories that every router has for itself.
 const OWN: [&str; 4] = ["/run", "/tmp", "/var/log", "/var/tmp"];
+/// Where mounts are put together. It stays: removing it would take away what others have there.
+const ASIDE: &str = "/run/.europa";
 /// Directories that are not replaced as a whole for a file in them.
 const SHARED: [&str; 4] = ["/", "/etc", "/usr", "/var"];
-/// Capabilities of every program, which reach no further than its namespaces and its files.
+/// Devices that programs see; all of them are everybody's on any machine.
+const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
+/// Capabilities of every program. As root of a user namespace it has them for the router's
+/// network, processes and files, and not for the host's.
 const KEPT: [Capability; 14] = [
     Capability::CAP_NET_ADMIN,
     Capability::CAP_NET_RAW,
@@ -81,53 +88,52 @@ impl Environment {
         let mut binds: Vec<(PathBuf, PathBuf)> = Vec::new();
         let inside = |path: &str| root.join(path.trim_start_matches('/'));
         for own in OWN {
-            fs::create_dir_all(inside(own))?;
+            make_folder(&root, &inside(own))?;
             binds.push((inside(own), own.into()));
         }
+        fs::create_dir_all(inside(ASIDE))?;
         fs::set_permissions(inside("/tmp"), fs::Permissions::from_mode(0o1777))?;
         for file in files {
             let target = Path::new(&file.path);
             let place = inside(&file.path);
-            let is_own = OWN.iter().any(|own| target.starts_with(own));
             let is_directory = file.path.ends_with('/');
             if is_directory {
-                fs::create_dir_all(&place).map_err(|error| named(error, &place))?;
+                make_folder(&root, &place).map_err(|error| named(error, &place))?;
             } else {
                 if let Some(parent) = place.parent() {
-                    fs::create_dir_all(parent).map_err(|error| named(error, parent))?;
+                    make_folder(&root, parent).map_err(|error| named(error, parent))?;
                 }
                 fs::write(&place, &file.text).map_err(|error| named(error, &place))?;
             }
             let mode = file.mode.unwrap_or(if is_directory { 0o755 } else { 0o644 });
             fs::set_permissions(&place, fs::Permissions::from_mode(mode))?;
-            if let Some(owner) = &file.owner {
-                let user = User::from_name(owner)?.ok_or_else(|| {
-                    io::Error::other(format!("{}: there is no user {owner}", file.path))
-                })?;
-                chown(&place, Some(user.uid.as_raw()), Some(user.gid.as_raw()))?;
-            }
-            if is_own {
+            let (user, group) = match &file.owner {
+                None => (0, 0),
+                Some(owner) => {
+                    let user = User::from_name(owner)?.ok_or_else(|| {
+                        io::Error::other(format!("{}: there is no user {owner}", file.path))
+                    })?;
+                    (user.uid.as_raw(), user.gid.as_raw())
+                }
+            };
+            give(&place, user, group)?;
+            if own(target) {
                 continue;
             }
-            let directory = if is_directory { Some(target) } else { target.parent() };
-            let directory = directory.unwrap_or(Path::new("/"));
-            let bind = if SHARED.iter().any(|shared| Path::new(shared) == directory) {
-                (place, target.to_owned())
-            } else {
-                (inside(&directory.to_string_lossy()), directory.to_owned())
-            };
-            if !bind.1.exists() {
+            if let Some(missing) = missing_on_host(&file.path) {
                 return Err(io::Error::other(format!(
                     "{}: the host has no {}; put the file below /run",
                     file.path,
-                    bind.1.display()
+                    missing.display()
                 )));
             }
+            let covered = covered(&file.path);
+            let bind = (inside(&covered.to_string_lossy()), covered.to_owned());
             if !binds.contains(&bind) {
                 binds.push(bind);
             }
         }
-        let group = router.replace('/', "_");
+        let group = group(router);
         let environment =
             Environment { namespace: namespace.into(), router: router.into(), group, binds };
         fs::write(folder.join("environment.json"), serde_json::to_vec(&environment)?)?;
@@ -151,11 +157,16 @@ impl Environment {
     pub fn enter(&self, own_pids: bool, more: &[String]) -> io::Result<()> {
         let more = more.iter().map(|name| capability(name)).collect::<Result<Vec<_>, _>>()?;
         let network = Namespace::named(&self.namespace)?;
+        let users = network.owner()?;
         setns(network, CloneFlags::CLONE_NEWNET)?;
-        unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)?;
-        sethostname(self.router.rsplit('/').next().unwrap_or("router"))?;
+        unshare(CloneFlags::CLONE_NEWNS)?;
         let here = std::env::current_dir().unwrap_or("/".into());
         self.mounts(own_pids)?;
+        become_root(users)?;
+        sethostname(self.router.rsplit('/').next().unwrap_or("router"))?;
+        // Terminals that `sshd` and the like make are to be the slow path's own.
+        let options = Some("newinstance,ptmxmode=0666,mode=0620,gid=5");
+        mount(Some("devpts"), "/dev/pts", Some("devpts"), MsFlags::MS_NOSUID, options)?;
         // The old place may be hidden now, or still lead to the host's files.
         if std::env::set_current_dir(&here).is_err() {
             std::env::set_current_dir("/")?;
@@ -180,6 +191,7 @@ impl Environment {
             mount(Some(from), to, NONE, MsFlags::MS_BIND, NONE)
                 .map_err(|errno| named(errno.into(), to))?;
         }
+        devices()?;
         let own: Vec<&Path> = self.binds.iter().map(|(_, to)| to.as_path()).collect();
         let table = fs::read_to_string("/proc/self/mountinfo")?;
         for line in table.lines() {
@@ -216,8 +228,7 @@ impl Environment {
             tracing::debug!("/sys shows the host's devices");
         }
         // Of the kernel's settings only the network's are the router's.
-        let aside = "/run/.net";
-        fs::create_dir_all(aside)?;
+        let aside = ASIDE;
         mount(Some("/proc/sys/net"), aside, NONE, MsFlags::MS_BIND, NONE)?;
         mount(Some("/proc/sys"), "/proc/sys", NONE, MsFlags::MS_BIND, NONE)?;
         let read_only = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | harmless;
@@ -228,11 +239,83 @@ impl Environment {
     }
 }
 
+/// Whether a path is in a directory that every router has for itself.
+pub fn own(path: &Path) -> bool {
+    OWN.iter().any(|own| path.starts_with(own))
+}
+
+/// What of the host's a file covers: its directory, or, in a directory that too much else
+/// needs, the one file.
+fn covered(path: &str) -> &Path {
+    let target = Path::new(path);
+    let directory = if path.ends_with('/') { Some(target) } else { target.parent() };
+    let directory = directory.unwrap_or(Path::new("/"));
+    if SHARED.iter().any(|shared| Path::new(shared) == directory) { target } else { directory }
+}
+
+/// What the host would have to have for a file to be put there.
+pub fn missing_on_host(path: &str) -> Option<&Path> {
+    let covered = covered(path);
+    (!own(Path::new(path)) && !covered.exists()).then_some(covered)
+}
+
+/// Makes a directory below `root`, with all above it that are missing; all of them are the
+/// slow path's root's.
+fn make_folder(root: &Path, folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = folder.parent().filter(|parent| parent.starts_with(root)) {
+        make_folder(root, parent)?;
+    }
+    fs::create_dir_all(folder)?;
+    give(folder, 0, 0)
+}
+
+/// Puts a few harmless devices in the place of the host's.
+fn devices() -> io::Result<()> {
+    const NONE: Option<&str> = None;
+    let aside = Path::new(ASIDE);
+    mount(Some("tmpfs"), aside, Some("tmpfs"), MsFlags::MS_NOSUID, Some("mode=0755,size=1m"))?;
+    for device in DEVICES {
+        let (from, to) = (Path::new("/dev").join(device), aside.join(device));
+        if !from.exists() {
+            continue;
+        }
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::File::create(&to)?;
+        mount(Some(&from), &to, NONE, MsFlags::MS_BIND, NONE)?;
+    }
+    for (name, to) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        symlink(to, aside.join(name))?;
+    }
+    for (name, mode) in [("pts", 0o755), ("shm", 0o1777)] {
+        fs::create_dir(aside.join(name))?;
+        fs::set_permissions(aside.join(name), fs::Permissions::from_mode(mode))?;
+    }
+    mount(Some(aside), "/dev", NONE, MsFlags::MS_MOVE, NONE)?;
+    Ok(())
+}
+
 /// A capability by its name, with or without `cap_`, in small letters or capitals.
 fn capability(name: &str) -> io::Result<Capability> {
     let upper = name.to_uppercase();
     let full = if upper.starts_with("CAP_") { upper } else { format!("CAP_{upper}") };
     full.parse().map_err(|_| io::Error::other(format!("{name} is no capability")))
+}
+
+/// The control group of a router's programs. It is not that of its fast path: a program that
+/// takes all memory there is must not have that killed.
+pub fn group(router: &str) -> String {
+    format!("{}_programs", router.replace('/', "_"))
 }
 
 /// Where the environment of a router is, below a node's own directory.
@@ -248,10 +331,12 @@ pub fn check_capabilities(capabilities: &[String]) -> io::Result<()> {
     capabilities.iter().try_for_each(|name| capability(name).map(drop))
 }
 
+/// Where programs are searched.
+pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// A program's variables: few, and the same everywhere.
 pub fn variables(router: &str) -> Vec<(&'static OsStr, String)> {
-    let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-    [("PATH", path), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("EUROPA_ROUTER", router)]
+    [("PATH", PATH), ("HOME", "/root"), ("LANG", "C.UTF-8"), ("EUROPA_ROUTER", router)]
         .map(|(name, value)| (OsStr::new(name), value.to_owned()))
         .to_vec()
 }

@@ -14,6 +14,7 @@
 //! | `fib`        | routes of one family, and what of them has been told              |
 //! | `neighbours` | neighbours, and which of them the fast path uses                  |
 //! | `mirror`     | follows all of them and tells the fast path                       |
+//! | `users`      | its user namespace: root there is nobody on the host               |
 //! | `environment`| what programs there see, and what they may                       |
 //! | `init`       | the first process of a program's process numbers                 |
 //! | `intern`     | values that many routes share                                     |
@@ -29,6 +30,9 @@ mod message;
 mod mirror;
 pub mod namespace;
 mod neighbours;
+pub mod users;
 
-pub use device::{Inner, StaticNeighbour, StaticRoute, add_static, create, remove_static};
+pub use device::{
+    Inner, StaticNeighbour, StaticRoute, add_static, create, remove_neighbour, remove_static,
+};
 pub use mirror::{MirrorError, Progress, Spec, run as mirror};

@@ -1,6 +1,7 @@
 //! The namespaces: one for each router with a slow path, one for the other ends of all.
 
 use std::io;
+use std::path::Path;
 
 use europa_port::Namespace;
 
@@ -36,18 +37,31 @@ pub fn outside_name(instance: &str) -> String {
     format!("europa.{instance}..slow")
 }
 
-/// Makes the namespace of a router: Linux forwards there what the fast path does not.
+/// Makes the namespace of a router, which belongs to the host's root.
 ///
 /// # Errors
 /// What the kernel refuses. A setting that this kernel has not is left out.
 pub fn create(name: &str) -> io::Result<Namespace> {
-    let namespace = Namespace::create(name)?;
+    Ok(settled(Namespace::create(name)?))
+}
+
+/// Makes the namespace of a process, which may end then, the one of a router.
+///
+/// # Errors
+/// As above.
+pub fn create_of(name: &str, process: u32) -> io::Result<Namespace> {
+    let path = format!("/proc/{process}/ns/net");
+    Ok(settled(Namespace::give_name(name, Path::new(&path))?))
+}
+
+/// Lets Linux forward there what the fast path does not.
+fn settled(namespace: Namespace) -> Namespace {
     for (setting, value) in SETTINGS {
         if let Err(error) = namespace.sysctl(setting, value) {
-            tracing::debug!("{setting} in {name}: {error}");
+            tracing::debug!("{setting}: {error}");
         }
     }
-    Ok(namespace)
+    namespace
 }
 
 /// Makes the namespace of the other ends, which have no IP.

@@ -1,6 +1,8 @@
 //! The mirror against the kernel: whatever is done to a namespace's routes, the fast path's
 //! table ends up the same.
 
+mod kernel;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -12,6 +14,7 @@ use europa_channel::{Channel, pair};
 use europa_port::Namespace;
 use europa_router::orders::{Answer, Order};
 use europa_slowpath::{Inner, Progress, Spec, create, mirror, namespace};
+use kernel::table;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -102,43 +105,11 @@ impl Bench {
         self.tables.lock().unwrap().get(name).cloned().unwrap_or_default()
     }
 
-    /// What the table must be, worked out from what `ip` lists.
-    fn kernel(&self, family: &str) -> BTreeMap<String, String> {
-        let mut best: BTreeMap<String, (u8, u64, String)> = BTreeMap::new();
-        for (rank, table) in ["local", "main", "default"].into_iter().enumerate() {
-            let output = Command::new("ip")
-                .args(["-netns", &self.name, "-details", family, "route", "show", "table", table])
-                .output()
-                .unwrap();
-            let text = String::from_utf8(output.stdout).unwrap();
-            // Ways of a route stand on lines of their own.
-            let text = text.replace("\n\t", " ");
-            for line in text.lines() {
-                let Some((prefix, way, metric)) = read(line, family) else { continue };
-                let rank = (rank as u8, metric);
-                let worse = best.get(&prefix).is_some_and(|old| (old.0, old.1) <= rank);
-                if !worse {
-                    best.insert(prefix, (rank.0, rank.1, way));
-                }
-            }
-        }
-        let mut table: BTreeMap<_, _> =
-            best.into_iter().map(|(prefix, (_, _, way))| (prefix, way)).collect();
-        let base: &[&str] = match family {
-            "-4" => &["0.0.0.0/0"],
-            _ => &["::/0", "::/128", "::ffff:0.0.0.0/96", "ff00::/8", "fe80::/10"],
-        };
-        for prefix in base {
-            table.entry((*prefix).to_owned()).or_insert("2".to_owned());
-        }
-        table
-    }
-
     /// Waits until both are the same.
     fn compare(&self, what: &str) {
         let limit = Instant::now() + Duration::from_secs(2);
         loop {
-            let kernel = [self.kernel("-4"), self.kernel("-6")];
+            let kernel = ["-4", "-6"].map(|family| table(&self.name, family, &["eth0", "eth1"]));
             let told = [self.table("route.load"), self.table("route6.load")];
             if kernel == told {
                 return;
@@ -159,62 +130,6 @@ impl Bench {
             std::thread::sleep(Duration::from_millis(10));
         }
     }
-}
-
-/// Prefix, way and metric of a line of `ip -details route`.
-fn read(line: &str, family: &str) -> Option<(String, String, u64)> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let (kind, rest) = words.split_first()?;
-    let mut prefix = (*rest.first()?).to_owned();
-    if prefix == "default" {
-        prefix = if family == "-4" { "0.0.0.0/0" } else { "::/0" }.to_owned();
-    }
-    if !prefix.contains('/') {
-        prefix += if family == "-4" { "/32" } else { "/128" };
-    }
-    if prefix.starts_with("fe80:") || prefix.starts_with("ff") {
-        return None;
-    }
-    let after = |words: &[&str], name: &str| {
-        let at = words.iter().position(|word| *word == name)?;
-        words.get(at + 1).map(|word| (*word).to_owned())
-    };
-    let metric = after(rest, "metric").and_then(|metric| metric.parse().ok()).unwrap_or(0);
-    let way = match *kind {
-        "blackhole" => "3".to_owned(),
-        "unicast" => {
-            let one = |words: &[&str], several: bool| {
-                if words.contains(&"linkdown") || words.contains(&"dead") {
-                    return None;
-                }
-                let device = match after(words, "dev")?.as_str() {
-                    "eth0" => "0",
-                    "eth1" => "1",
-                    _ => return Some("host".to_owned()),
-                };
-                let gateway = after(words, "via").unwrap_or("-".to_owned());
-                let weight = after(words, "weight").filter(|weight| several && weight != "1");
-                let weight = weight.map(|weight| format!(" *{weight}")).unwrap_or_default();
-                Some(format!("{gateway} {device}{weight}"))
-            };
-            let ways: Vec<String> = if rest.contains(&"nexthop") {
-                rest.split(|word| *word == "nexthop")
-                    .skip(1)
-                    .filter_map(|words| one(words, true))
-                    .collect()
-            } else {
-                one(rest, false).into_iter().collect()
-            };
-            match ways {
-                ways if ways.is_empty() => return None,
-                ways if ways.iter().any(|way| way == "host") => "2".to_owned(),
-                ways if ways.len() == 1 => ways[0].split(" *").next()?.to_owned(),
-                ways => ways.join(" | "),
-            }
-        }
-        _ => "2".to_owned(),
-    };
-    Some((prefix, way, metric))
 }
 
 impl Drop for Bench {

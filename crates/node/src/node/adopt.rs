@@ -94,7 +94,7 @@ impl Node {
                 self.slow_paths.follow(&router.plan.name, process)?;
             }
         }
-        self.slow_paths.start(&self.instance, &self.kept, &self.cgroups)?;
+        self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)?;
         self.undo_others(&noted);
         self.note_ports()?;
         // Whoever captured has gone with the node that served it.
@@ -205,7 +205,7 @@ impl Node {
         let mut groups: HashSet<String> =
             self.routers.iter().map(|router| router.plan.name.replace('/', "_")).collect();
         groups.extend(self.switch.iter().map(|_| "switch".to_owned()));
-        groups.extend(self.slow_paths.routers().map(|name| name.replace('/', "_")));
+        groups.extend(self.slow_paths.routers().map(europa_slowpath::environment::group));
         let all = Cgroups::detect()?;
         for name in all.names(self.instance.name())? {
             if !groups.contains(&name) {

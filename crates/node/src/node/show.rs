@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use europa_api::Mac;
-use europa_api::rest::{NodeInfo, Object, Status};
+use europa_api::rest::{NodeInfo, Object, ProblemDetails, Status};
 use europa_api::stats::{NodeStats, PortStats, RouterStats, SwitchStats};
 use europa_port::LinkState;
 use serde_json::{Map, Value, json};
@@ -136,12 +136,33 @@ impl Node {
             ("restarts".to_owned(), json!(router.restarts)),
             ("interfaces".to_owned(), Value::Object(interfaces)),
         ]);
+        if let Some(status) = self.slow_paths.status(name) {
+            details.insert("slow_path".to_owned(), status);
+        }
         if let Some(process) = &router.process {
             details.insert("pid".to_owned(), json!(process.child.pid()));
             details.insert("seconds".to_owned(), json!(process.started.elapsed().as_secs()));
         }
         let message = router.process.is_none().then(|| router.state(Instant::now()));
         Status { state: state.into(), message, details }
+    }
+
+    /// Whether there is a router `of`, or a program `of` of a router's slow path.
+    pub(crate) fn known_log(&self, of: &str) -> Result<(), ProblemDetails> {
+        let (router, program) = match of.split_once('.') {
+            Some((router, program)) => (router, Some(program)),
+            None => (of, None),
+        };
+        self.known_router(router)?;
+        let programs = self.slow_paths.programs(router);
+        match program {
+            Some(program) if !programs.contains(&program) => {
+                let all = programs.join(", ");
+                let detail = format!("router {router} has no program {program:?}; it has: {all}");
+                Err(ProblemDetails::not_found(detail))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Counters of everything.

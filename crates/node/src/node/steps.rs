@@ -201,6 +201,8 @@ impl Node {
         let plan = target.plan(&change.name).filter(|_| change.kind == "router")?;
         match way(router, plan) {
             _ if self.on_gone_port(target, router) => Some("restart".into()),
+            // What Linux has of it.
+            Way::Same if !self.slow_paths.is_same(&target.documents) => Some("in place".into()),
             Way::Same => None,
             Way::InPlace(_) => Some("in place".into()),
             Way::Swap => Some("hot swap".into()),
@@ -328,7 +330,7 @@ impl Node {
                 self.slow_paths.make(&self.instance, &self.kept, &target.documents, &target.ports)
             }
             Step::StartSlowPaths => {
-                self.slow_paths.start(&self.instance, &self.kept, &self.cgroups)
+                self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)
             }
             Step::RemoveRelays => self.remove_relays(),
             Step::MakeRelays => self.make_relays(&job.target().relays),

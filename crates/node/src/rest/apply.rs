@@ -13,6 +13,7 @@ use super::Api;
 use super::objects::{kind, missing};
 use super::problem::{Answer, Problem};
 use crate::node::{Refusal, Submission};
+use crate::slow_path;
 use crate::store::Stored;
 
 /// Times that a change is checked anew because another one came between.
@@ -210,7 +211,11 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
             (Bundle::default(), false, false, false)
         }
     };
-    let merged = if prune { bundle.replace(&kept) } else { bundle.merge(&kept) };
+    let merged = if prune {
+        bundle.replace(&kept, slow_path::check)
+    } else {
+        bundle.merge_checked(&kept, slow_path::check)
+    };
     let mut documents = merged.map_err(|problems| ProblemDetails::of(&problems, colour))?;
     let kept = documents.iter().map(|document| Kept::of(&document)).collect::<Result<_, _>>();
     let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;

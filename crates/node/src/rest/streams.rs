@@ -97,10 +97,10 @@ pub(super) async fn log(
     show(&api, &of, &query)
 }
 
-/// The log of a router.
+/// The log of a router, or of a program of its slow path: `router.program`.
 #[utoipa::path(get, path = "/v1/logs/{slice}/{name}", tag = "node",
     params(("slice" = String, Path, description = "The slice"),
-        ("name" = String, Path, description = "The router"),
+        ("name" = String, Path, description = "The router, or router.program"),
         ("follow" = Option<bool>, Query, description = "Go on with what is written"),
         ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
     responses((status = 200, description = "The log", content_type = "text/plain")))]
@@ -111,8 +111,8 @@ pub(super) async fn router_log(
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
     let who = of.clone();
-    // Names of files are made from it: only of a router that there is.
-    api.control.ask(move |node| node.known_router(&who)).await??;
+    // Names of files are made from it: only of what there is.
+    api.control.ask(move |node| node.known_log(&who)).await??;
     show(&api, &of, &query)
 }
 

@@ -1,0 +1,80 @@
+//! What can be said of a slow path before anything is done: whether this machine has the
+//! programs, users and directories that it names.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use europa_api::{At, Problem, Router};
+use europa_slowpath::environment::{PATH, check_capabilities, missing_on_host, own};
+use nix::unistd::User;
+
+/// Reports what of a router's slow path cannot be.
+pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
+    let Some(slow_path) = &router.slow_path else { return };
+    for file in &slow_path.files {
+        if let Some(directory) = missing_on_host(&file.path) {
+            let message = format!("this machine has no {}", directory.display());
+            problems.push(
+                Problem::new(file.path.place, message)
+                    .label("has no place")
+                    .help("put the file below /run, which is the router's own"),
+            );
+        }
+        if let Some(owner) = &file.owner
+            && !User::from_name(owner).is_ok_and(|user| user.is_some())
+        {
+            let message = format!("this machine has no user {:?}", &*owner.value);
+            problems.push(
+                Problem::new(owner.place, message)
+                    .label("unknown user")
+                    .help("a package that is not installed may bring it"),
+            );
+        }
+    }
+    for daemon in &slow_path.run {
+        if let Some(program) = daemon.command.first() {
+            let made = |path: &str| {
+                own(Path::new(path)) || slow_path.files.iter().any(|file| *file.path.value == *path)
+            };
+            problems.extend(missing(program, made));
+        }
+        for capability in &daemon.capabilities {
+            if let Err(error) = check_capabilities(std::slice::from_ref(&capability.value)) {
+                problems.push(
+                    Problem::new(capability.place, error.to_string())
+                        .label("unknown")
+                        .help("their names are those of capabilities(7), like `sys_admin`"),
+                );
+            }
+        }
+    }
+}
+
+/// What is wrong with a program; `made` says which ones the slow path makes itself.
+fn missing(program: &At<String>, made: impl Fn(&str) -> bool) -> Option<Problem> {
+    let is_program = |path: &Path| {
+        fs::metadata(path)
+            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+    };
+    let (name, path) = (&*program.value, Path::new(&program.value));
+    if !path.is_absolute() {
+        let found = PATH.split(':').any(|folder| is_program(&Path::new(folder).join(name)));
+        return (!found).then(|| {
+            Problem::new(program.place, format!("there is no program {name:?}"))
+                .label("not found")
+                .help(format!("searched in {PATH}; is its package installed?"))
+        });
+    }
+    if made(name) || is_program(path) {
+        return None;
+    }
+    let problem = if path.exists() {
+        Problem::new(program.place, format!("{name} is no program")).label("not an executable file")
+    } else {
+        Problem::new(program.place, format!("there is no {name}"))
+            .label("not found")
+            .help("is its package installed?")
+    };
+    Some(problem)
+}

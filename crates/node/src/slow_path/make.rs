@@ -1,0 +1,233 @@
+//! Making a slow path: namespaces, devices, files.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use europa_api::{At, Attachment, Documents, InterfaceName, Selector};
+use europa_port::{Device, Namespace};
+use europa_sandbox::{SpawnSpec, spawn};
+use europa_slowpath::environment::{Environment, FileSpec, check_capabilities, folder};
+use europa_slowpath::{
+    Inner, Spec, StaticNeighbour, StaticRoute, add_static, carrier, namespace, users,
+};
+use nix::sys::signal::Signal;
+
+use super::daemons::Daemon;
+use super::{SlowPath, outer_name};
+use crate::plan::{InterfacePlan, PortFacts, RouterPlan, To};
+use crate::{Doing, Instance, NodeError};
+
+/// Makes a slow path: namespace, devices, files. Nothing runs there yet.
+pub(super) fn make_one(
+    instance: &Instance,
+    documents: &Documents,
+    ports: &[&europa_api::Port],
+    outside: &Namespace,
+    router: &europa_api::Router,
+    plan: &RouterPlan,
+) -> Result<SlowPath, NodeError> {
+    let full = router.full_name();
+    let refused =
+        |error: std::io::Error| NodeError::Refused(format!("router {full}: slow path: {error}"));
+    let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files[..]);
+    // Written down first: whoever cleans up finds it even if this is the end.
+    let folder = folder(&instance.directory(), &full);
+    fs::create_dir_all(&folder).doing(format!("making {}", folder.display()))?;
+    let name = namespace::name(instance.name(), &router.slice, &router.name);
+    let inside = namespace_of(&name)?;
+    let files: Vec<FileSpec> = files.iter().map(|file| spec(file)).collect();
+    Environment::make(&folder, &name, &full, &files).map_err(refused)?;
+    for (planned, (_, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
+        let outer = outer_name(&full, &planned.name);
+        let inner = inner(planned, &interface.value);
+        europa_slowpath::create(&inside, &inner, outside, &outer).map_err(refused)?;
+    }
+    let (routes, neighbours) = statics(router);
+    add_static(&inside, &routes, &neighbours).map_err(refused)?;
+    describe(instance, documents, ports, inside, router, plan)
+}
+
+/// A slow path whose namespace `inside`, devices and files are there.
+pub(super) fn describe(
+    instance: &Instance,
+    documents: &Documents,
+    ports: &[&europa_api::Port],
+    inside: Namespace,
+    router: &europa_api::Router,
+    plan: &RouterPlan,
+) -> Result<SlowPath, NodeError> {
+    let full = router.full_name();
+    let watches = watches(instance, documents, ports, router, plan)?;
+    let mut daemons = Vec::new();
+    for daemon in router.slow_path.iter().flat_map(|slow_path| &slow_path.run) {
+        let capabilities: Vec<String> =
+            daemon.capabilities.iter().map(|one| one.value.clone()).collect();
+        check_capabilities(&capabilities)
+            .map_err(|error| NodeError::Refused(format!("router {full}: slow path: {error}")))?;
+        daemons.push(Daemon {
+            router: full.clone(),
+            name: daemon.name.to_string(),
+            command: daemon.command.iter().map(|word| word.value.clone()).collect(),
+            restart: daemon.restart,
+            capabilities,
+            seen: Arc::default(),
+        });
+    }
+    let interfaces = plan.interfaces.iter().map(|one| one.name.clone()).collect();
+    Ok(SlowPath {
+        router: router.clone(),
+        spec: Spec { namespace: inside, interfaces, router: full },
+        progress: Arc::default(),
+        watches,
+        daemons,
+        adopted: HashMap::new(),
+        keepers: Vec::new(),
+        started: false,
+        stop: Arc::default(),
+    })
+}
+
+/// The network namespace of a router, made if it is not there, with a user namespace that it
+/// belongs to. Only a process of its own can make those: a thread cannot leave the user
+/// namespace of its process.
+fn namespace_of(name: &str) -> Result<Namespace, NodeError> {
+    if let Some(there) = Namespace::made(name) {
+        return Ok(there);
+    }
+    let what = || format!("making the namespace {name}");
+    let (says, log) = std::io::pipe().doing(what())?;
+    let mut child = spawn(&SpawnSpec {
+        arguments: ["europa", "hold"].map(|word| word.as_ref()).to_vec(),
+        environment: Vec::new(),
+        descriptors: Vec::new(),
+        log: log.as_fd(),
+        group: None,
+        pid_namespace: false,
+    })?;
+    drop(log);
+    let made =
+        users::appoint(child.pid(), says).and_then(|()| namespace::create_of(name, child.pid()));
+    child.kill(Signal::SIGKILL)?;
+    child.wait()?;
+    made.doing(what())
+}
+
+/// The routes and neighbours of the router's document.
+pub(super) fn statics(router: &europa_api::Router) -> (Vec<StaticRoute>, Vec<StaticNeighbour>) {
+    let name = |index: usize| router.interfaces.0.get(index).map(|(name, _)| name.to_string());
+    let routes = router.fast_path.routes.iter().map(|route| StaticRoute {
+        to: route.to.value,
+        via: route.via.as_ref().map(|via| via.value),
+        interface: router.route_interface(route).and_then(name),
+    });
+    let neighbours = router.fast_path.neighbours.iter().map(|neighbour| StaticNeighbour {
+        address: neighbour.address.value,
+        mac: neighbour.mac.value.0,
+        interface: neighbour.interface.to_string(),
+    });
+    (routes.collect(), neighbours.collect())
+}
+
+/// What a plan needs to know of the ports, before they are opened.
+pub(super) fn facts(ports: &[&europa_api::Port]) -> Result<HashMap<String, PortFacts>, NodeError> {
+    let port = |port: &&europa_api::Port| {
+        let namespace = namespace_of_port(port)?;
+        let device = Device::open(&namespace, &port.device.value)?;
+        let mtu = port.mtu.as_ref().map_or(device.mtu, |mtu| mtu.value);
+        Ok((port.name.to_string(), PortFacts { mac: device.mac, mtu, vlan: Ok(()) }))
+    };
+    ports.iter().map(port).collect()
+}
+
+fn namespace_of_port(port: &europa_api::Port) -> Result<Namespace, NodeError> {
+    match &port.namespace {
+        None => Namespace::current().doing("opening our network namespace"),
+        Some(name) => Namespace::named(&name.value)
+            .doing(format!("port {}: opening the network namespace {}", port.name, name.value)),
+    }
+}
+
+fn spec(file: &europa_api::File) -> FileSpec {
+    FileSpec {
+        path: file.path.value.clone(),
+        text: file.text.as_ref().map(|text| text.value.clone()).unwrap_or_default(),
+        owner: file.owner.as_ref().map(|owner| owner.value.clone()),
+        mode: file.mode.as_ref().and_then(|mode| u32::from_str_radix(&mode.value, 8).ok()),
+    }
+}
+
+fn inner(planned: &InterfacePlan, interface: &europa_api::Interface) -> Inner {
+    Inner {
+        name: planned.name.clone(),
+        mac: planned.spec.mac,
+        mtu: planned.mtu,
+        addresses: interface.addresses.iter().map(|address| address.value).collect(),
+    }
+}
+
+/// What the carriers of a router's interfaces follow.
+pub(super) fn watches(
+    instance: &Instance,
+    documents: &Documents,
+    ports: &[&europa_api::Port],
+    router: &europa_api::Router,
+    plan: &RouterPlan,
+) -> Result<Vec<carrier::Watch>, NodeError> {
+    let full = router.full_name();
+    let mut watches = Vec::new();
+    for (planned, (key, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
+        let outer = outer_name(&full, &planned.name);
+        let own = (&*full, key, &interface.value, planned);
+        watches.extend(watch(instance, documents, ports, own, outer)?);
+    }
+    Ok(watches)
+}
+
+/// What an interface's carrier follows.
+fn watch(
+    instance: &Instance,
+    documents: &Documents,
+    ports: &[&europa_api::Port],
+    (router, name, interface, planned): (
+        &str,
+        &At<InterfaceName>,
+        &europa_api::Interface,
+        &InterfacePlan,
+    ),
+    outer: String,
+) -> Result<Option<carrier::Watch>, NodeError> {
+    // A tunnel's port says nothing of the way to its other end.
+    if matches!(interface.selector(), Selector::Vxlan(_)) {
+        return Ok(None);
+    }
+    if let To::Port(port) = &planned.to {
+        let Some(port) = ports.iter().find(|other| other.name.to_string() == *port) else {
+            return Ok(None);
+        };
+        let namespace = namespace_of_port(port)?;
+        let device = port.device.value.clone();
+        return Ok(Some(carrier::Watch { namespace, device, running: true, outer }));
+    }
+    match interface.attachment() {
+        Some(Attachment::Link(link)) => {
+            let ends = documents.routers.iter().flat_map(|other| {
+                other.interfaces.0.iter().map(move |(name, interface)| (other, name, interface))
+            });
+            let other = ends
+                .filter(|(_, _, interface)| interface.value.link.as_ref() == Some(link))
+                .find(|(other, key, _)| other.full_name() != router || *key != name);
+            let Some((other, key, _)) = other.filter(|(other, ..)| other.slow_path.is_some())
+            else {
+                return Ok(None);
+            };
+            let far = namespace::name(instance.name(), &other.slice, &other.name);
+            // The far end may not be there yet: it is made if so.
+            let namespace = namespace_of(&far)?;
+            let device = key.to_string();
+            Ok(Some(carrier::Watch { namespace, device, running: false, outer }))
+        }
+        _ => Ok(None),
+    }
+}
