@@ -46,10 +46,13 @@ fn a_topology_with_frr_comes_up_and_forwards() {
     while received == 0 && Instant::now() < limit {
         received = node.host("pc1").ping("10.1.2.2", 2, &[]).expect("a ping").received;
     }
-    let routes = node.host("r1").ip(&["route"]).expect("routes").stdout;
+    let routes = node.host("pair.r1").ip(&["route"]).expect("routes").stdout;
     assert!(received > 0 && routes.contains("10.1.2.0/24 nhid"), "{routes}");
     assert!(routes.contains("proto ospf"), "{routes}");
     assert_eq!(fs::read("/etc/frr/frr.conf").ok(), own, "the machine's own files are as they were");
+    // It is in the fast path too: what a ping needs no Linux for.
+    let table = node.run(&["read", "pair/r1", "route.table", "10.1.2.0/24"]);
+    assert!(table.contains("10.1.0.2"), "{table}");
     node.run(&["down"]);
     let processes = run(&["ps", "-eo", "args"]).expect("a list").stdout;
     assert!(!processes.contains("/usr/lib/frr/ospfd"), "{processes}");

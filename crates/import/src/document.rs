@@ -8,7 +8,7 @@ use crate::command::{Meaning, read};
 use crate::frr;
 use crate::link::{End, Link, MACHINE};
 use crate::names::{Names, interface};
-use crate::node::{Kind, Lined, Node};
+use crate::node::{Kind, Node};
 
 /// The largest that Europa knows.
 const MOST_MTU: u32 = 9216;
@@ -26,7 +26,7 @@ struct Interface {
 type Interfaces = BTreeMap<String, Vec<(String, Interface)>>;
 
 /// A text as YAML, in quotes: JSON is YAML.
-fn text(value: &str) -> String {
+pub(crate) fn text(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn write(
         }
     }
     let mut out = format!("# Made from the containerlab topology {name}.\n");
-    if nodes.iter().any(|node| node.kind == Kind::Bridge) {
+    if nodes.iter().any(|node| matches!(node.kind, Kind::Bridge | Kind::Frr)) {
         out += &format!("kind: slice\nname: {slice}\n");
     }
     out += &cables;
@@ -99,6 +99,7 @@ pub(crate) fn write(
         out += "---\n";
         out += &match node.kind {
             Kind::Bridge => bridge(&new, &slice, &own),
+            Kind::Frr => router(node, &new, &slice, own, folder, notes),
             _ => host(node, &new, own, folder, notes),
         };
     }
@@ -141,15 +142,16 @@ fn written(own: &[(String, Interface)]) -> String {
     out
 }
 
-fn host(
-    node: &Node,
-    new: &str,
-    mut own: Vec<(String, Interface)>,
-    folder: &Path,
-    notes: &mut Notes,
-) -> String {
-    let mut others = Vec::new();
-    let mut run = frr::commands(node, folder, &mut others, notes);
+/// What `exec` comes to beside addresses.
+struct Commands {
+    routes: Vec<String>,
+    gateways: Vec<std::net::IpAddr>,
+    /// What is run.
+    lines: Vec<String>,
+}
+
+/// Reads `exec`; addresses become those of the node's interfaces.
+fn commands(node: &Node, own: &mut [(String, Interface)], notes: &mut Notes) -> Commands {
     let mut lines = Vec::new();
     let (mut routes, mut gateways) = (Vec::new(), Vec::new());
     for (line, command) in &node.exec {
@@ -180,16 +182,69 @@ fn host(
             }
             Meaning::Gateway(_) | Meaning::Run(_) => lines.push(command.clone()),
             Meaning::Nothing => {}
-            Meaning::Management => notes.add(
-                *line,
-                format!(
-                    "node {}: {command:?} is not needed: there is no management network",
-                    node.name
-                ),
-            ),
+            Meaning::Management => not_needed(node, *line, command, notes),
         }
     }
-    run.splice(0..0, binds(node, others, folder, notes));
+    Commands { routes, gateways, lines }
+}
+
+/// A router that runs FRR in its slow path.
+fn router(
+    node: &Node,
+    name: &str,
+    slice: &str,
+    mut own: Vec<(String, Interface)>,
+    folder: &Path,
+    notes: &mut Notes,
+) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for (setting, (line, value)) in &node.sysctls {
+        if setting.starts_with("net.") {
+            lines.push(format!("sysctl -w {}", frr::quoted(&format!("{setting}={value}"))));
+        } else {
+            let message = format!("node {}: {setting} belongs to the whole machine", node.name);
+            notes.add(*line, message);
+        }
+    }
+    for (variable, (_, value)) in &node.env {
+        lines.push(format!("export {variable}={}", frr::quoted(value)));
+    }
+    for (line, command) in &node.exec {
+        match read(command) {
+            Meaning::Address { interface: on, address }
+                if own.iter().any(|(name, _)| *name == interface(&on)) =>
+            {
+                let found = own.iter_mut().find(|(name, _)| *name == interface(&on));
+                found.into_iter().for_each(|(_, own)| own.addresses.push(address.to_string()));
+            }
+            Meaning::Management => not_needed(node, *line, command, notes),
+            Meaning::Nothing => {}
+            // Routes are Linux's, where FRR may have more to say of them.
+            _ => lines.push(command.clone()),
+        }
+    }
+    let mut out = format!("kind: router\nname: {name}\nslice: {slice}\n");
+    out += &written(&own);
+    out += "fast_path: {builtin: ipv4, routes: kernel}\n";
+    out + &frr::slow_path(node, folder, &lines, notes)
+}
+
+/// Says that a command about the management network is left out.
+fn not_needed(node: &Node, line: u64, command: &str, notes: &mut Notes) {
+    let name = &node.name;
+    let message = format!("node {name}: {command:?} is not needed: there is no management network");
+    notes.add(line, message);
+}
+
+fn host(
+    node: &Node,
+    new: &str,
+    mut own: Vec<(String, Interface)>,
+    folder: &Path,
+    notes: &mut Notes,
+) -> String {
+    let Commands { routes, gateways, lines } = commands(node, &mut own, notes);
+    let mut run = binds(node, folder, notes);
     run.extend(lines);
     let mut out = format!("kind: host\nname: {new}\n");
     match node.kind {
@@ -205,7 +260,7 @@ fn host(
     if !routes.is_empty() {
         out += &format!("routes:\n  - {}\n", routes.join("\n  - "));
     }
-    if !matches!(node.kind, Kind::Linux | Kind::Frr) {
+    if node.kind != Kind::Linux {
         if !run.is_empty() || !node.sysctls.is_empty() || !node.env.is_empty() {
             notes.add(
                 node.line,
@@ -234,9 +289,10 @@ fn host(
 }
 
 /// Files of the topology that a host sees in other places.
-fn binds(node: &Node, others: Vec<Lined>, folder: &Path, notes: &mut Notes) -> Vec<String> {
+fn binds(node: &Node, folder: &Path, notes: &mut Notes) -> Vec<String> {
     let mut commands = Vec::new();
-    for (line, bind) in others {
+    for (line, bind) in &node.binds {
+        let line = *line;
         let mut parts = bind.split(':');
         let (Some(from), Some(to)) = (parts.next(), parts.next()) else {
             notes.add(line, format!("node {}: the bind {bind:?} is none", node.name));
@@ -254,12 +310,6 @@ fn binds(node: &Node, others: Vec<Lined>, folder: &Path, notes: &mut Notes) -> V
 
 fn sysctls(node: &Node, notes: &mut Notes) -> String {
     let mut all = BTreeMap::new();
-    if node.kind == Kind::Frr {
-        // What containers get from Docker, and routers need.
-        for name in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
-            all.insert(name.to_owned(), "1".to_owned());
-        }
-    }
     for (name, (line, value)) in &node.sysctls {
         if name.starts_with("net.") {
             all.insert(name.clone(), value.clone());

@@ -2,7 +2,7 @@
 //!
 //! [`containerlab`] reads a topology as containerlab's users write it and returns a
 //! configuration, with a [`Note`] for everything that has no counterpart. Nothing is
-//! started, and no file but the topology is read.
+//! started, and no file but the topology is read; directories that are bound are listed.
 //!
 //! | file       | concern                                                   |
 //! |------------|-----------------------------------------------------------|
@@ -11,7 +11,7 @@
 //! | `node`     | nodes, with what they inherit                             |
 //! | `link`     | links and their endpoints, in both ways to write them     |
 //! | `command`  | what `exec` lines say about addresses and routes          |
-//! | `frr`      | how a node's FRR is started                               |
+//! | `frr`      | how a node's FRR is run                                   |
 //! | `names`    | names as Europa allows them                               |
 //! | `document` | Europa's documents, as text                               |
 

@@ -11,7 +11,7 @@ use crate::{ImportError, Notes};
 pub(crate) enum Kind {
     /// A container with the machine's programs: a host.
     Linux,
-    /// FRR: a host that forwards and runs FRR.
+    /// FRR: a router that runs FRR in its slow path.
     Frr,
     /// A Linux or Open vSwitch bridge: a router that bridges.
     Bridge,

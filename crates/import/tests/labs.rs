@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use europa_api::{Documents, Source, parse};
+use europa_api::{Documents, Router, Source, parse};
 use europa_import::{Imported, containerlab};
 
 /// A topology of `tests/labs`, imported, and what Europa reads from it.
@@ -16,6 +16,19 @@ fn import(name: &str) -> (Imported, Documents) {
     let documents = parse(&[source])
         .unwrap_or_else(|problems| panic!("{}\n{}", imported.yaml, problems.render(false)));
     (imported, documents)
+}
+
+fn router<'a>(name: &str, documents: &'a Documents) -> &'a Router {
+    documents.routers.iter().find(|r| &**r.name == name).unwrap_or_else(|| panic!("{name}"))
+}
+
+/// What a file of a router's slow path is a copy of, or its text.
+fn file<'a>(router: &'a Router, path: &str) -> &'a str {
+    let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files);
+    let file = files.iter().find(|file| *file.path.value == *path);
+    let file = file.unwrap_or_else(|| panic!("no {path} in {files:?}"));
+    let text = file.from.as_ref().or(file.text.as_ref());
+    text.map_or("", |text| text.as_str())
 }
 
 /// Each note that is wanted is there: its line's text and words of its message.
@@ -39,22 +52,19 @@ fn notes(name: &str, imported: &Imported, wanted: &[(&str, &str)]) {
 fn groups_of_routers_and_pcs() {
     let name = "ospf-triangle.clab.yml";
     let (imported, documents) = import(name);
-    assert_eq!(documents.hosts.len(), 6);
-    assert_eq!((documents.routers.len(), documents.links.len()), (0, 6));
+    assert_eq!(documents.hosts.len(), 3);
+    assert_eq!((documents.routers.len(), documents.links.len()), (3, 6));
     let host = |name: &str| {
         documents.hosts.iter().find(|host| &**host.name == name).unwrap_or_else(|| panic!("{name}"))
     };
-    let (router, pc) = (host("r3"), host("pc2"));
-    let sysctls: Vec<String> = router.sysctls.0.iter().map(|(name, _)| name.to_string()).collect();
-    assert_eq!(sysctls, ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"]);
-    let run: Vec<&str> = router.run.iter().map(|line| line.as_str()).collect();
-    assert!(run.contains(&"cp -r /lab/R3/frr.conf /etc/frr/frr.conf"), "{run:?}");
-    assert!(run.contains(&"printf '%s\\n' ospfd=yes > /etc/frr/daemons"), "{run:?}");
-    assert_eq!(run.last(), Some(&"/usr/lib/frr/frrinit.sh start"));
+    let (router, pc) = (router("r3", &documents), host("pc2"));
+    assert_eq!(file(router, "/etc/frr/frr.conf"), "/lab/R3/frr.conf");
+    assert_eq!(file(router, "/etc/frr/daemons"), "ospfd=yes\n");
+    assert_eq!(router.slow_path.as_ref().map(|slow| slow.run.len()), Some(1));
     let (_, eth2) = &router.interfaces.0[1];
     assert_eq!(
-        (eth2.link.as_ref().map(|l| l.to_string()), eth2.mtu()),
-        (Some("r2-r3".into()), 1400)
+        (eth2.link.as_ref().map(|l| l.to_string()), eth2.mtu.map(|mtu| mtu.value)),
+        (Some("r2-r3".into()), Some(1400))
     );
     let (_, eth1) = &pc.interfaces.0[0];
     let addresses: Vec<String> = eth1.addresses.iter().map(|a| a.to_string()).collect();
@@ -113,15 +123,15 @@ fn long_links_foreign_kinds_and_the_world_outside() {
     let name = "long-form.clab.yml";
     let (imported, documents) = import(name);
     let names: Vec<String> = documents.hosts.iter().map(|host| host.name.to_string()).collect();
-    assert_eq!(names, ["edge", "db", "tester", "machine"]);
-    let edge = &documents.hosts[0];
+    assert_eq!(names, ["db", "tester", "machine"]);
+    let edge = router("edge", &documents);
     assert_eq!(edge.interfaces.0.len(), 3, "the link to the foreign kind is left out");
     let (_, eth1) = &edge.interfaces.0[0];
     assert_eq!(eth1.mac.map(|mac| mac.to_string()).as_deref(), Some("02:00:00:aa:00:01"));
-    assert_eq!((eth1.addresses.len(), eth1.mtu()), (2, 9216));
-    assert_eq!(edge.run.iter().filter(|line| line.starts_with("cp -r /lab/edge/")).count(), 3);
-    assert_eq!(documents.hosts[1].container.as_ref().map(|c| c.as_str()), Some("db"));
-    let machine = &documents.hosts[3];
+    assert_eq!((eth1.addresses.len(), eth1.mtu.map(|mtu| mtu.value)), (2, Some(9216)));
+    assert_eq!(file(edge, "/etc/frr/frr.conf"), "/lab/edge/frr.conf");
+    assert_eq!(documents.hosts[0].container.as_ref().map(|c| c.as_str()), Some("db"));
+    let machine = &documents.hosts[2];
     assert_eq!(machine.interfaces.0[0].0.to_string(), "edge-eth4");
     notes(
         name,
@@ -144,14 +154,14 @@ fn long_links_foreign_kinds_and_the_world_outside() {
 fn two_tiers_of_frr() {
     let name = "leaf-spine.clab.yml";
     let (imported, documents) = import(name);
-    assert_eq!(documents.hosts.len(), 6);
-    let leaf = documents.hosts.iter().find(|host| &**host.name == "leaf1").expect("it");
-    assert_eq!(leaf.sysctls.0.len(), 3);
-    let run: Vec<&str> = leaf.run.iter().map(|line| line.as_str()).collect();
-    let common = run.iter().position(|line| line.contains("/lab/common/daemons")).expect("it");
-    let own = run.iter().position(|line| line.contains("/lab/leaf1/frr.conf")).expect("it");
-    assert!(common < own, "what all have comes first: {run:?}");
-    assert!(!run.iter().any(|line| line.contains("printf")), "daemons are given: {run:?}");
+    assert_eq!((documents.hosts.len(), documents.routers.len()), (2, 4));
+    let leaf = router("leaf1", &documents);
+    assert_eq!(file(leaf, "/etc/frr/daemons"), "/lab/common/daemons");
+    assert_eq!(file(leaf, "/etc/frr/frr.conf"), "/lab/leaf1/frr.conf");
+    let run = leaf.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.run);
+    let [frr, exec] = run else { panic!("two programs: {run:?}") };
+    assert!(frr.command[2].contains("frrinit.sh start"), "{frr:?}");
+    assert_eq!(exec.command[2].as_str(), "sysctl -w 'net.ipv4.fib_multipath_hash_policy=1'");
     notes(name, &imported, &[("spine1:", "images are not run")]);
 }
 
