@@ -85,7 +85,11 @@ fn build(text: &str, registry: &Registry, arena: &Arena, devices: &Generator) ->
         input: c.to_port as usize,
         pull: pulls(c.to.index(), c.to_port as usize),
     });
-    let graph = Graph { elements: elements.collect(), connections: connections.collect() };
+    let graph = Graph {
+        elements: elements.collect(),
+        connections: connections.collect(),
+        one_by_one: false,
+    };
     Router::build(&graph, registry, arena, devices, 0).expect("the graph runs")
 }
 

@@ -3,6 +3,8 @@
 //! The comment at the top of each file is the element's manual page, with the same
 //! sections in the same order. [`registry`] lists all classes.
 
+mod address_info;
+mod alignment_info;
 mod arp_querier;
 mod arp_responder;
 pub mod builtin;
@@ -18,10 +20,12 @@ mod dec_ip6_hlim;
 mod dec_ip_ttl;
 mod direct_ip_lookup;
 mod discard;
+mod driver_manager;
 mod drop_broadcasts;
 mod drop_martians;
 mod edit;
 mod encap;
+mod error_element;
 mod ether_encap;
 mod ether_switch;
 mod fields;
@@ -51,6 +55,7 @@ mod ip_routes;
 mod lookup_ip6_route;
 mod made;
 mod mark_ip_header;
+mod message;
 mod nd;
 mod neighbour;
 mod null;
@@ -58,6 +63,7 @@ mod paint;
 mod paint_tee;
 mod passes;
 mod prelude;
+mod port_info;
 mod print;
 mod queue;
 mod radix_ip_lookup;
@@ -66,6 +72,8 @@ mod rate;
 mod rated_source;
 mod registry;
 mod scheduling;
+mod schedule_info;
+mod script;
 mod set_ip_address;
 mod static_ip_lookup;
 mod strip;

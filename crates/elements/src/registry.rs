@@ -5,6 +5,8 @@ use europa_engine::Registry;
 /// A registry with all classes of this library, one line each, by name.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
+    registry.add::<crate::address_info::AddressInfo>();
+    registry.add::<crate::alignment_info::AlignmentInfo>();
     registry.add::<crate::arp_querier::ARPQuerier>();
     registry.add::<crate::arp_responder::ARPResponder>();
     registry.add::<crate::check_ip6_header::CheckIP6Header>();
@@ -17,8 +19,10 @@ pub fn registry() -> Registry {
     registry.add::<crate::dec_ip_ttl::DecIPTTL>();
     registry.add::<crate::direct_ip_lookup::DirectIPLookup>();
     registry.add::<crate::discard::Discard>();
+    registry.add::<crate::driver_manager::DriverManager>();
     registry.add::<crate::drop_broadcasts::DropBroadcasts>();
     registry.add::<crate::drop_martians::DropMartians>();
+    registry.add::<crate::error_element::Error>();
     registry.add::<crate::ether_encap::EtherEncap>();
     registry.add::<crate::ether_switch::EtherSwitch>();
     registry.add::<crate::fix_ip_src::FixIPSrc>();
@@ -41,13 +45,17 @@ pub fn registry() -> Registry {
     registry.add::<crate::infinite_source::InfiniteSource>();
     registry.add::<crate::lookup_ip6_route::LookupIP6Route>();
     registry.add::<crate::mark_ip_header::MarkIPHeader>();
+    registry.add::<crate::message::Message>();
     registry.add::<crate::null::Null>();
     registry.add::<crate::paint::Paint>();
     registry.add::<crate::paint_tee::PaintTee>();
+    registry.add::<crate::port_info::PortInfo>();
     registry.add::<crate::print::Print>();
     registry.add::<crate::queue::Queue>();
     registry.add::<crate::radix_ip_lookup::RadixIPLookup>();
     registry.add::<crate::rated_source::RatedSource>();
+    registry.add::<crate::schedule_info::ScheduleInfo>();
+    registry.add::<crate::script::Script>();
     registry.add::<crate::set_ip_address::SetIPAddress>();
     registry.add::<crate::static_ip_lookup::StaticIPLookup>();
     registry.add::<crate::strip::Strip>();

@@ -285,3 +285,94 @@ fn a_hot_swap_keeps_packets_and_counts() {
     assert_eq!(number(&mut new, "out.count"), out);
     assert_eq!(arena.free(), 1024);
 }
+
+/// Lines of a router's log.
+fn logged(router: &mut Router) -> std::rc::Rc<std::cell::RefCell<Vec<String>>> {
+    let lines = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let log = lines.clone();
+    router.set_log(Box::new(move |line: &str| log.borrow_mut().push(line.to_owned())));
+    lines
+}
+
+#[test]
+fn one_by_one_goes_as_nested_calls_would() {
+    let arena = Arena::heap(512, 2048);
+    let mut graph = Graph { one_by_one: true, ..Graph::default() };
+    let source = graph.add("s", "InfiniteSource", &["x", "LIMIT 2", "BURST 2"]);
+    let tee = graph.add("t", "Tee", &[]);
+    let null = graph.add("n", "Null", &[]);
+    let (a, b) = (graph.add("a", "Print", &["a"]), graph.add("b", "Print", &["b"]));
+    let discard = graph.add("d", "Discard", &[]);
+    for (from, output, to, input) in
+        [(source, 0, tee, 0), (tee, 0, null, 0), (null, 0, a, 0), (tee, 1, b, 0)]
+    {
+        graph.connect(from, output, to, input);
+    }
+    graph.connect(a, 0, discard, 0);
+    graph.connect(b, 0, discard, 0);
+    let registry = classes();
+    let mut router =
+        Router::build(&graph.resolved(&registry), &registry, &arena, &NoDevices, 0).unwrap();
+    let lines = logged(&mut router);
+    router.run_once(0, &mut NoDevices);
+    // All of a packet's way by output 0 comes before output 1, and all of it before the next.
+    assert_eq!(*lines.borrow(), ["a:    1 | 78", "b:    1 | 78", "a:    1 | 78", "b:    1 | 78"]);
+}
+
+#[test]
+fn scripts_wait_decide_and_stop() {
+    let arena = Arena::heap(64, 2048);
+    let script = [
+        "export x 0",
+        "label again",
+        "set x $(add $x 1)",
+        "wait 1ms",
+        "goto again $(lt $x 3)",
+        "write q.capacity $(mul $x 2)",
+        "read q.capacity",
+        "stop",
+    ];
+    let elements: &[Part<'_>] = &[
+        ("s", "Script", &script),
+        ("q", "Queue", &[]),
+        ("i", "Idle", &[]),
+        ("d", "DriverManager", &["pause", "read s.x", "wait 1ms", "stop"]),
+    ];
+    let wires: &[Wire<'_>] = &[("i", 0, "q", 0), ("q", 0, "i", 0)];
+    let mut router = router(&arena, elements, wires);
+    let lines = logged(&mut router);
+    let mut now_ns = 0;
+    while !router.is_stopped() && now_ns < 100_000_000 {
+        router.run_once(now_ns, &mut NoDevices);
+        now_ns = router.next_timer_ns().unwrap_or(now_ns + 1);
+    }
+    assert_eq!(*lines.borrow(), ["q.capacity:\n6\n", "s.x:\n3\n"]);
+    assert_eq!(now_ns / 1_000_000, 4);
+}
+
+#[test]
+fn scripts_answer_and_are_stepped() {
+    let arena = Arena::heap(64, 2048);
+    let elements: &[Part<'_>] = &[
+        ("sum", "Script", &["TYPE PASSIVE", "return $(add $1 $2)$#"]),
+        ("any", "Script", &["TYPE PROXY", "returnq \"$0 $args $write\""]),
+        ("wait", "Script", &["export n 0", "pause 2", "set n 1", "pause", "set n 2"]),
+    ];
+    let mut router = router(&arena, elements, &[]);
+    router.run_once(0, &mut NoDevices);
+    for (path, parameter, answer) in [
+        ("sum.run", "1 2", "32"),
+        ("sum.add", "1 2", "3"),
+        ("sum.div", "1 4", "0.25"),
+        ("any.thing", "a", "thing a false"),
+        ("wait.n", "", "0"),
+    ] {
+        assert_eq!(router.read(path, parameter), Ok(answer.into()), "{path}");
+    }
+    for (steps, n) in [("1", "0"), ("", "1"), ("5", "2")] {
+        router.write("wait.step", steps).unwrap();
+        assert_eq!(router.read("wait.n", ""), Ok(n.into()));
+    }
+    assert!(router.read("sum.none", "").is_err());
+    assert!(router.write("wait.goto", "nowhere").is_err());
+}

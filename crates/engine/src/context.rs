@@ -1,11 +1,18 @@
 //! What an element can reach while it runs.
 
 use std::collections::HashMap;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::rc::Rc;
 
 use europa_pool::{Arena, Batch, Packet};
 
-use crate::devices::{Devices, Interface};
-use crate::element::Element;
+use crate::call::Global;
+use crate::devices::{Devices, Interface, NoDevices};
+use crate::element::{ClassInfo, Element};
+use crate::names::Names;
+use crate::select::{Interest, Watched};
+use crate::signal::Signal;
 use crate::timers::Timers;
 use crate::work::WorkList;
 
@@ -85,8 +92,66 @@ pub(crate) struct Core {
     /// Packets that are followed, if somebody asked for it.
     pub(crate) trace: Option<crate::trace::Trace>,
     pub(crate) index: HashMap<String, usize>,
+    /// Requests to stop that nobody has looked at yet.
+    pub(crate) stops: u32,
     pub(crate) stopped: bool,
+    /// The element that decides about requests to stop.
+    pub(crate) manager: Option<usize>,
     pub(crate) log: Box<dyn FnMut(&str)>,
+    pub(crate) described: Vec<Described>,
+    /// Names that stand for addresses.
+    pub(crate) address_names: Names,
+    /// Handlers of the router that were added to it.
+    pub(crate) globals: Vec<Global>,
+    /// What was written to elements while they ran.
+    pub(crate) deferred: Vec<(usize, String, String)>,
+    pub(crate) watched: Vec<Watched>,
+    /// Signals of the operating system and who wants them.
+    pub(crate) signals: Vec<(i32, usize)>,
+    /// Most packets of a pull: one in Click's order.
+    pub(crate) most: usize,
+}
+
+/// What is known of each element beside its state.
+pub(crate) struct Described {
+    pub(crate) info: ClassInfo,
+    pub(crate) arguments: Vec<String>,
+}
+
+impl Core {
+    pub(crate) fn task(&self, element: usize) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.element == element)
+    }
+
+    pub(crate) fn set_tickets(&mut self, element: usize, tickets: u32) {
+        for task in self.tasks.iter_mut().filter(|task| task.element == element) {
+            task.tickets = tickets;
+        }
+    }
+}
+
+impl Wiring {
+    /// Flat numbers of an element's inputs.
+    pub(crate) fn inputs_of(&self, element: usize) -> Range<usize> {
+        range(&self.input_base, element)
+    }
+
+    /// Flat numbers of an element's outputs.
+    pub(crate) fn outputs_of(&self, element: usize) -> Range<usize> {
+        range(&self.output_base, element)
+    }
+
+    /// Numbers of an element's inputs and outputs.
+    pub(crate) fn ports_of(&self, element: usize) -> (usize, usize) {
+        (count(&self.input_base, element), count(&self.output_base, element))
+    }
+}
+
+fn range(base: &[u32], element: usize) -> Range<usize> {
+    match (base.get(element), base.get(element + 1)) {
+        (Some(start), Some(end)) => *start as usize..*end as usize,
+        _ => 0..0,
+    }
 }
 
 /// An element that has work of its own.
@@ -94,6 +159,8 @@ pub(crate) struct Task {
     pub(crate) element: usize,
     pub(crate) tickets: u32,
     pub(crate) credit: u32,
+    /// Whether its last turn found work.
+    pub(crate) worked: bool,
 }
 
 /// Calls `call` with one element taken out of its place, so that it can reach all others.
@@ -240,7 +307,7 @@ impl Context<'_> {
     /// added to `batch`. Returns how many came.
     #[inline(always)]
     pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
-        let max = max.min(batch.room());
+        let max = max.min(batch.room()).min(self.core.most);
         let before = batch.len();
         let wiring = &self.core.wiring;
         let source = at(&wiring.input_base, self.me, port)
@@ -324,9 +391,66 @@ impl Context<'_> {
         (self.core.log)(line);
     }
 
-    /// Asks the router to stop after this round.
+    /// Asks the router to stop, as `STOP true` and the `stop` handler do: at once, unless an
+    /// element like `DriverManager` decides about it.
     pub fn stop(&mut self) {
-        self.core.stopped = true;
+        self.core.stops += 1;
+    }
+
+    /// Takes requests to stop back: the router goes on as if they had not been made.
+    pub fn cancel_stops(&mut self) {
+        self.core.stops = 0;
+    }
+
+    /// Most packets of one turn, where the configuration does not say: a batch, or one where
+    /// packets go one by one.
+    pub fn burst(&self) -> usize {
+        self.core.most
+    }
+
+    /// Whether a signal is active: there may be packets, or room.
+    pub fn is_active(&mut self, signal: &Signal) -> bool {
+        crate::signal::is_active(self.core, self.elements, self.devices, signal)
+    }
+
+    /// Waits for a descriptor: [`Element::descriptor_ready`] is called with `token` whenever it
+    /// is ready, until [`Context::unwatch`].
+    pub fn watch(&mut self, token: u32, interest: Interest, descriptor: Rc<dyn AsFd>) {
+        self.unwatch(token, interest);
+        self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
+    }
+
+    /// Ends what [`Context::watch`] began.
+    pub fn unwatch(&mut self, token: u32, interest: Interest) {
+        let me = self.me;
+        self.core.watched.retain(|watched| !watched.is(me, token, interest));
+    }
+
+    /// Number of this element.
+    pub fn index(&self) -> usize {
+        self.me
+    }
+
+    /// Number of the element of this name, seen from this element.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.core.find_from(self.name(), name)
+    }
+
+    /// Names of all elements, by number.
+    pub fn names(&self) -> &[String] {
+        &self.core.names
+    }
+
+    /// Class of element `index`.
+    pub fn class_of(&self, index: usize) -> Option<&'static str> {
+        self.core.classes.get(index).copied()
+    }
+
+    /// Names that stand for addresses, as this element sees them.
+    pub fn address_names(&mut self) -> &Names {
+        let scope = self.core.names.get(self.me).map_or("", String::as_str);
+        self.core.address_names.enter(scope);
+        &self.core.address_names
     }
 
     /// Another element, by the number [`InitContext::find`] gave. `None` while it runs itself.
@@ -346,7 +470,7 @@ pub struct InitContext<'a> {
 impl InitContext<'_> {
     /// Asks for [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
     pub fn add_task(&mut self, tickets: u32) {
-        self.core.tasks.push(Task { element: self.me, tickets, credit: 0 });
+        self.core.tasks.push(Task { element: self.me, tickets, credit: 0, worked: true });
     }
 
     /// As [`Context::schedule`].
@@ -402,14 +526,89 @@ impl InitContext<'_> {
     /// Number of the element of this name, seen from this element: inside a compound
     /// element, its own neighbours come first.
     pub fn find(&self, name: &str) -> Option<usize> {
-        let mut scope = self.name();
-        while let Some((outer, _)) = scope.rsplit_once('/') {
-            if let Some(index) = self.core.index.get(&format!("{outer}/{name}")) {
-                return Some(*index);
-            }
-            scope = outer;
-        }
-        self.core.index.get(name).copied()
+        self.core.find_from(self.name(), name)
+    }
+
+    /// Number of this element.
+    pub fn index(&self) -> usize {
+        self.me
+    }
+
+    /// Names of all elements, by number.
+    pub fn names(&self) -> &[String] {
+        &self.core.names
+    }
+
+    /// Class of element `index`.
+    pub fn class_of(&self, index: usize) -> Option<&'static str> {
+        self.core.classes.get(index).copied()
+    }
+
+    /// As [`Context::burst`].
+    pub fn burst(&self) -> usize {
+        self.core.most
+    }
+
+    /// What to ask ([`Context::is_active`]) whether there may be packets for a pull input.
+    /// Elements that are initialised later have no other answer then.
+    pub fn upstream(&self, port: usize) -> Signal {
+        crate::signal::upstream(self.core, self.elements, self.me, port)
+    }
+
+    /// What to ask whether there may be room behind a push output.
+    pub fn downstream(&self, port: usize) -> Signal {
+        crate::signal::downstream(self.core, self.elements, self.me, port)
+    }
+
+    /// As [`Context::watch`].
+    pub fn watch(&mut self, token: u32, interest: Interest, descriptor: Rc<dyn AsFd>) {
+        self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
+    }
+
+    /// Asks for [`Element::caught_signal`] when this signal of the operating system comes.
+    pub fn catch_signal(&mut self, signal: i32) {
+        self.core.signals.push((signal, self.me));
+    }
+
+    /// Asks for [`Element::stop_requested`] when something asks the router to stop. Returns
+    /// whether no other element has.
+    pub fn manage_stops(&mut self) -> bool {
+        let first = self.core.manager.is_none();
+        self.core.manager.get_or_insert(self.me);
+        first
+    }
+
+    /// Asks the router to stop, as [`Context::stop`].
+    pub fn stop(&mut self) {
+        self.core.stops += 1;
+    }
+
+    /// How many turns element `index` gets among others, in 1024ths.
+    pub fn set_tickets(&mut self, index: usize, tickets: u32) {
+        self.core.set_tickets(index, tickets);
+    }
+
+    /// Writes a line where the router writes its messages.
+    pub fn log(&mut self, line: &str) {
+        (self.core.log)(line);
+    }
+
+    /// Names that stand for addresses, as this element sees them.
+    pub fn address_names(&mut self) -> &Names {
+        let scope = self.core.names.get(self.me).map_or("", String::as_str);
+        self.core.address_names.enter(scope);
+        &self.core.address_names
+    }
+
+    /// Lends what the element can reach while it runs: for handlers of others. Those that are
+    /// initialised later may not know yet what to answer.
+    pub fn with_context<R>(&mut self, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
+        call(&mut Context {
+            core: self.core,
+            elements: self.elements,
+            devices: &mut NoDevices,
+            me: self.me,
+        })
     }
 
     /// Another element by number.

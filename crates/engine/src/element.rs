@@ -6,7 +6,9 @@ use europa_pool::Batch;
 
 use crate::arguments::{Arguments, ConfigError};
 use crate::context::{Context, InitContext};
-use crate::handler::{Handler, HandlerError};
+use crate::handler::{Flags, Handler, HandlerError};
+use crate::select::Interest;
+use crate::signal::Notifies;
 
 /// What is known of a class before any element of it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +164,71 @@ pub trait Element: Any {
     ) -> Result<(), HandlerError> {
         let _ = (value, context);
         Err(HandlerError::NotFound(handler.to_owned()))
+    }
+
+    /// What a handler that [`Element::handlers`] does not list can do: one whose name is known
+    /// only from the configuration. `None` if there is none.
+    fn dynamic_handler(&self, name: &str) -> Option<Flags> {
+        let _ = name;
+        None
+    }
+
+    /// The handlers that [`Element::dynamic_handler`] knows, if they can be listed.
+    fn dynamic_handlers(&self) -> Vec<(String, Flags)> {
+        Vec::new()
+    }
+
+    /// Takes another configuration while it runs and keeps what it can of its state; changes
+    /// nothing if there is a mistake. `None` from an element that cannot do that.
+    fn reconfigure(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+        context: &mut Context<'_>,
+    ) -> Option<Result<(), ConfigError>> {
+        let _ = (arguments, context);
+        None
+    }
+
+    /// Whether the element itself can tell if it has packets or room; if not, whoever asks is
+    /// told of those beyond it.
+    fn notifies(&self) -> Notifies {
+        Notifies::NOTHING
+    }
+
+    /// Whether pull output `port` has packets now; see [`Element::notifies`].
+    fn has_packets(&mut self, port: usize, context: &mut Context<'_>) -> bool {
+        let _ = (port, context);
+        true
+    }
+
+    /// Whether push input `port` has room now; see [`Element::notifies`].
+    fn has_room(&mut self, port: usize, context: &mut Context<'_>) -> bool {
+        let _ = (port, context);
+        true
+    }
+
+    /// Whether a turn of the element's task would find work; `None` if only trying tells.
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        let _ = context;
+        None
+    }
+
+    /// Called when a descriptor that the element waits for ([`Context::watch`]) is ready.
+    fn descriptor_ready(&mut self, token: u32, interest: Interest, context: &mut Context<'_>) {
+        let _ = (token, interest, context);
+    }
+
+    /// Called when a signal of the operating system came that the element has asked for
+    /// ([`InitContext::catch_signal`]).
+    fn caught_signal(&mut self, signal: i32, context: &mut Context<'_>) {
+        let _ = (signal, context);
+    }
+
+    /// Called when something asks the router to stop and this element decides about it
+    /// ([`InitContext::manage_stops`]). Returns whether the router is to go on.
+    fn stop_requested(&mut self, context: &mut Context<'_>) -> bool {
+        let _ = context;
+        false
     }
 
     /// Hot swap: takes over what the element of the same name and class in the previous

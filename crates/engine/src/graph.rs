@@ -37,6 +37,9 @@ pub struct Graph {
     pub elements: Vec<GraphElement>,
     /// The connections.
     pub connections: Vec<Connection>,
+    /// Each packet goes alone, in the order in which Click's nested calls would take it: for
+    /// graphs where it can be seen which packet was where first.
+    pub one_by_one: bool,
 }
 
 /// A running graph, for people and drawings: what the `graph` handler tells, as JSON.

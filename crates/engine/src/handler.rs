@@ -11,6 +11,8 @@ impl Flags {
     pub const WRITE: Flags = Flags(0x0002);
     /// Reading takes a parameter.
     pub const PARAMETER: Flags = Flags(0x0004);
+    /// Control sockets do not show it.
+    pub const PRIVATE: Flags = Flags(0x0020);
     /// No newline is added to what is read.
     pub const RAW: Flags = Flags(0x0040);
     /// User interfaces should not show it by default.
@@ -43,27 +45,37 @@ pub struct Handler {
     pub name: &'static str,
     /// What it can do.
     pub flags: Flags,
+    /// The argument that writing it changes, by keyword and by position: the element is
+    /// configured anew with it ([`crate::Element::reconfigure`]).
+    pub argument: Option<(&'static str, Option<usize>)>,
 }
 
 impl Handler {
     /// A value to read.
     pub const fn read(name: &'static str) -> Handler {
-        Handler { name, flags: Flags::READ }
+        Handler { name, flags: Flags::READ, argument: None }
     }
 
     /// A value to write.
     pub const fn write(name: &'static str) -> Handler {
-        Handler { name, flags: Flags::WRITE }
+        Handler { name, flags: Flags::WRITE, argument: None }
     }
 
     /// A value to read and write.
     pub const fn both(name: &'static str) -> Handler {
-        Handler { name, flags: Flags::READ.with(Flags::WRITE) }
+        Handler { name, flags: Flags::READ.with(Flags::WRITE), argument: None }
     }
 
     /// Something to do; its value is ignored.
     pub const fn button(name: &'static str) -> Handler {
-        Handler { name, flags: Flags::WRITE.with(Flags::BUTTON) }
+        Handler { name, flags: Flags::WRITE.with(Flags::BUTTON), argument: None }
+    }
+
+    /// The same, but writing it gives the element a configuration with this argument changed:
+    /// by keyword, and by position if it can be given so.
+    #[must_use]
+    pub const fn argument(self, keyword: &'static str, position: Option<usize>) -> Handler {
+        Handler { argument: Some((keyword, position)), ..self }
     }
 
     /// The same with these flags too.
@@ -84,6 +96,13 @@ pub(crate) const COMMON: &[Handler] = &[
     Handler::read("batches").with(Flags::UNCOMMON),
 ];
 
+/// Handlers of every element with a task.
+pub(crate) const TASK: &[Handler] = &[
+    Handler::read("scheduled"),
+    Handler::both("tickets").with(Flags::CALM),
+    Handler::read("home_thread").with(Flags::CALM),
+];
+
 /// Handlers of the router itself.
 pub(crate) const GLOBAL: &[Handler] = &[
     Handler::read("version").with(Flags::CALM),
@@ -94,6 +113,22 @@ pub(crate) const GLOBAL: &[Handler] = &[
     Handler::write("stop").with(Flags::BUTTON),
 ];
 
+/// The letters by which Click's `handlers` handler shows what another one can do.
+pub(crate) fn letters(flags: Flags) -> String {
+    let letters = [
+        (Flags::READ, 'r'),
+        (Flags::WRITE, 'w'),
+        (Flags::PARAMETER, '+'),
+        (Flags::RAW, '%'),
+        (Flags::CALM, '.'),
+        (Flags::EXPENSIVE, '$'),
+        (Flags::UNCOMMON, 'U'),
+        (Flags::BUTTON, 'b'),
+        (Flags::CHECKBOX, 'c'),
+    ];
+    letters.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, letter)| *letter).collect()
+}
+
 /// Why a handler could not be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandlerError {
@@ -103,6 +138,9 @@ pub enum HandlerError {
     /// There is no such handler.
     #[error("no '{0}' handler")]
     NotFound(String),
+    /// The element is running just now.
+    #[error("element '{0}' waits for this call and cannot answer")]
+    Busy(String),
     /// It can only be written.
     #[error("'{0}' is a write handler")]
     WriteOnly(String),

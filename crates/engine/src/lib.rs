@@ -20,6 +20,16 @@
 //! batch to the pass: one loop that does the work of all of them, packet by packet. Elements,
 //! handlers and counts are the same; see [`Pass`].
 //!
+//! # In Click's order
+//! Where it can be seen which packet was where first (printing behind a `Tee`, simulated time),
+//! a graph runs one by one ([`Graph::one_by_one`]): each packet goes alone, and what an element
+//! sends comes before all that was sent earlier, as if each push were a call.
+//!
+//! # Beside packets
+//! Elements can ask who has packets or room ([`Signal`]), wait for descriptors
+//! ([`Context::watch`]), for timers, and for signals of the operating system, and call handlers
+//! of others ([`Context::read_handler`]).
+//!
 //! An element that panics is not put back; the packets it held are freed by unwinding.
 //!
 //! # What it costs
@@ -30,6 +40,7 @@
 //! a circle; what is left goes on in the next.
 
 mod arguments;
+mod call;
 mod context;
 mod devices;
 mod element;
@@ -39,12 +50,15 @@ mod names;
 mod pass;
 mod registry;
 mod router;
+mod select;
+mod signal;
 mod timers;
 pub mod trace;
 mod value;
 mod work;
 
 pub use arguments::{Arguments, ConfigError};
+pub use call::{Answer, Request, Target};
 pub use context::{Account, Context, DROP, InitContext};
 pub use devices::{Devices, Interface, MemoryDevices, NoDevices};
 pub use element::{Class, ClassInfo, Element, Phase};
@@ -55,4 +69,6 @@ pub use names::{Named, Names};
 pub use pass::{Each, Fused, Main, Members, Pass, STAGES, Stop, Verdict};
 pub use registry::Registry;
 pub use router::{BuildError, Router};
+pub use select::{Interest, Watched};
+pub use signal::{Notifies, Signal};
 pub use value::{Ipv4Prefix, Ipv6Prefix, Value, unquote};

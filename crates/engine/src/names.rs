@@ -1,4 +1,5 @@
-//! Names that stand for addresses in configurations (`AddressInfo`, interfaces).
+//! Names that stand for addresses and ports in configurations (`AddressInfo`, `PortInfo`,
+//! interfaces).
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,21 +17,68 @@ pub struct Named {
     pub ipv6_prefix: Option<u8>,
     /// Ethernet address.
     pub mac: Option<[u8; 6]>,
+    /// UDP port.
+    pub udp: Option<u16>,
+    /// TCP port.
+    pub tcp: Option<u16>,
 }
 
-/// All names of a router.
+/// All names of a router. A name that is given inside a compound element is known there and in
+/// the compounds inside it.
 #[derive(Clone, Debug, Default)]
-pub struct Names(HashMap<String, Named>);
+pub struct Names {
+    named: HashMap<String, Named>,
+    /// Where names are given and looked up: the compound, with its last slash.
+    scope: String,
+}
 
 impl Names {
-    /// The entry of a name, made if it is not there.
-    pub fn entry(&mut self, name: &str) -> &mut Named {
-        self.0.entry(name.to_owned()).or_default()
+    /// From now on names are those of this element.
+    pub fn enter(&mut self, element: &str) {
+        let scope = element.rfind('/').and_then(|slash| element.get(..=slash));
+        scope.unwrap_or_default().clone_into(&mut self.scope);
     }
 
-    /// What a name stands for. Names of elements inside compounds are found from the inside
-    /// outwards elsewhere; here they are whole.
+    /// The entry of a name in this scope, made if it is not there.
+    pub fn entry(&mut self, name: &str) -> &mut Named {
+        self.named.entry(format!("{}{name}", self.scope)).or_default()
+    }
+
+    /// What a name stands for here: the compound's own, or one of those around it.
     pub fn get(&self, name: &str) -> Option<&Named> {
-        self.0.get(name)
+        let mut scope = self.scope.as_str();
+        while let Some(inner) = scope.strip_suffix('/') {
+            if let Some(named) = self.named.get(&format!("{scope}{name}")) {
+                return Some(named);
+            }
+            scope = inner.rfind('/').and_then(|slash| inner.get(..=slash)).unwrap_or_default();
+        }
+        self.named.get(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_inwards() {
+        let mut names = Names::default();
+        names.entry("a").tcp = Some(1);
+        names.enter("x/y/info");
+        names.entry("a").tcp = Some(2);
+        names.enter("x/info");
+        names.entry("b").tcp = Some(3);
+        for (element, name, port) in [
+            ("e", "a", Some(1)),
+            ("x/e", "a", Some(1)),
+            ("x/y/e", "a", Some(2)),
+            ("x/y/z/e", "a", Some(2)),
+            ("x/y/e", "b", Some(3)),
+            ("e", "b", None),
+        ] {
+            names.enter(element);
+            assert_eq!(names.get(name).and_then(|named| named.tcp), port, "{element} {name}");
+        }
     }
 }

@@ -5,16 +5,20 @@ use std::io::Write as _;
 use europa_pool::{Arena, BATCH};
 
 use crate::arguments::{Arguments, ConfigError};
-use crate::context::{Account, Core, InitContext, Port, Slot, UNCONNECTED, Wiring, with_element};
+use crate::call::{Answer, Global};
+use crate::context::{
+    Account, Context, Core, Described, InitContext, Port, Slot, UNCONNECTED, Wiring, with_element,
+};
 use crate::devices::{Devices, NoDevices};
-use crate::element::{ClassInfo, Phase};
-use crate::graph::{ConnectionView, Graph, GraphElementView, GraphView};
-use crate::handler::{COMMON, Flags, GLOBAL, Handler, HandlerError};
+use crate::element::Phase;
+use crate::graph::Graph;
+use crate::handler::{Flags, HandlerError};
 use crate::names::Names;
 use crate::pass::{self, Chain};
 use crate::registry::Registry;
+use crate::select::{Interest, Watched};
 use crate::timers::Timers;
-use crate::trace::{self, Tracer, Watched};
+use crate::trace;
 use crate::work::{Work, WorkList};
 
 /// A full turn of a task, in tickets.
@@ -22,6 +26,8 @@ const TURN: u32 = 1024;
 /// Most batches that are worked on in one round, so that a graph that leads packets in a
 /// circle for ever still lets others have their turn.
 const MAX_BATCHES: usize = 4096;
+/// Most requests to stop that are looked at together.
+const MOST_STOPS: usize = 1024;
 /// Most timers that fire in one round.
 const MAX_TIMERS: usize = 1024;
 
@@ -41,6 +47,8 @@ pub enum BuildError {
     /// An element does not like its configuration.
     #[error("{name} :: {class}: {error}")]
     Config {
+        /// It was configured already and could not be initialised.
+        initializing: bool,
         /// The element.
         element: usize,
         /// Its name.
@@ -52,16 +60,9 @@ pub enum BuildError {
     },
 }
 
-/// What is known of each element beside its state.
-struct Described {
-    info: ClassInfo,
-    arguments: Vec<String>,
-}
-
 /// A graph with its state. Give it turns with [`Router::run_once`].
 pub struct Router {
     elements: Vec<Slot>,
-    described: Vec<Described>,
     /// By input: the pass that starts there.
     chains: Vec<Option<Chain>>,
     turns: u64,
@@ -108,7 +109,7 @@ impl Router {
         let most_outputs =
             bounds.map(|of| of.iter().rev().copied().reduce(|a, b| a - b)).max().flatten();
         let most_outputs = most_outputs.unwrap_or(0) as usize;
-        let core = Core {
+        let mut core = Core {
             work: WorkList::new(wiring.inputs.len()),
             forward: UNCONNECTED,
             wiring,
@@ -124,22 +125,36 @@ impl Router {
             names,
             classes: described.iter().map(|described: &Described| described.info.name).collect(),
             trace: None,
+            stops: 0,
             stopped: false,
+            manager: None,
+            described,
+            address_names: Names::default(),
+            globals: Vec::new(),
+            deferred: Vec::new(),
+            watched: Vec::new(),
+            signals: Vec::new(),
+            most: if graph.one_by_one { 1 } else { BATCH },
             // A log that is full is no reason to end.
             log: Box::new(|line| drop(writeln!(std::io::stderr(), "{line}"))),
         };
+        if graph.one_by_one {
+            core.work.one_by_one();
+        }
         let warnings = Vec::new();
-        let mut router =
-            Router { elements, described, chains: Vec::new(), turns: 0, core, warnings };
+        let mut router = Router { elements, chains: Vec::new(), turns: 0, core, warnings };
         router.configure(devices)?;
         router.initialize(devices)?;
-        router.chains = pass::chains(registry.passes(), &mut router.elements, &router.core.wiring);
+        if !graph.one_by_one {
+            router.chains =
+                pass::chains(registry.passes(), &mut router.elements, &router.core.wiring);
+        }
         Ok(router)
     }
 
     /// Elements in the order in which they are configured.
     fn order(&self) -> Vec<usize> {
-        let phase = |index: &usize| self.described.get(*index).map(|d| d.info.phase);
+        let phase = |index: &usize| self.core.described.get(*index).map(|d| d.info.phase);
         let mut order: Vec<usize> = (0..self.elements.len()).collect();
         order.sort_by_key(|index| phase(index).unwrap_or(Phase::Default));
         order
@@ -154,24 +169,22 @@ impl Router {
         }
         let mut errors = Vec::new();
         for index in self.order() {
-            let base = |base: &[u32]| match base.get(index..index + 2) {
-                Some([start, end]) => (end - start) as usize,
-                _ => 0,
-            };
-            let wiring = &self.core.wiring;
-            let (inputs, outputs) = (base(&wiring.input_base), base(&wiring.output_base));
+            let (inputs, outputs) = self.core.wiring.ports_of(index);
             let (Some(described), Some(Some(element))) =
-                (self.described.get(index), self.elements.get_mut(index))
+                (self.core.described.get(index), self.elements.get_mut(index))
             else {
                 continue;
             };
+            names.enter(self.core.names.get(index).map_or("", String::as_str));
             let mut arguments = Arguments::new(&described.arguments, &mut names, inputs, outputs);
             let result = element.configure(&mut arguments);
             let (noted, warnings) = arguments.into_notes();
             self.warnings.extend(warnings);
             let found = noted.into_iter().chain(result.err());
-            errors.extend(found.map(|error| self.error(index, error)).collect::<Vec<_>>());
+            let found = found.map(|error| self.error(index, error, false));
+            errors.extend(found.collect::<Vec<_>>());
         }
+        self.core.address_names = names;
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
@@ -190,16 +203,17 @@ impl Router {
             if let Some(slot) = self.elements.get_mut(index) {
                 *slot = Some(element);
             }
-            errors.extend(result.err().map(|error| self.error(index, error)));
+            errors.extend(result.err().map(|error| self.error(index, error, true)));
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    fn error(&self, element: usize, error: ConfigError) -> BuildError {
+    fn error(&self, element: usize, error: ConfigError, initializing: bool) -> BuildError {
         BuildError::Config {
+            initializing,
             element,
             name: self.core.names.get(element).cloned().unwrap_or_default(),
-            class: self.described.get(element).map_or("", |d| d.info.name).to_owned(),
+            class: self.core.described.get(element).map_or("", |d| d.info.name).to_owned(),
             error,
         }
     }
@@ -219,7 +233,7 @@ impl Router {
         match self.core.trace.clone() {
             None => self.round(now_ns, devices),
             Some(trace) if trace.borrow_mut().begin(now_ns) => {
-                self.round(now_ns, &mut Watched { inner: devices, trace })
+                self.round(now_ns, &mut trace::Watched { inner: devices, trace })
             }
             Some(_) => {
                 self.core.trace = None;
@@ -232,12 +246,9 @@ impl Router {
         self.core.now_ns = now_ns;
         let mut budget = MAX_BATCHES;
         let mut worked = false;
-        for _ in 0..MAX_TIMERS {
-            let Some((index, timer)) = self.core.timers.pop(now_ns) else { break };
-            with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
-                element.run_timer(timer, context);
-            });
-            worked = true;
+        self.settle(devices);
+        if self.core.stopped {
+            return true;
         }
         worked |= self.deliver(&mut budget, devices);
         for task in 0..self.core.tasks.len() {
@@ -255,8 +266,40 @@ impl Router {
                     index,
                     |element, context| element.run_task(context),
                 );
-                worked |= did.unwrap_or(false);
+                let did = did.unwrap_or(false);
+                if let Some(entry) = self.core.tasks.get_mut(task) {
+                    entry.worked = did;
+                }
+                worked |= did;
+                if !self.core.deferred.is_empty() {
+                    self.context(devices).write_deferred();
+                }
                 worked |= self.deliver(&mut budget, devices);
+                if self.core.stops > 0 {
+                    self.attend(devices);
+                }
+                if self.core.stopped {
+                    return true;
+                }
+            }
+        }
+        for _ in 0..MAX_TIMERS {
+            let Some((index, timer)) = self.core.timers.pop(now_ns) else { break };
+            with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
+                element.run_timer(timer, context);
+            });
+            if !self.core.deferred.is_empty() {
+                self.context(devices).write_deferred();
+            }
+            worked = true;
+            if self.core.work.len() > 0 {
+                self.deliver(&mut budget, devices);
+            }
+            if self.core.stops > 0 {
+                self.attend(devices);
+            }
+            if self.core.stopped {
+                return true;
             }
         }
         worked
@@ -317,6 +360,9 @@ impl Router {
         with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
             element.push(port as usize, &mut work.batch, context);
         });
+        if !self.core.deferred.is_empty() {
+            self.context(devices).write_deferred();
+        }
         let next = std::mem::replace(&mut self.core.forward, UNCONNECTED);
         (next != UNCONNECTED && !work.batch.is_empty()).then_some(next)
     }
@@ -376,7 +422,7 @@ impl Router {
         for (index, name) in self.core.names.iter().enumerate() {
             let class = |router: &Vec<Described>, i: usize| router.get(i).map(|d| d.info.name);
             if let Some(other) = old.find(name)
-                && class(&old.described, other) == class(&self.described, index)
+                && class(&old.core.described, other) == class(&self.core.described, index)
                 && let Some(Some(element)) = self.elements.get_mut(index)
                 && let Some(previous) = old.element(other)
             {
@@ -385,12 +431,9 @@ impl Router {
         }
     }
 
-    /// All handlers of an element: its own and those that every element has.
-    pub fn handlers(&self, index: usize) -> Vec<Handler> {
-        let own =
-            self.elements.get(index).and_then(Option::as_ref).map_or(&[][..], |e| e.handlers());
-        let common = COMMON.iter().filter(|c| !own.iter().any(|o| o.name == c.name));
-        own.iter().chain(common).copied().collect()
+    /// All handlers of an element with what they can do: its own and those of all elements.
+    pub fn handlers(&mut self, index: usize) -> Vec<(String, Flags)> {
+        self.context(&mut NoDevices).handlers_of(index)
     }
 
     /// Reads a handler: `element.handler`, or a name alone for one of the router's.
@@ -398,20 +441,7 @@ impl Router {
     /// # Errors
     /// If there is no such handler, or it has no answer.
     pub fn read(&mut self, path: &str, parameter: &str) -> Result<String, HandlerError> {
-        let Some((index, handler)) = self.resolve(path, Flags::READ)? else {
-            return self.read_global(path);
-        };
-        if !self.has_own(index, handler) {
-            return self.read_common(index, handler);
-        }
-        with_element(
-            &mut self.core,
-            &mut self.elements,
-            &mut NoDevices,
-            index,
-            |element, context| element.read(handler, parameter, context),
-        )
-        .unwrap_or_else(|| Err(HandlerError::NotFound(path.to_owned())))
+        self.context(&mut NoDevices).read_handler(path, parameter)
     }
 
     /// Writes a handler: `element.handler`, or a name alone for one of the router's.
@@ -419,191 +449,104 @@ impl Router {
     /// # Errors
     /// If there is no such handler, or the value does not do.
     pub fn write(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
-        let Some((index, handler)) = self.resolve(path, Flags::WRITE)? else {
-            return self.write_global(path, value);
-        };
-        with_element(
-            &mut self.core,
-            &mut self.elements,
-            &mut NoDevices,
-            index,
-            |element, context| element.write(handler, value, context),
-        )
-        .unwrap_or_else(|| Err(HandlerError::NotFound(path.to_owned())))
+        let mut devices = NoDevices;
+        let mut context = self.context(&mut devices);
+        let result = context.write_handler(path, value);
+        if !context.core.deferred.is_empty() {
+            context.write_deferred();
+        }
+        self.attend(&mut devices);
+        result
     }
 
-    fn has_own(&self, index: usize, handler: &str) -> bool {
-        let element = self.elements.get(index).and_then(Option::as_ref);
-        element.is_some_and(|element| element.handlers().iter().any(|h| h.name == handler))
+    /// What an element could reach that is none of the graph.
+    fn context<'a>(&'a mut self, devices: &'a mut dyn Devices) -> Context<'a> {
+        Context { core: &mut self.core, elements: &mut self.elements, devices, me: usize::MAX }
     }
 
-    /// Element and handler that `path` names, or `None` for one of the router's own.
-    fn resolve<'p>(
-        &self,
-        path: &'p str,
-        flag: Flags,
-    ) -> Result<Option<(usize, &'p str)>, HandlerError> {
-        let (place, name, handlers) = match path.rsplit_once('.').filter(|(e, _)| !e.is_empty()) {
-            Some((element, name)) => {
-                let index = self
-                    .find(element)
-                    .ok_or_else(|| HandlerError::NoElement(element.to_owned()))?;
-                (Some((index, name)), name, self.handlers(index))
-            }
-            None => (None, path.trim_start_matches('.'), GLOBAL.to_vec()),
-        };
-        let Some(handler) = handlers.iter().find(|handler| handler.name == name) else {
-            return Err(HandlerError::NotFound(name.to_owned()));
-        };
-        match handler.flags.has(flag) {
-            true => Ok(place),
-            false if flag == Flags::READ => Err(HandlerError::WriteOnly(name.to_owned())),
-            false => Err(HandlerError::ReadOnly(name.to_owned())),
+    /// Adds a handler to the router itself.
+    pub fn add_global(&mut self, name: &str, flags: Flags, answer: Answer) {
+        self.core.globals.push(Global { name: name.to_owned(), flags, answer });
+    }
+
+    /// Descriptors that elements wait for. Whoever runs the router waits for them too, and
+    /// says which are ready by [`Router::descriptor_ready`].
+    pub fn watched(&self) -> &[Watched] {
+        &self.core.watched
+    }
+
+    /// Tells an element that its descriptor is ready, unless it no longer waits for it.
+    pub fn descriptor_ready(
+        &mut self,
+        element: usize,
+        token: u32,
+        interest: Interest,
+        devices: &mut dyn Devices,
+    ) {
+        if self.core.watched.iter().any(|watched| watched.is(element, token, interest)) {
+            with_element(&mut self.core, &mut self.elements, devices, element, |e, context| {
+                e.descriptor_ready(token, interest, context);
+            });
+            self.settle(devices);
         }
     }
 
-    fn write_global(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
-        match handler.trim_start_matches('.') {
-            "trace" if value.trim().is_empty() => self.core.trace = None,
-            "trace" => {
-                let trace = Tracer::parse(value, &self.core).map_err(HandlerError::Other)?;
-                self.core.trace = Some(trace);
-            }
-            _ => self.core.stopped = true,
-        }
-        Ok(())
+    /// Signals of the operating system that elements want to hear of.
+    pub fn signals(&self) -> impl Iterator<Item = i32> {
+        self.core.signals.iter().map(|(signal, _)| *signal)
     }
 
-    /// The graph as JSON, with what has gone through each element.
-    fn graph(&self) -> Result<String, HandlerError> {
-        let wiring = &self.core.wiring;
-        let elements = self.described.iter().zip(&self.core.names).zip(&self.core.accounts);
-        let elements = elements.map(|((described, name), account)| GraphElementView {
-            name: name.clone(),
-            class: described.info.name.to_owned(),
-            config: described.arguments.join(", "),
-            packets: account.packets,
-        });
-        let mut connections = Vec::new();
-        for (element, bounds) in wiring.output_base.windows(2).enumerate() {
-            let [start, end] = *bounds else { continue };
-            for (output, flat) in (start..end).enumerate() {
-                let target = wiring.targets.get(flat as usize).copied().unwrap_or(UNCONNECTED);
-                if let Some(to) = wiring.inputs.get(target as usize) {
-                    let (to, input) = (to.element as usize, to.port as usize);
-                    connections.push(ConnectionView {
-                        from: element,
-                        output,
-                        to,
-                        input,
-                        pull: false,
-                    });
-                }
-            }
+    /// Tells elements that a signal of the operating system came.
+    pub fn caught_signal(&mut self, signal: i32, devices: &mut dyn Devices) {
+        for at in 0..self.core.signals.len() {
+            let Some((_, element)) = self.core.signals.get(at).filter(|(s, _)| *s == signal) else {
+                continue;
+            };
+            let element = *element;
+            with_element(&mut self.core, &mut self.elements, devices, element, |e, context| {
+                e.caught_signal(signal, context);
+            });
         }
-        for (to, source) in wiring.inputs.iter().zip(&wiring.sources) {
-            if let Some(source) = source {
-                connections.push(ConnectionView {
-                    from: source.element as usize,
-                    output: source.port as usize,
-                    to: to.element as usize,
-                    input: to.port as usize,
-                    pull: true,
-                });
-            }
-        }
-        let view = GraphView { elements: elements.collect(), connections };
-        serde_json::to_string(&view).map_err(|error| HandlerError::Other(error.to_string()))
+        self.settle(devices);
     }
 
-    fn read_global(&self, handler: &str) -> Result<String, HandlerError> {
-        let lines = |lines: &mut dyn Iterator<Item = &str>| -> String {
-            lines.flat_map(|line| [line, "\n"]).collect()
-        };
-        match handler.trim_start_matches('.') {
-            "version" => Ok(env!("CARGO_PKG_VERSION").to_owned()),
-            "list" => {
-                let names = lines(&mut self.core.names.iter().map(String::as_str));
-                Ok(format!("{}\n{names}", self.core.names.len()))
-            }
-            "handlers" => Ok(describe(GLOBAL)),
-            "graph" => self.graph(),
-            "trace" => {
-                let now_ns = self.core.now_ns;
-                let fetched = self.core.trace.as_ref().map(|t| t.borrow_mut().fetch(now_ns));
-                serde_json::to_string(&fetched.unwrap_or_default())
-                    .map_err(|error| HandlerError::Other(error.to_string()))
-            }
-            other => Err(HandlerError::NotFound(other.to_owned())),
+    /// Asks the router to stop, as its `stop` handler does.
+    pub fn request_stop(&mut self) {
+        self.core.stops += 1;
+        self.attend(&mut NoDevices);
+    }
+
+    /// Whether handlers of elements were written that ran, or somebody asked to stop.
+    #[inline(always)]
+    fn settle(&mut self, devices: &mut dyn Devices) {
+        if !self.core.deferred.is_empty() {
+            self.context(devices).write_deferred();
+        }
+        if self.core.stops > 0 {
+            self.attend(devices);
         }
     }
 
-    fn read_common(&self, index: usize, handler: &str) -> Result<String, HandlerError> {
-        let not_found = || HandlerError::NotFound(handler.to_owned());
-        let described = self.described.get(index).ok_or_else(not_found)?;
-        let account = self.account(index).unwrap_or_default();
-        match handler {
-            "class" => Ok(described.info.name.to_owned()),
-            "name" => Ok(self.core.names.get(index).cloned().unwrap_or_default()),
-            "config" => Ok(described.arguments.join(", ")),
-            "handlers" => Ok(describe(&self.handlers(index))),
-            "packets" => Ok(account.packets.to_string()),
-            "batches" => Ok(account.batches.to_string()),
-            "ports" => Ok(self.ports(index)),
-            _ => Err(not_found()),
+    /// Decides about requests to stop.
+    #[cold]
+    fn attend(&mut self, devices: &mut dyn Devices) {
+        // A manager that always goes on and asks again would hold the round for ever.
+        for _ in 0..MOST_STOPS {
+            if self.core.stops == 0 || self.core.stopped {
+                break;
+            }
+            self.core.stops -= 1;
+            let goes_on = self.core.manager.and_then(|manager| {
+                with_element(&mut self.core, &mut self.elements, devices, manager, |e, context| {
+                    e.stop_requested(context)
+                })
+            });
+            self.core.stopped = goes_on != Some(true);
+        }
+        if !self.core.deferred.is_empty() {
+            self.context(devices).write_deferred();
         }
     }
-
-    /// Ports and connections, in Click's form.
-    fn ports(&self, index: usize) -> String {
-        let wiring = &self.core.wiring;
-        let name = |element: u32| self.core.names.get(element as usize).map_or("", String::as_str);
-        let range = |base: &[u32]| match base.get(index..index + 2) {
-            Some(&[start, end]) => start as usize..end as usize,
-            _ => 0..0,
-        };
-        let (inputs, outputs) = (range(&wiring.input_base), range(&wiring.output_base));
-        let mut text = format!("{} input{}\n", inputs.len(), plural(inputs.len()));
-        for input in inputs.clone() {
-            match wiring.sources.get(input).copied().flatten() {
-                Some(from) => text += &format!("pull\t{} [{}]\n", name(from.element), from.port),
-                None => text += "push\n",
-            }
-        }
-        text += &format!("{} output{}\n", outputs.len(), plural(outputs.len()));
-        for output in outputs {
-            let target = wiring.targets.get(output).and_then(|i| wiring.inputs.get(*i as usize));
-            match target {
-                Some(to) => text += &format!("push\t[{}] {}\n", to.port, name(to.element)),
-                None => text += "pull\n",
-            }
-        }
-        text
-    }
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
-}
-
-/// A line a handler: name and what it can do, as Click's `handlers` handler answers.
-fn describe(handlers: &[Handler]) -> String {
-    let letters = [
-        (Flags::READ, 'r'),
-        (Flags::WRITE, 'w'),
-        (Flags::PARAMETER, '+'),
-        (Flags::RAW, '%'),
-        (Flags::CALM, '.'),
-        (Flags::EXPENSIVE, '$'),
-        (Flags::UNCOMMON, 'U'),
-        (Flags::BUTTON, 'b'),
-        (Flags::CHECKBOX, 'c'),
-    ];
-    let line = |handler: &Handler| {
-        let set = letters.iter().filter(|(flag, _)| handler.flags.has(*flag));
-        format!("{}\t{}\n", handler.name, set.map(|(_, letter)| *letter).collect::<String>())
-    };
-    handlers.iter().map(line).collect()
 }
 
 /// Flattens connections.

@@ -133,7 +133,15 @@ impl Value for Ipv4Addr {
     const WANTED: &'static str = "IP address";
 
     fn parse(text: &str, names: &Names) -> Option<Ipv4Addr> {
-        text.parse().ok().or_else(|| named(text, names, ":ip")?.ipv4)
+        text.parse().ok().or_else(|| match text.strip_suffix(":bcast") {
+            Some(name) => {
+                let named = names.get(name)?;
+                let (address, length) = (named.ipv4?, named.ipv4_prefix?);
+                let prefix = Ipv4Prefix { address, length };
+                Some(Ipv4Addr::from(u32::from(address) | !prefix.mask()))
+            }
+            None => named(text, names, ":ip")?.ipv4,
+        })
     }
 }
 

@@ -12,8 +12,13 @@ pub(crate) struct Work {
 
 /// A queue of [`Work`], first in, first out, so that packets on one path keep their order.
 /// Packets for an input that waits already join those waiting, at the end.
+///
+/// In Click's order ([`WorkList::one_by_one`]) it is a stack of single packets: what an
+/// element sends comes before all that was sent earlier, as if each push were a call.
 pub(crate) struct WorkList {
     queue: VecDeque<Work>,
+    /// In Click's order: what the element in hand has sent so far.
+    sent: Option<Vec<Work>>,
     /// Number of the first entry of the queue; entries are numbered without end.
     first: u64,
     /// By input: number of its last entry. One below `first` is no longer in the queue.
@@ -26,14 +31,20 @@ impl WorkList {
     pub(crate) fn new(inputs: usize) -> WorkList {
         WorkList {
             queue: VecDeque::with_capacity(inputs * 2),
+            sent: None,
             first: 1,
             last: vec![0; inputs],
             spare: (0..inputs.min(16) + 4).map(|_| Batch::new()).collect(),
         }
     }
 
+    /// Each packet on its own, in the order of nested calls, from now on.
+    pub(crate) fn one_by_one(&mut self) {
+        self.sent.get_or_insert_default();
+    }
+
     pub(crate) fn len(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.sent.as_ref().map_or(0, Vec::len)
     }
 
     /// The batch that packets for `input` may still join.
@@ -51,10 +62,25 @@ impl WorkList {
     }
 
     fn open(&mut self, input: u32, batch: Batch) {
+        if self.sent.is_some() {
+            return self.open_each(input, batch);
+        }
         if let Some(last) = self.last.get_mut(input as usize) {
             *last = self.first + self.queue.len() as u64;
             self.queue.push_back(Work { input, batch });
         }
+    }
+
+    /// As [`WorkList::open`] in Click's order. Nothing is ever joined there, as no entry has a
+    /// number in `last`.
+    #[cold]
+    fn open_each(&mut self, input: u32, mut batch: Batch) {
+        while batch.len() > 1 {
+            let mut single = self.take_batch();
+            batch.move_front(1, &mut single);
+            self.sent.get_or_insert_default().push(Work { input, batch: single });
+        }
+        self.sent.get_or_insert_default().push(Work { input, batch });
     }
 
     /// Adds one packet.
@@ -88,6 +114,11 @@ impl WorkList {
     /// The packets that have waited longest.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<Work> {
+        if let Some(sent) = &mut self.sent {
+            while let Some(work) = sent.pop() {
+                self.queue.push_front(work);
+            }
+        }
         let work = self.queue.pop_front()?;
         self.first += 1;
         Some(work)

@@ -9,7 +9,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme};
 use crate::orders;
 
 /// The element library, as the language's checks see it.
-struct Classes<'a>(&'a Registry);
+pub struct Classes<'a>(pub &'a Registry);
 
 impl ElementClasses for Classes<'_> {
     fn contains(&self, class: &str) -> bool {
@@ -80,7 +80,7 @@ impl Devices for Named {
 }
 
 /// The engine's view of a checked graph.
-fn flat(checked: &europa_click::Graph) -> Graph {
+pub fn flat(checked: &europa_click::Graph) -> Graph {
     let elements = checked
         .elements
         .iter()
@@ -104,7 +104,7 @@ fn flat(checked: &europa_click::Graph) -> Graph {
                 .is_some_and(|port| port.processing == Processing::Pull),
         })
         .collect();
-    Graph { elements, connections }
+    Graph { elements, connections, one_by_one: false }
 }
 
 fn place(checked: &europa_click::Graph, error: BuildError) -> Diagnostic {

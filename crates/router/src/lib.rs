@@ -11,7 +11,7 @@
 //! socket and three to sleep and wake: the waker, a pipe, and the switch's doorbell.
 
 mod devices;
-mod graph;
+pub mod graph;
 pub mod orders;
 mod process;
 

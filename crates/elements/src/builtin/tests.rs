@@ -58,7 +58,11 @@ impl Model {
             pull: checked.elements[c.to.index()].inputs[c.to_port as usize].processing
                 == Processing::Pull,
         });
-        let graph = Graph { elements: elements.collect(), connections: connections.collect() };
+        let graph = Graph {
+            elements: elements.collect(),
+            connections: connections.collect(),
+            one_by_one: false,
+        };
         let arena = Arena::heap(SLOTS, 4096);
         let devices = MemoryDevices::new(names, &arena);
         let engine = Engine::build(&graph, &registry, &arena, &devices, 0)

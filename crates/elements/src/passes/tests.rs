@@ -273,8 +273,8 @@ fn run(registry: &Registry, graph: &Graph, rounds: &[Vec<Sketch>]) -> Vec<String
     for (index, element) in graph.elements.iter().enumerate() {
         for handler in router.handlers(index) {
             // How packets are put into batches is the engine's business.
-            if handler.name != "batches" && handler.flags.has(Flags::READ) {
-                let path = format!("{}.{}", element.name, handler.name);
+            if handler.0 != "batches" && handler.1.has(Flags::READ) {
+                let path = format!("{}.{}", element.name, handler.0);
                 lines.push(format!("{path}: {:?}", router.read(&path, "")));
             }
         }

@@ -1,0 +1,37 @@
+//! # AlignmentInfo
+//!
+//! ## Synopsis
+//! `AlignmentInfo(ELEMENT [CHUNK OFFSET ...], ...)`
+//!
+//! ## Ports
+//! None.
+//!
+//! ## Description
+//! What `click-align` writes into configurations: how packets lie in memory at the inputs of
+//! elements. The processors that Europa runs on read any address, so nothing follows from it.
+//!
+//! ## Arguments
+//! Anything.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `AddressInfo`
+
+use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, Phase};
+
+/// Accepts what is said of alignment.
+#[derive(Default)]
+pub(crate) struct AlignmentInfo;
+
+impl Class for AlignmentInfo {
+    const INFO: ClassInfo = ClassInfo::new("AlignmentInfo", "0/0").phase(Phase::Info);
+}
+
+impl Element for AlignmentInfo {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        arguments.rest();
+        Ok(())
+    }
+}
