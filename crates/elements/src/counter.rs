@@ -1,7 +1,7 @@
 //! # Counter
 //!
 //! ## Synopsis
-//! `Counter`
+//! `Counter([COUNT_CALL, BYTE_COUNT_CALL])`
 //!
 //! ## Ports
 //! One input, one output, push or pull.
@@ -10,9 +10,12 @@
 //! Counts packets and bytes, and measures their rates over the last second or so.
 //!
 //! ## Arguments
-//! None.
+//! - COUNT_CALL (keyword): `N HANDLER [VALUE]`: when the N-th packet comes, before it goes on,
+//!   the handler is written.
+//! - BYTE_COUNT_CALL (keyword): the same when the N-th byte comes.
 //!
 //! ## Handlers
+//! - `count_call`, `byte_count_call` (write): see the arguments.
 //! - `count`, `byte_count` (read): packets and bytes since the start or the last reset.
 //! - `rate`, `byte_rate`, `bit_rate` (read): the same a second.
 //! - `reset`, `reset_counts` (write): sets all to zero.
@@ -22,7 +25,11 @@
 
 use std::any::Any;
 
-use europa_engine::{Batch, Class, ClassInfo, Context, Element, Flags, Handler, HandlerError};
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError,
+};
+
+use crate::script::shift_word;
 
 /// Counts packets.
 #[derive(Default)]
@@ -36,6 +43,35 @@ pub(crate) struct Counter {
     /// A second, averaged over the last few.
     rate: f64,
     byte_rate: f64,
+    count_call: Option<Call>,
+    byte_count_call: Option<Call>,
+}
+
+/// A handler to write when a count is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Call {
+    at: u64,
+    path: String,
+    value: String,
+}
+
+impl Call {
+    /// From `N HANDLER [VALUE]`.
+    fn parse(text: &str) -> Option<Call> {
+        let mut rest = text;
+        let at = shift_word(&mut rest).parse().ok()?;
+        let path = shift_word(&mut rest);
+        (!path.is_empty()).then(|| Call { at, path: path.to_owned(), value: rest.to_owned() })
+    }
+}
+
+/// Writes the handler if the count has come so far, and forgets it.
+fn call_at(call: &mut Option<Call>, count: u64, context: &mut Context<'_>) {
+    if let Some(Call { path, value, .. }) = call.take_if(|call| count >= call.at)
+        && let Err(error) = context.write_handler(&path, &value)
+    {
+        context.log(&format!("{}: {error}", context.name()));
+    }
 }
 
 impl Class for Counter {
@@ -63,10 +99,26 @@ impl Counter {
 }
 
 impl Element for Counter {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        for (name, call) in
+            [("COUNT_CALL", &mut self.count_call), ("BYTE_COUNT_CALL", &mut self.byte_count_call)]
+        {
+            if let Some(text) = arguments.keyword::<String>(name)? {
+                let wrong = || ConfigError::other(format!("{name}: expected 'N HANDLER [VALUE]'"));
+                *call = Some(Call::parse(&text).ok_or_else(wrong)?);
+            }
+        }
+        arguments.finish()
+    }
+
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         self.measure(context.now_ns());
         self.count += batch.len() as u64;
         self.byte_count += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
+        if self.count_call.is_some() || self.byte_count_call.is_some() {
+            call_at(&mut self.count_call, self.count, context);
+            call_at(&mut self.byte_count_call, self.byte_count, context);
+        }
     }
 
     fn handlers(&self) -> &'static [Handler] {
@@ -77,6 +129,8 @@ impl Element for Counter {
                 Handler::read("rate"),
                 Handler::read("byte_rate"),
                 Handler::read("bit_rate"),
+                Handler::write("count_call"),
+                Handler::write("byte_count_call"),
                 Handler::button("reset"),
                 Handler::button("reset_counts").with(Flags::UNCOMMON),
             ]
@@ -99,14 +153,36 @@ impl Element for Counter {
         }
     }
 
-    fn write(&mut self, _: &str, _: &str, context: &mut Context<'_>) -> Result<(), HandlerError> {
-        *self = Counter { since_ns: context.now_ns(), ..Counter::default() };
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        let call = || {
+            let wrong = || HandlerError::value(handler, value, "'N HANDLER [VALUE]'");
+            Call::parse(value).ok_or_else(wrong)
+        };
+        match handler {
+            "count_call" => self.count_call = Some(call()?),
+            "byte_count_call" => self.byte_count_call = Some(call()?),
+            _ => {
+                *self = Counter {
+                    since_ns: context.now_ns(),
+                    count_call: self.count_call.take(),
+                    byte_count_call: self.byte_count_call.take(),
+                    ..Counter::default()
+                }
+            }
+        }
         Ok(())
     }
 
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<Counter>() {
+            let calls = (self.count_call.take(), self.byte_count_call.take());
             *self = std::mem::take(old);
+            (self.count_call, self.byte_count_call) = calls;
         }
     }
 }
@@ -128,6 +204,11 @@ mod tests {
         let rate: f64 = bench.router.read("e.bit_rate", "").unwrap().parse().unwrap();
         assert!((rate - 32.0).abs() < 0.1, "{rate}");
         bench.router.write("e.reset", "").unwrap();
+        assert!(bench.router.write("e.count_call", "x").is_err());
+        assert_eq!(
+            Bench::error("Counter", &["COUNT_CALL 5"]),
+            "COUNT_CALL: expected 'N HANDLER [VALUE]'"
+        );
         assert_eq!(bench.router.read("e.count", ""), Ok("0".into()));
     }
 }

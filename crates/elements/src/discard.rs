@@ -23,7 +23,7 @@
 
 use europa_engine::{
     Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext,
+    HandlerError, InitContext, Signal,
 };
 
 use crate::common::parse;
@@ -33,11 +33,12 @@ pub(crate) struct Discard {
     count: u64,
     active: bool,
     burst: usize,
+    packets: Signal,
 }
 
 impl Default for Discard {
     fn default() -> Discard {
-        Discard { count: 0, active: true, burst: BATCH }
+        Discard { count: 0, active: true, burst: BATCH, packets: Signal::default() }
     }
 }
 
@@ -55,8 +56,13 @@ impl Element for Discard {
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         if context.is_pull(0) {
             context.add_task(1024);
+            self.packets = context.upstream(0);
         }
         Ok(())
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        Some(self.active && context.is_active(&self.packets))
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {

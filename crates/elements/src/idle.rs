@@ -19,7 +19,7 @@
 //! ## See also
 //! `Discard`
 
-use europa_engine::{Batch, Class, ClassInfo, Context, Element};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, Notifies};
 
 /// Closes ports.
 #[derive(Default)]
@@ -35,6 +35,14 @@ impl Element for Idle {
     }
 
     fn pull(&mut self, _: usize, _: usize, _: &mut Batch, _: &mut Context<'_>) {}
+
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    fn has_packets(&mut self, _: usize, _: &mut Context<'_>) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

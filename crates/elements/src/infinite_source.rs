@@ -8,14 +8,16 @@
 //!
 //! ## Description
 //! Makes packets as fast as they are taken: a batch in each turn, or as many as are pulled.
+//! While all queues behind it that can say so are full, it makes none.
 //!
 //! ## Arguments
 //! - DATA: contents of each packet; default 64 bytes of text.
 //! - LIMIT: stop after this many; negative, the default, means never.
-//! - BURST: packets in a turn, default 32 (Click's is 1; here a turn is a batch), at most 256.
+//! - BURST: packets in a turn, default 32, at most 256; 1 where packets go one by one, as in Click.
 //! - ACTIVE: whether to send; default true.
 //! - LENGTH (keyword): send packets of this length; DATA is repeated to fill it.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
+//! - END_CALL (keyword): a handler to write once LIMIT is reached, with its value.
 //! - TIMESTAMP (keyword): give packets the time of their round; default false (Click: true).
 //!
 //! ## Handlers
@@ -28,7 +30,7 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext,
+    HandlerError, InitContext, Signal,
 };
 
 use crate::common::{Data, parse};
@@ -40,20 +42,30 @@ pub(crate) struct InfiniteSource {
     burst: usize,
     active: bool,
     stop: bool,
+    end_call: String,
     timestamp: bool,
     count: u64,
+    /// That the limit is reached has been told.
+    told: bool,
+    room: Signal,
 }
+
+/// Packets of a turn, where they may go in batches.
+const BURST: usize = 32;
 
 impl Default for InfiniteSource {
     fn default() -> InfiniteSource {
         InfiniteSource {
             data: Data::default(),
             limit: -1,
-            burst: 32,
+            burst: 0,
             active: true,
             stop: false,
+            end_call: String::new(),
             timestamp: false,
             count: 0,
+            told: false,
+            room: Signal::default(),
         }
     }
 }
@@ -63,13 +75,26 @@ impl Class for InfiniteSource {
 }
 
 impl InfiniteSource {
+    /// The limit is reached.
+    fn tell(&mut self, context: &mut Context<'_>) {
+        if self.stop {
+            context.stop();
+        }
+        if !self.end_call.is_empty() {
+            let (path, value) = self.end_call.split_once(' ').unwrap_or((&self.end_call, ""));
+            if let Err(error) = context.write_handler(path, value.trim()) {
+                context.log(&format!("{}: {error}", context.name()));
+            }
+        }
+    }
+
     /// Adds up to `most` packets to `batch`; returns how many.
     fn make(&mut self, most: usize, batch: &mut Batch, context: &mut Context<'_>) -> usize {
         let mut most = most.min(batch.room());
         if let Ok(limit) = u64::try_from(self.limit) {
             let left = limit.saturating_sub(self.count);
-            if left == 0 && self.stop {
-                context.stop();
+            if left == 0 && self.active && !std::mem::replace(&mut self.told, true) {
+                self.tell(context);
             }
             most = most.min(usize::try_from(left).unwrap_or(most));
         }
@@ -94,14 +119,19 @@ impl Element for InfiniteSource {
         let length = arguments.keyword("LENGTH")?.or(arguments.keyword("DATASIZE")?);
         self.data = Data::new(arguments.positional("DATA")?, length);
         self.limit = arguments.positional("LIMIT")?.unwrap_or(-1);
-        self.burst = arguments.positional("BURST")?.unwrap_or(32);
+        self.burst = arguments.positional("BURST")?.unwrap_or(0);
         self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
         self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        self.end_call = arguments.keyword("END_CALL")?.unwrap_or_default();
         self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if self.burst == 0 {
+            self.burst = context.burst().min(BURST);
+        }
+        self.room = context.downstream(0);
         // On a pull path the task finds no push connection, and would only waste packets.
         if context.is_push_output(0) {
             context.add_task(1024);
@@ -113,7 +143,15 @@ impl Element for InfiniteSource {
         self.make(max, batch, context);
     }
 
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        let left = u64::try_from(self.limit).is_err() || self.count < self.limit as u64;
+        Some(self.active && left && context.is_active(&self.room))
+    }
+
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        if !context.is_active(&self.room) {
+            return false;
+        }
         let mut batch = context.take_batch();
         let count = self.make(self.burst, &mut batch, context);
         context.push_batch(0, &mut batch);
@@ -165,6 +203,7 @@ impl Element for InfiniteSource {
             "length" => self.data.set_length(parse(handler, value)?),
             _ => self.count = 0,
         }
+        self.told = false;
         Ok(())
     }
 }

@@ -46,6 +46,8 @@ pub fn registry() -> Registry {
     registry.add::<crate::lookup_ip6_route::LookupIP6Route>();
     registry.add::<crate::mark_ip_header::MarkIPHeader>();
     registry.add::<crate::message::Message>();
+    registry.add::<crate::diagnose::neighborhood_test::NeighborhoodTest>();
+    registry.add::<crate::diagnose::timer_test::TimerTest>();
     registry.add::<crate::null::Null>();
     registry.add::<crate::paint::Paint>();
     registry.add::<crate::paint_tee::PaintTee>();

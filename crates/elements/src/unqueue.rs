@@ -10,7 +10,7 @@
 //! Pulls packets and pushes them on.
 //!
 //! ## Arguments
-//! - BURST: most packets in a turn, default 256 (Click's is 1; here a turn is a batch).
+//! - BURST: most packets in a turn, default 256; 1 where packets go one by one, as in Click.
 //! - ACTIVE (keyword): whether to pull; default true.
 //! - LIMIT (keyword): stop after this many packets; negative, the default, means never.
 //!
@@ -23,8 +23,8 @@
 //! `Queue`
 
 use europa_engine::{
-    Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext,
+    Arguments, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError,
+    InitContext, Signal,
 };
 
 use crate::common::parse;
@@ -35,11 +35,12 @@ pub(crate) struct Unqueue {
     active: bool,
     limit: i64,
     count: u64,
+    packets: Signal,
 }
 
 impl Default for Unqueue {
     fn default() -> Unqueue {
-        Unqueue { burst: BATCH, active: true, limit: -1, count: 0 }
+        Unqueue { burst: 0, active: true, limit: -1, count: 0, packets: Signal::default() }
     }
 }
 
@@ -49,15 +50,24 @@ impl Class for Unqueue {
 
 impl Element for Unqueue {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.burst = arguments.positional("BURST")?.unwrap_or(BATCH);
+        self.burst = arguments.positional("BURST")?.unwrap_or(0);
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
         self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if self.burst == 0 {
+            self.burst = context.burst();
+        }
+        self.packets = context.upstream(0);
         context.add_task(1024);
         Ok(())
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        let left = u64::try_from(self.limit).is_err() || self.count < self.limit as u64;
+        Some(self.active && left && context.is_active(&self.packets))
     }
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {

@@ -240,7 +240,7 @@ impl Context<'_> {
         for (index, handler, value) in std::mem::take(&mut self.core.deferred) {
             if let Err(error) = self.write_of(index, &handler, &value) {
                 let name = self.core.names.get(index).cloned().unwrap_or_default();
-                (self.core.log)(&format!("While calling '{name}.{handler}':\n  {error}"));
+                self.core.say(&format!("While calling '{name}.{handler}':\n  {error}"));
             }
         }
     }

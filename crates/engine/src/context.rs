@@ -1,5 +1,6 @@
 //! What an element can reach while it runs.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -98,6 +99,8 @@ pub(crate) struct Core {
     /// The element that decides about requests to stop.
     pub(crate) manager: Option<usize>,
     pub(crate) log: Box<dyn FnMut(&str)>,
+    /// Who gets a copy of every message.
+    pub(crate) overheard: Vec<Rc<RefCell<Vec<String>>>>,
     pub(crate) described: Vec<Described>,
     /// Names that stand for addresses.
     pub(crate) address_names: Names,
@@ -119,6 +122,14 @@ pub(crate) struct Described {
 }
 
 impl Core {
+    /// Writes a message, and gives a copy to all who want one.
+    pub(crate) fn say(&mut self, line: &str) {
+        (self.log)(line);
+        for copies in &self.overheard {
+            copies.borrow_mut().push(line.to_owned());
+        }
+    }
+
     pub(crate) fn task(&self, element: usize) -> Option<&Task> {
         self.tasks.iter().find(|task| task.element == element)
     }
@@ -388,7 +399,7 @@ impl Context<'_> {
 
     /// Writes a line where the router writes its messages.
     pub fn log(&mut self, line: &str) {
-        (self.core.log)(line);
+        self.core.say(line);
     }
 
     /// Asks the router to stop, as `STOP true` and the `stop` handler do: at once, unless an
@@ -444,6 +455,46 @@ impl Context<'_> {
     /// Class of element `index`.
     pub fn class_of(&self, index: usize) -> Option<&'static str> {
         self.core.classes.get(index).copied()
+    }
+
+    /// Numbers of the elements before input `port` of element `index`, or before all its
+    /// inputs.
+    pub fn sources(&self, index: usize, port: Option<usize>) -> Vec<usize> {
+        let wiring = &self.core.wiring;
+        let mut found = Vec::new();
+        for (number, input) in wiring.inputs_of(index).enumerate() {
+            if port.is_some_and(|port| port != number) {
+                continue;
+            }
+            let pulled = wiring.sources.get(input).copied().flatten();
+            found.extend(pulled.map(|source| source.element as usize));
+            for element in 0..self.core.names.len() {
+                let mut targets = wiring.outputs_of(element).map(|at| wiring.targets.get(at));
+                if targets.any(|target| target.is_some_and(|t| *t as usize == input)) {
+                    found.push(element);
+                }
+            }
+        }
+        found
+    }
+
+    /// Numbers of the elements behind output `port` of element `index`, or behind all its
+    /// outputs.
+    pub fn targets(&self, index: usize, port: Option<usize>) -> Vec<usize> {
+        let wiring = &self.core.wiring;
+        let mut found = Vec::new();
+        for (number, output) in wiring.outputs_of(index).enumerate() {
+            if port.is_some_and(|port| port != number) {
+                continue;
+            }
+            let target = wiring.targets.get(output).and_then(|at| wiring.inputs.get(*at as usize));
+            found.extend(target.map(|input| input.element as usize));
+            let from = Port { element: index as u32, port: number as u32 };
+            let pulls = wiring.inputs.iter().zip(&wiring.sources);
+            let pulls = pulls.filter(|(_, source)| **source == Some(from));
+            found.extend(pulls.map(|(input, _)| input.element as usize));
+        }
+        found
     }
 
     /// Names that stand for addresses, as this element sees them.
@@ -565,6 +616,11 @@ impl InitContext<'_> {
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 
+    /// Puts a copy of every message into `copies`. Whoever asks takes them out again.
+    pub fn overhear(&mut self, copies: Rc<RefCell<Vec<String>>>) {
+        self.core.overheard.push(copies);
+    }
+
     /// Asks for [`Element::caught_signal`] when this signal of the operating system comes.
     pub fn catch_signal(&mut self, signal: i32) {
         self.core.signals.push((signal, self.me));
@@ -590,7 +646,7 @@ impl InitContext<'_> {
 
     /// Writes a line where the router writes its messages.
     pub fn log(&mut self, line: &str) {
-        (self.core.log)(line);
+        self.core.say(line);
     }
 
     /// Names that stand for addresses, as this element sees them.

@@ -1,6 +1,7 @@
 //! A running graph.
 
 use std::io::Write as _;
+use std::time::Instant;
 
 use europa_pool::{Arena, BATCH};
 
@@ -66,6 +67,8 @@ pub struct Router {
     /// By input: the pass that starts there.
     chains: Vec<Option<Chain>>,
     turns: u64,
+    /// By element: nanoseconds spent, if somebody wants to know.
+    profile: Option<Vec<u64>>,
     core: Core,
     warnings: Vec<String>,
 }
@@ -132,6 +135,7 @@ impl Router {
             address_names: Names::default(),
             globals: Vec::new(),
             deferred: Vec::new(),
+            overheard: Vec::new(),
             watched: Vec::new(),
             signals: Vec::new(),
             most: if graph.one_by_one { 1 } else { BATCH },
@@ -142,7 +146,8 @@ impl Router {
             core.work.one_by_one();
         }
         let warnings = Vec::new();
-        let mut router = Router { elements, chains: Vec::new(), turns: 0, core, warnings };
+        let mut router =
+            Router { elements, chains: Vec::new(), turns: 0, profile: None, core, warnings };
         router.configure(devices)?;
         router.initialize(devices)?;
         if !graph.one_by_one {
@@ -259,6 +264,7 @@ impl Router {
                 && entry.credit >= TURN
             {
                 entry.credit -= TURN;
+                let begun = self.profile.is_some().then(Instant::now);
                 let did = with_element(
                     &mut self.core,
                     &mut self.elements,
@@ -266,6 +272,7 @@ impl Router {
                     index,
                     |element, context| element.run_task(context),
                 );
+                self.charge(index, begun);
                 let did = did.unwrap_or(false);
                 if let Some(entry) = self.core.tasks.get_mut(task) {
                     entry.worked = did;
@@ -357,14 +364,38 @@ impl Router {
             account.packets += work.batch.len() as u64;
         }
         self.core.forward = UNCONNECTED;
+        let begun = self.profile.is_some().then(Instant::now);
         with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
             element.push(port as usize, &mut work.batch, context);
         });
+        self.charge(index, begun);
         if !self.core.deferred.is_empty() {
             self.context(devices).write_deferred();
         }
         let next = std::mem::replace(&mut self.core.forward, UNCONNECTED);
         (next != UNCONNECTED && !work.batch.is_empty()).then_some(next)
+    }
+
+    /// Adds the time since `begun` to an element's account.
+    #[inline(always)]
+    fn charge(&mut self, index: usize, begun: Option<Instant>) {
+        if let Some(begun) = begun
+            && let Some(spent) = self.profile.as_mut().and_then(|profile| profile.get_mut(index))
+        {
+            *spent += begun.elapsed().as_nanos() as u64;
+        }
+    }
+
+    /// From now on the time of each element is measured, and each works on its own, without
+    /// passes. That of elements that are pulled from counts for the one that pulls.
+    pub fn measure(&mut self) {
+        self.profile = Some(vec![0; self.elements.len()]);
+        self.chains.clear();
+    }
+
+    /// Nanoseconds that element `index` has taken since [`Router::measure`].
+    pub fn spent_ns(&self, index: usize) -> Option<u64> {
+        self.profile.as_ref()?.get(index).copied()
     }
 
     /// When the next timer is due, on the clock of [`Router::run_once`].

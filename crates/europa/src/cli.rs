@@ -14,7 +14,8 @@ use crate::get::{self, Form};
 use crate::graph::GraphArgs;
 use crate::trace::TraceArgs;
 use crate::{
-    capture, complete, follow, graph, import, print, roles, routers, show, slow_path, trace, up,
+    capture, click, complete, follow, graph, import, print, roles, routers, show, slow_path, trace,
+    up,
 };
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
@@ -228,6 +229,18 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Run a Click configuration in this process, as the program `click` does.
+    ///
+    /// With its options, messages and exit codes, so that `alias click='europa click'` serves;
+    /// without a node and without isolation. `europa click --help` tells more;
+    /// `europa click check`, `flatten` and `graph` look at a configuration without running it,
+    /// and `europa click --list` names all element classes.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Click {
+        /// Options and a file; see `europa click --help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Print a completion script for a shell.
     ///
     /// For bash: `europa completion bash > /etc/bash_completion.d/europa`. Names of objects
@@ -334,6 +347,7 @@ impl Cli {
             Command::Write { router, handler, value } => {
                 routers::write(&instance, &router, &handler, value)
             }
+            Command::Click { arguments } => Ok(click::click(&arguments)),
             Command::Capture(args) => Ok(capture::capture(&instance, &args)?),
             Command::Trace(args) => Ok(trace::trace(&instance, &args)?),
             Command::Graph(args) => Ok(graph::graph(&instance, &args)?),

@@ -280,7 +280,7 @@ fn short(text: &str) -> String {
 }
 
 /// Elements and their connections, from above to below.
-fn elements(router: &str, view: &GraphView) -> Diagram {
+pub(crate) fn elements(router: &str, view: &GraphView) -> Diagram {
     let most = |element: usize, outputs: bool| {
         let ports = view.connections.iter().filter_map(|c| match outputs {
             true if c.from == element => Some(c.output + 1),

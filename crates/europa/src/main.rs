@@ -16,6 +16,7 @@
 //! | `import`   | topologies of other tools                                    |
 //! | `follow`   | `events`, `logs`                                             |
 //! | `print`    | `completion`, `man`, `schema`                                |
+//! | `click`    | `click`: Click configurations without a node                 |
 //! | `complete` | names of objects, for completion                             |
 //! | `table`    | aligned columns, colours                                     |
 //! | `roles`    | `node`, `switch` and `router` processes                      |
@@ -34,6 +35,7 @@
 
 mod capture;
 mod cli;
+mod click;
 mod complete;
 mod exit;
 mod follow;

@@ -18,6 +18,18 @@ use crate::error::PortError;
 /// # Errors
 /// When the namespace cannot be entered or the device is gone.
 pub fn open_socket(device: &Device) -> Result<OwnedFd, PortError> {
+    open(device, 0)
+}
+
+/// Opens a socket as [`open_socket`] does, but for all frames that come and go too.
+///
+/// # Errors
+/// When the namespace cannot be entered or the device is gone.
+pub fn open_listener(device: &Device) -> Result<OwnedFd, PortError> {
+    open(device, (libc::ETH_P_ALL as u16).to_be())
+}
+
+fn open(device: &Device, protocol: u16) -> Result<OwnedFd, PortError> {
     let open = || {
         let socket = device.namespace.socket(
             AddressFamily::Packet,
@@ -26,7 +38,7 @@ pub fn open_socket(device: &Device) -> Result<OwnedFd, PortError> {
             None,
         )?;
         set(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
-        bind(&socket, device.index)?;
+        bind(&socket, device.index, protocol)?;
         Ok(socket)
     };
     open().map_err(|source| device.refused("open a packet socket", source))
@@ -67,10 +79,10 @@ fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
+fn bind(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET.try_into().map_err(io::Error::other)?,
-        sll_protocol: 0,
+        sll_protocol: protocol,
         sll_ifindex: index.cast_signed(),
         sll_hatype: 0,
         sll_pkttype: 0,

@@ -1,0 +1,119 @@
+//! The time that a router sees.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How far simulated time goes on by itself in a round that found work, in nanoseconds: so
+/// that timers come even if there is always work.
+const ROUND_NS: u64 = 100;
+
+/// How time passes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Pace {
+    /// So many seconds a second.
+    Linear(f64),
+    /// As the machine's, but waits are left out.
+    NoWait,
+    /// Only by waits, which take no real time.
+    Simulated,
+}
+
+/// A clock that never goes back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    pace: Pace,
+    /// Time at `since`.
+    base_ns: u64,
+    since: Instant,
+    /// What to add for nanoseconds since 1970.
+    pub(crate) wall_offset_ns: u64,
+}
+
+impl Clock {
+    /// Real time.
+    pub(crate) fn real() -> Clock {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Clock {
+            pace: Pace::Linear(1.0),
+            base_ns: 0,
+            since: Instant::now(),
+            wall_offset_ns: wall.as_nanos() as u64,
+        }
+    }
+
+    /// Simulated time from this second of 1970 on.
+    pub(crate) fn simulated(start_seconds: f64) -> Clock {
+        Clock {
+            pace: Pace::Simulated,
+            base_ns: (start_seconds * 1e9) as u64,
+            since: Instant::now(),
+            wall_offset_ns: 0,
+        }
+    }
+
+    pub(crate) fn pace(&self) -> Pace {
+        self.pace
+    }
+
+    /// Goes on at another pace.
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.base_ns = self.now_ns();
+        self.since = Instant::now();
+        self.pace = pace;
+    }
+
+    /// The time now.
+    pub(crate) fn now_ns(&self) -> u64 {
+        let passed = self.since.elapsed();
+        self.base_ns
+            + match self.pace {
+                Pace::Simulated => 0,
+                Pace::NoWait => passed.as_nanos() as u64,
+                Pace::Linear(speed) => passed.mul_f64(speed).as_nanos() as u64,
+            }
+    }
+
+    /// A round that found work is over.
+    pub(crate) fn worked(&mut self) {
+        if self.pace == Pace::Simulated {
+            self.base_ns += ROUND_NS;
+        }
+    }
+
+    /// Waits for `at_ns` if that takes no real time; else how long it takes.
+    pub(crate) fn wait(&mut self, at_ns: u64) -> Option<Duration> {
+        let now_ns = self.now_ns();
+        let left = Duration::from_nanos(at_ns.saturating_sub(now_ns));
+        match self.pace {
+            Pace::Linear(speed) => Some(left.div_f64(speed)),
+            Pace::NoWait | Pace::Simulated => {
+                self.base_ns += left.as_nanos() as u64;
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn simulated_time_passes_by_waiting() {
+        let mut clock = Clock::simulated(1e9);
+        assert_eq!(clock.now_ns(), 1_000_000_000_000_000_000);
+        assert_eq!(clock.wait(1_000_000_005_000_000_000), None);
+        assert_eq!(clock.now_ns(), 1_000_000_005_000_000_000);
+        clock.worked();
+        assert_eq!(clock.now_ns(), 1_000_000_005_000_000_000 + ROUND_NS);
+    }
+
+    #[test]
+    fn faster_time_makes_waits_shorter() {
+        let mut clock = Clock::real();
+        clock.set_pace(Pace::Linear(10.0));
+        let left = clock.wait(clock.now_ns() + 1_000_000_000).unwrap();
+        assert!(left <= Duration::from_millis(100) && left > Duration::from_millis(50));
+        clock.set_pace(Pace::NoWait);
+        assert_eq!(clock.wait(clock.now_ns() + 1_000_000_000), None);
+    }
+}

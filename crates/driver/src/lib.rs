@@ -1,0 +1,31 @@
+//! Runs a Click configuration in this process, as the `click` program does: its options, its
+//! messages, its exit codes. Nothing is isolated here; that is what routers are for.
+//!
+//! | file             | concern                                                          |
+//! |------------------|------------------------------------------------------------------|
+//! | `options`        | the command line                                                 |
+//! | `load`           | from a text to a router, and the mistakes in it                  |
+//! | `run`            | the whole of a run: load, loop, handlers at the end              |
+//! | `rounds`         | the loop: rounds of the engine, sleep, signals, hot swap         |
+//! | `clock`          | real, faster, slower and simulated time                          |
+//! | `devices`        | Linux interfaces by packet sockets                               |
+//! | `globals`        | handlers of the router itself                                    |
+//! | `control_socket` | handlers over TCP and Unix sockets                               |
+//! | `chatter_socket` | messages over the same                                           |
+//!
+//! # Order
+//! Where it can be seen which packet was where first, each packet goes alone, as in Click
+//! ([`load::shows_order`]); other graphs run in batches.
+
+mod chatter_socket;
+mod clock;
+mod control_socket;
+mod devices;
+mod globals;
+pub mod load;
+mod options;
+mod rounds;
+mod run;
+
+pub use options::{Options, Parsed, Source, parse};
+pub use run::{registry, run};

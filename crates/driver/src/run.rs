@@ -1,0 +1,363 @@
+//! The whole of a run: load, loop, handlers at the end.
+
+use std::cell::Cell;
+use std::io::Write as _;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use europa_engine::{Arena, Registry, Router};
+use nix::sys::resource::{Usage, UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+use crate::chatter_socket::ChatterSocket;
+use crate::clock::Clock;
+use crate::control_socket::ControlSocket;
+use crate::devices::PacketDevices;
+use crate::globals::{Pending, add_hotconfig, add_texts, add_timewarp};
+use crate::load::{self, Text};
+use crate::options::Options;
+use crate::rounds::{self, Running};
+
+/// Packet buffers: as many as large queues hold.
+const SLOTS: u32 = 32768;
+/// Bytes of a buffer: jumbo frames with room in front. Memory that no packet has used costs
+/// nothing.
+const SLOT_BYTES: usize = 10240;
+
+/// All classes: the library's, and those that need more than a sandbox allows.
+pub fn registry() -> Registry {
+    let mut registry = europa_elements::registry();
+    registry.add::<ChatterSocket>();
+    registry.add::<ControlSocket>();
+    registry
+}
+
+/// Everything that making a router needs, for the first one and those that replace it.
+#[derive(Clone)]
+struct Maker {
+    options: Rc<Options>,
+    registry: Rc<Registry>,
+    arena: Arena,
+    clock: Rc<Cell<Clock>>,
+    pending: Pending<Running>,
+}
+
+impl Maker {
+    /// Makes a router; `swaps` if another one runs already.
+    fn make(&self, text: &Text, swaps: bool) -> Result<(Running, europa_click::Graph), String> {
+        let options = &self.options;
+        let path = options.path.as_deref();
+        let mut text = text.clone();
+        let retries = if swaps { ", RETRIES 1, RETRY_WARNINGS false" } else { "" };
+        let checked = load::check(&text, &self.registry, &options.defines, path)?;
+        if options.warnings {
+            say(&load::warnings(&checked.warnings));
+        }
+        let asks = options.exit_handler.is_some() || !options.handlers.is_empty();
+        let mut graph = load::graph(&checked, options.simulated.is_some(), asks);
+        for (number, socket) in options.sockets.iter().enumerate() {
+            let suffix = if number == 0 { String::new() } else { format!("@{number}") };
+            let arguments: Vec<&str> =
+                socket.split(", ").chain(retries.split(", ").skip(1)).collect();
+            graph.add(&format!("click_driver@@ControlSocket{suffix}"), "ControlSocket", &arguments);
+        }
+        let mut devices = PacketDevices::new(&self.arena);
+        for problem in devices.open_for(&graph) {
+            say(&format!("{problem}\n"));
+        }
+        let clock = self.clock.get();
+        let now_ns = clock.now_ns();
+        let mut router =
+            load::build(&checked, &graph, &self.registry, &self.arena, &devices, now_ns)?;
+        if options.warnings {
+            for warning in router.warnings() {
+                say(&format!("warning: {warning}\n"));
+            }
+        }
+        router.set_wall_offset_ns(clock.wall_offset_ns);
+        if options.profile {
+            router.measure();
+        }
+        add_texts(&mut router, &std::mem::take(&mut text.text), &checked, &self.registry);
+        add_timewarp(&mut router, &self.clock);
+        if options.reconfigure {
+            let maker = self.clone();
+            add_hotconfig(&mut router, &self.pending, move |text| {
+                let text = Text { text: text.to_owned(), file: "config".to_owned() };
+                maker.make(&text, true).map(|(running, _)| running).map_err(|errors| {
+                    say(&errors);
+                    errors.trim_end().to_owned()
+                })
+            });
+        }
+        Ok((Running { router, devices }, checked))
+    }
+}
+
+/// Writes to standard error. A reader that went away is no reason to end.
+fn say(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Runs a configuration; returns the exit code.
+pub fn run(options: Options) -> u8 {
+    let text = match load::read(&options.source) {
+        Ok(text) => text,
+        Err(error) => {
+            say(&format!("{error}\n"));
+            return 1;
+        }
+    };
+    let clock = options.simulated.map_or_else(Clock::real, Clock::simulated);
+    let maker = Maker {
+        registry: Rc::new(registry()),
+        arena: Arena::heap(SLOTS, SLOT_BYTES),
+        clock: Rc::new(Cell::new(clock)),
+        pending: Pending::default(),
+        options: Rc::new(options),
+    };
+    let (mut running, checked) = match maker.make(&text, false) {
+        Ok(made) => made,
+        Err(errors) => {
+            say(&errors);
+            return 1;
+        }
+    };
+    let options = maker.options.clone();
+    let mut code = 0;
+    if let Some(file) = &options.output {
+        let flat = checked.to_string();
+        if file == "-" {
+            print(&flat);
+        } else if let Err(error) = std::fs::write(file, flat) {
+            say(&format!("{file}: {}\n", load::system(&error)));
+            code = 1;
+        }
+    }
+    let (before, begun) = (used(), Instant::now());
+    if !options.quit && !checked.elements.is_empty() {
+        if let Err(error) = rounds::run(&mut running, &maker.clock, &maker.pending) {
+            say(&format!("{}\n", load::system(&error)));
+            code = 1;
+        }
+    } else if !options.quit && options.warnings {
+        say(&format!("{}: configuration has no elements, exiting\n", text.file));
+    }
+    if options.time {
+        print(&times(before, used(), begun.elapsed()));
+    }
+    if options.profile {
+        say(&profile(&mut running.router));
+    }
+    if !read_handlers(&mut running.router, &options.handlers) {
+        code = 1;
+    }
+    match &options.exit_handler {
+        Some(path) => exit_code(&mut running.router, path),
+        None => code,
+    }
+}
+
+/// User and system time of this process so far.
+fn used() -> (TimeVal, TimeVal) {
+    let none = || (TimeVal::new(0, 0), TimeVal::new(0, 0));
+    let times = |usage: Usage| (usage.user_time(), usage.system_time());
+    getrusage(UsageWho::RUSAGE_SELF).map_or_else(|_| none(), times)
+}
+
+fn times(before: (TimeVal, TimeVal), after: (TimeVal, TimeVal), passed: Duration) -> String {
+    let part = |time: TimeVal| format!("{}.{:03}", time.tv_sec(), time.tv_usec() / 1000);
+    let hundredths = passed.as_millis().div_ceil(10);
+    format!(
+        "{}u {}s {}:{:02}.{:02}\n",
+        part(after.0 - before.0),
+        part(after.1 - before.1),
+        hundredths / 6000,
+        hundredths / 100 % 60,
+        hundredths % 100
+    )
+}
+
+/// What each element did and what it cost, the costliest first.
+fn profile(router: &mut Router) -> String {
+    let mut rows = Vec::new();
+    for (index, name) in router.names().to_vec().into_iter().enumerate() {
+        let spent_ns = router.spent_ns(index).unwrap_or(0);
+        let account = router.account(index).unwrap_or_default();
+        if spent_ns > 0 || account.packets > 0 {
+            let class = router.read(&format!("{name}.class"), "").unwrap_or_default();
+            rows.push((spent_ns, account, format!("{name} :: {class}")));
+        }
+    }
+    rows.sort_by_key(|(spent_ns, ..)| std::cmp::Reverse(*spent_ns));
+    let total_ns = rows.iter().map(|(spent_ns, ..)| *spent_ns).sum::<u64>().max(1);
+    let mut text =
+        format!("{:>6} {:>12} {:>12} {:>10} element\n", "share", "packets", "calls", "ns/packet");
+    for (spent_ns, account, name) in rows {
+        let each = spent_ns as f64 / account.packets.max(1) as f64;
+        text += &format!(
+            "{:>5.1}% {:>12} {:>12} {each:>10.1} {name}\n",
+            100.0 * spent_ns as f64 / total_ns as f64,
+            account.packets,
+            account.batches,
+        );
+    }
+    text
+}
+
+/// Prints what handlers answer; whether all did.
+fn read_handlers(router: &mut Router, handlers: &[String]) -> bool {
+    let mut good = true;
+    for path in handlers {
+        let (elements, name) = match path.split_once('.') {
+            Some((pattern, name)) => match matching(router, pattern, name) {
+                Ok(elements) => (elements, name),
+                Err(error) => {
+                    say(&format!("{error}\n"));
+                    good = false;
+                    continue;
+                }
+            },
+            None => (Vec::new(), path.as_str()),
+        };
+        // A pattern's answers are named even if one element alone fits.
+        let exact = elements.first().is_none_or(|first| path.split('.').next() == Some(first));
+        let several = handlers.len() > 1 || elements.len() > 1 || !exact;
+        let paths = match path.contains('.') {
+            true => elements.iter().map(|element| format!("{element}.{name}")).collect(),
+            false => vec![path.clone()],
+        };
+        for path in paths {
+            match router.read(&path, "") {
+                Ok(mut answer) => {
+                    if several {
+                        print(&format!("{path}:\n"));
+                    }
+                    if !answer.is_empty() && !answer.ends_with('\n') {
+                        answer.push('\n');
+                    }
+                    print(&answer);
+                    if several {
+                        print("\n");
+                    }
+                }
+                Err(error) => {
+                    say(&format!("{error}\n"));
+                    good = false;
+                }
+            }
+        }
+    }
+    good
+}
+
+/// Elements of this name; else those whose name a pattern fits, or whose class it is, and that
+/// have the handler.
+fn matching(router: &mut Router, pattern: &str, handler: &str) -> Result<Vec<String>, String> {
+    if router.find(pattern).is_some() {
+        return Ok(vec![pattern.to_owned()]);
+    }
+    let is_pattern = pattern.contains(['*', '?', '[']);
+    let mut found = Vec::new();
+    let mut any = false;
+    for (index, name) in router.names().to_vec().into_iter().enumerate() {
+        let fits = match is_pattern {
+            true => glob(pattern.as_bytes(), name.as_bytes()),
+            false => router.read(&format!("{name}.class"), "").is_ok_and(|class| class == pattern),
+        };
+        any |= fits;
+        if fits && router.handlers(index).iter().any(|(own, _)| own == handler) {
+            found.push(name);
+        }
+    }
+    let what = if is_pattern { "no element matching" } else { "no element" };
+    if any { Ok(found) } else { Err(format!("{what} '{pattern}'")) }
+}
+
+/// Whether a shell pattern fits a name.
+fn glob(pattern: &[u8], name: &[u8]) -> bool {
+    match (pattern.split_first(), name.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => {
+            glob(rest, name) || name.split_first().is_some_and(|(_, left)| glob(pattern, left))
+        }
+        (Some((b'?', rest)), Some((_, left))) => glob(rest, left),
+        (Some((b'[', rest)), Some((byte, left))) => {
+            let Some(end) = rest.iter().position(|b| *b == b']') else { return false };
+            let (set, after) = (rest.get(..end).unwrap_or_default(), rest.get(end + 1..));
+            let (not, set) = match set.split_first() {
+                Some((b'^' | b'!', set)) => (true, set),
+                _ => (false, set),
+            };
+            in_set(set, *byte) != not && glob(after.unwrap_or_default(), left)
+        }
+        (Some((own, rest)), Some((byte, left))) => own == byte && glob(rest, left),
+        _ => false,
+    }
+}
+
+/// Whether `[a-z_]` has a character.
+fn in_set(mut set: &[u8], byte: u8) -> bool {
+    while let Some((first, rest)) = set.split_first() {
+        if let [b'-', last, after @ ..] = rest {
+            if (*first..=*last).contains(&byte) {
+                return true;
+            }
+            set = after;
+        } else if *first == byte {
+            return true;
+        } else {
+            set = rest;
+        }
+    }
+    false
+}
+
+/// The exit code that a handler says: a number, or true for 0. 255 if it says neither.
+fn exit_code(router: &mut Router, path: &str) -> u8 {
+    const FAILED: u8 = 255;
+    let (path, parameter) = path.split_once(' ').unwrap_or((path, ""));
+    match router.read(path, parameter) {
+        Ok(answer) => match answer.trim() {
+            "true" | "yes" => 0,
+            "false" | "no" => 1,
+            // As the system cuts it.
+            text => text.parse::<i64>().map_or_else(
+                |_| {
+                    say("exit handler value should be integer\n");
+                    FAILED
+                },
+                |code| code as u8,
+            ),
+        },
+        Err(error) => {
+            say(&format!("{error}\n"));
+            FAILED
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob;
+
+    #[test]
+    fn patterns_fit_as_in_a_shell() {
+        for (pattern, name, fits) in [
+            ("a*c", "abbc", true),
+            ("a*c", "abbd", false),
+            ("a?", "ab", true),
+            ("a[b-d]", "ac", true),
+            ("a[^b-d]", "ac", false),
+            ("*", "", true),
+            ("[", "a", false),
+        ] {
+            assert_eq!(glob(pattern.as_bytes(), name.as_bytes()), fits, "{pattern} {name}");
+        }
+    }
+}

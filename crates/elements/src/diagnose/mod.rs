@@ -1,0 +1,4 @@
+//! Elements that show how the router itself works.
+
+pub(crate) mod neighborhood_test;
+pub(crate) mod timer_test;

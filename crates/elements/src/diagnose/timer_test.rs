@@ -1,0 +1,78 @@
+//! # TimerTest
+//!
+//! ## Synopsis
+//! `TimerTest([DELAY, SCHEDULE])`
+//!
+//! ## Ports
+//! None.
+//!
+//! ## Description
+//! Has one timer, and prints a line with the time when it fires.
+//!
+//! ## Arguments
+//! - DELAY (keyword): the timer fires so long after the start.
+//! - SCHEDULE (keyword): it fires at the start; default false.
+//!
+//! ## Handlers
+//! - `scheduled`, `expiry` (read): whether and when it will fire.
+//! - `schedule_after` (write): it fires so long from now. `unschedule` (write): it does not.
+//!
+//! ## See also
+//! `NeighborhoodTest`
+
+use std::time::Duration;
+
+use crate::prelude::*;
+use crate::print::seconds;
+
+/// Prints when its timer fires.
+#[derive(Default)]
+pub(crate) struct TimerTest {
+    delay: Option<Duration>,
+    /// On the router's clock.
+    expiry_ns: Option<u64>,
+}
+
+impl Class for TimerTest {
+    const INFO: ClassInfo = ClassInfo::new("TimerTest", "0/0");
+}
+
+impl Element for TimerTest {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.delay = arguments.keyword("DELAY")?;
+        if arguments.keyword("SCHEDULE")?.unwrap_or(false) {
+            self.delay.get_or_insert_default();
+        }
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if let Some(delay) = self.delay {
+            let at_ns = context.now_ns() + delay.as_nanos() as u64;
+            self.expiry_ns = Some(at_ns);
+            context.schedule(0, at_ns);
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        let past_ns = context.now_ns() - self.expiry_ns.take().unwrap_or(context.now_ns());
+        let time = seconds(context.wall_ns() - past_ns);
+        context.log(&format!("{time}: {} :: TimerTest fired", context.name()));
+    }
+
+    handlers! { this, context, value;
+        read "scheduled" => this.expiry_ns.is_some();
+        read "expiry" => seconds(this.expiry_ns.unwrap_or(0));
+        write "schedule_after" => {
+            let delay: Duration = parse("schedule_after", value)?;
+            let at_ns = context.now_ns() + delay.as_nanos() as u64;
+            this.expiry_ns = Some(at_ns);
+            context.schedule(0, at_ns);
+        };
+        button "unschedule" => {
+            this.expiry_ns = None;
+            context.unschedule(0);
+        };
+    }
+}

@@ -1,0 +1,158 @@
+//! `click`: runs, checks and draws Click configurations without a node.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use europa_click::{Graph, Processing};
+use europa_draw::{dot, layout, svg};
+use europa_driver::{Options, Parsed, load, parse, registry, run};
+use europa_engine::{ConnectionView, GraphElementView, GraphView};
+
+use crate::graph::elements;
+
+/// Runs `europa click` with these arguments.
+pub(crate) fn click(arguments: &[String]) -> ExitCode {
+    let (first, rest) = match arguments.split_first() {
+        Some((first, rest)) => (first.as_str(), rest),
+        None => ("", &[][..]),
+    };
+    match first {
+        "--list" => {
+            let classes = registry();
+            let names: String =
+                classes.classes().map(|class| format!("{}\n", class.name)).collect();
+            print(&names);
+            ExitCode::SUCCESS
+        }
+        "check" => with_graph(rest, |graph, _| describe(graph)),
+        "flatten" => with_graph(rest, |graph, _| graph.to_string()),
+        "graph" => {
+            let (own, rest): (Vec<String>, Vec<String>) =
+                rest.iter().cloned().partition(|argument| argument == "--dot");
+            with_graph(&rest, |graph, title| draw(graph, title, !own.is_empty()))
+        }
+        _ => match parse(arguments) {
+            Parsed::Run(options) => ExitCode::from(run(*options)),
+            Parsed::Print(text) => {
+                print(&text);
+                ExitCode::SUCCESS
+            }
+            Parsed::Wrong(text) => {
+                eprint!("{text}");
+                ExitCode::FAILURE
+            }
+        },
+    }
+}
+
+fn print(text: &str) {
+    // Whoever reads may have seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+/// Checks a configuration and writes what `answer` makes of it.
+fn with_graph(arguments: &[String], answer: impl FnOnce(&Graph, &str) -> String) -> ExitCode {
+    let options = match parse(arguments) {
+        Parsed::Run(options) => options,
+        Parsed::Print(text) => {
+            print(&text);
+            return ExitCode::SUCCESS;
+        }
+        Parsed::Wrong(text) => {
+            eprint!("{text}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let Options { source, defines, path, output, warnings, .. } = *options;
+    let checked = load::read(&source).map_err(|error| error + "\n").and_then(|text| {
+        let graph = load::check(&text, &registry(), &defines, path.as_deref());
+        graph.map(|graph| (graph, text.file))
+    });
+    let (graph, file) = match checked {
+        Ok(checked) => checked,
+        Err(errors) => {
+            eprint!("{errors}");
+            return ExitCode::FAILURE;
+        }
+    };
+    if warnings {
+        eprint!("{}", load::warnings(&graph.warnings));
+    }
+    let text = answer(&graph, &file);
+    match output.filter(|file| file != "-") {
+        None => print(&text),
+        Some(file) => {
+            if let Err(error) = std::fs::write(&file, text) {
+                eprintln!("{file}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// A line an element with the kinds of its ports, and one a connection.
+fn describe(graph: &Graph) -> String {
+    let kind = |processing| match processing {
+        Processing::Pull => "pull",
+        _ => "push",
+    };
+    let ports = |ports: &[europa_click::Port]| -> String {
+        let kinds: Vec<&str> = ports.iter().map(|port| kind(port.processing)).collect();
+        if kinds.is_empty() { "none".to_owned() } else { kinds.join(" ") }
+    };
+    let mut text = String::new();
+    for element in &graph.elements {
+        text += &format!(
+            "{element}: inputs {}, outputs {}\n",
+            ports(&element.inputs),
+            ports(&element.outputs)
+        );
+        for connection in graph.connections.iter().filter(|c| c.from.index() < graph.elements.len())
+        {
+            let from = graph.element(connection.from).map(|from| &from.name);
+            if from != Some(&element.name) {
+                continue;
+            }
+            let to = graph.element(connection.to).map_or("", |to| to.name.as_str());
+            text += &format!("  [{}] -> [{}] {to}\n", connection.from_port, connection.to_port);
+        }
+    }
+    text + &format!(
+        "{} elements, {} connections, no mistakes\n",
+        graph.elements.len(),
+        graph.connections.len()
+    )
+}
+
+fn draw(graph: &Graph, title: &str, as_dot: bool) -> String {
+    let view = GraphView {
+        elements: graph
+            .elements
+            .iter()
+            .map(|element| GraphElementView {
+                name: element.name.clone(),
+                class: element.class.clone(),
+                config: element.config.clone(),
+                packets: 0,
+            })
+            .collect(),
+        connections: graph
+            .connections
+            .iter()
+            .map(|connection| {
+                let to = graph.element(connection.to);
+                let port = to.and_then(|to| to.inputs.get(connection.to_port as usize));
+                ConnectionView {
+                    from: connection.from.index(),
+                    output: connection.from_port as usize,
+                    to: connection.to.index(),
+                    input: connection.to_port as usize,
+                    pull: port.is_some_and(|port| port.processing == Processing::Pull),
+                }
+            })
+            .collect(),
+    };
+    let diagram = elements(title, &view);
+    if as_dot { dot(&diagram) } else { svg(&diagram, &layout(&diagram)) }
+}
