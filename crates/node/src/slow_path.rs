@@ -434,6 +434,8 @@ impl SlowPaths {
         }
         for one in self.all.values_mut().filter(|one| !one.started) {
             one.started = true;
+            // Also for what is run by `europa exec` alone.
+            let group = daemons::group_of(cgroups, instance, &one.spec.router)?;
             for daemon in &one.daemons {
                 let adopted = one.adopted.remove(&daemon.name);
                 if matches!(adopted, Some(None)) {
@@ -444,7 +446,7 @@ impl SlowPaths {
                     daemon: daemon.clone(),
                     instance: instance.clone(),
                     kept: kept.clone(),
-                    group: daemons::group_of(cgroups, instance, &daemon.router)?,
+                    group: group.clone(),
                     stop: Arc::clone(&one.stop),
                     events: events.clone(),
                 };
