@@ -70,7 +70,7 @@ fn stream<T>(
 /// One topology for all of it: to converge takes the daemons ten seconds.
 #[test]
 fn frr_and_bird_converge_reroute_and_survive() {
-    skip_without!("ping", "bird", "vtysh", "gzip");
+    skip_without!("ping", "bird", "vtysh");
     let _turn = turn();
     let before = europa_tests::Leftovers::look().expect("a look");
     let node = Node::new(None);

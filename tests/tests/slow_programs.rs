@@ -236,7 +236,7 @@ fn hogs_harm_nobody_else() {
     let calm = topology("{}");
     let hogs = "---\nkind: router\nname: hog\nslice: s\ninterfaces: {x: {link: x}}\n\
         fast_path: {builtin: ipv4}\nslow_path:\n  run:\n\
-        \x20   - {name: bomb, command: [sh, -c, \"f() { f | f & }; f; sleep 1000\"]}\n\
+        \x20   - {name: bomb, command: [sh, -c, \"sleep 3; f() { f | f & }; f; sleep 1000\"]}\n\
         \x20   - {name: eater, command: [python3, -c, \"x = []\\nwhile True: x.append(b'x' * (1 << 24))\"]}\n\
         ---\nkind: router\nname: other\nslice: s\ninterfaces: {x: {link: x}}\n\
         fast_path: {builtin: ipv4}\n";
