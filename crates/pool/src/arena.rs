@@ -24,6 +24,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 
 use crate::batch::Batch;
+use crate::hints::prefetch_at;
 use crate::layout::{RX_OFFSET_BYTES, SLOT_METADATA_BYTES};
 use crate::packet::{Cold, Hot, Packet, State};
 
@@ -395,6 +396,17 @@ impl Arena {
         // SAFETY: the buffer was away, so it has no packet and is not on the stack; the
         // bounds were checked, and the caller vouches for the other side.
         Some(unsafe { self.shared().make_live(index, offset, length) })
+    }
+
+    /// Has the processor fetch what [`Arena::adopt`] and a look at the first bytes of a frame
+    /// at `offset` of `slot` will need.
+    #[inline(always)]
+    pub fn prefetch(&self, slot: u32, offset: u16) {
+        if let Some(index) = self.index(slot) {
+            prefetch_at(self.shared().hot.as_ptr().wrapping_add(index as usize));
+            let bytes = index as usize * self.shared().stride + usize::from(offset);
+            prefetch_at(self.shared().base.as_ptr().wrapping_add(bytes));
+        }
     }
 
     /// Takes a free slot to hand to the other side, which owns it from now on.

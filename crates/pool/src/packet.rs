@@ -709,17 +709,6 @@ impl Packet {
         hot.state = State::Away;
         Place { slot, offset: hot.offset, length: hot.length }
     }
-
-    /// Asks for the packet's first bytes to be brought into the cache.
-    #[inline(always)]
-    pub fn prefetch(&self) {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: a prefetch has no effect but on the cache, whatever the address.
-        unsafe {
-            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            _mm_prefetch::<_MM_HINT_T0>(self.hot().data.as_ptr().cast());
-        }
-    }
 }
 
 impl Drop for Packet {
