@@ -98,7 +98,7 @@ fn a_node_killed_and_started_again_ten_times_loses_nothing() {
 
 #[test]
 fn after_adoption_everything_works() {
-    skip_without!("nft", "bridge");
+    skip_without!("nft", "bridge", "tcpdump");
     let tenants = Tenants::new();
     tenants.up();
     let before = pids(&tenants);
@@ -109,7 +109,17 @@ fn after_adoption_everything_works() {
     let ping = |tenant: &Tenant| tenant.a.ping(&tenant.addresses[1], 5, &["-i", "0.01"]);
     assert!(ping(&tenants.other).expect("a ping").is_perfect());
     let packets = counted("other");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let path = file.path().to_string_lossy().into_owned();
+    let cut_off = tenants.start(&["capture", "other/r1.in", "-w", &path]);
+    sleep(Duration::from_millis(500));
+    assert!(ping(&tenants.other).expect("a ping").is_perfect());
     kill_node(&tenants);
+    // A capture ends with its node, and what it has written can be read.
+    let ended = cut_off.wait(Duration::from_secs(10)).expect("a capture ends");
+    assert!(ended.stderr.contains("the node has gone"), "{}", ended.stderr);
+    let read = europa_tests::run(&["tcpdump", "-nr", &path]).expect("a capture file").stdout;
+    assert!(read.contains("ICMP echo request"), "{read}");
     tenants.up();
     assert!(counted("other") >= packets, "counters go on");
     let load = Load::begin(&[&tenants.victim], RATE);
@@ -122,6 +132,11 @@ fn after_adoption_everything_works() {
     assert!(ping(&tenants.other).expect("a ping").is_perfect());
     let captured = capturing.wait(Duration::from_secs(10)).expect("a capture ends");
     assert!(captured.status.success(), "{}", captured.stderr);
+    let tracing = tenants.start(&["trace", "other/r1", "icmp"]);
+    sleep(Duration::from_millis(500));
+    assert!(ping(&tenants.other).expect("a ping").is_perfect());
+    let traced = tracing.wait(Duration::from_secs(10)).expect("a trace ends");
+    assert!(traced.stdout.contains("received by other/r1.in"), "{}", traced.stdout);
     // A router is restarted, changed, removed, and comes back.
     tenants.europa(&["restart", "other/r1"]);
     let start = Instant::now();
@@ -197,7 +212,7 @@ fn what_ended_while_no_node_ran_is_started_anew_and_others_go_on() {
     kill_node(&tenants);
     let record = kept.join(format!("router.{router}.json"));
     let text = fs::read_to_string(&record).expect("a record");
-    fs::write(&record, text.replace("\"format\":1", "\"format\":99")).expect("a record");
+    fs::write(&record, text.replace("\"format\":", "\"format\":1")).expect("a record");
     tenants.up();
     assert!(!is_alive(router), "a router that is not understood ends");
     assert_eq!(tenants.router_pid("victim"), routers[0]);
@@ -207,4 +222,50 @@ fn what_ended_while_no_node_ran_is_started_anew_and_others_go_on() {
     }
     let events = tenants.europa(&["events"]);
     assert!(events.contains("NotAdopted"), "{events}");
+}
+
+/// The highest rate, of these, at which a stream of 200 bytes a packet loses nothing for a second.
+fn most(tenant: &Tenant) -> u32 {
+    let at = format!("{}:5000", tenant.addresses[1]);
+    let passes = |rate: &u32| {
+        let sink = tenant.b.sink(&at, 1).expect("a sink");
+        let stream = tenant.a.stream(&at, 1, *rate, 200).expect("a stream");
+        sleep(Duration::from_secs(1));
+        let sent = stream.stop();
+        // One that cannot be sent is not forwarded either.
+        sent > u64::from(*rate) * 9 / 10 && sink.stop(sent).is_perfect()
+    };
+    let rates = [20_000, 30_000, 45_000, 65_000, 90_000, 120_000, 160_000];
+    rates.into_iter().take_while(passes).last().unwrap_or(10_000)
+}
+
+#[test]
+fn at_half_of_the_maximum_rate_nothing_is_lost() {
+    skip_without!("nft", "bridge");
+    let tenants = Tenants::new();
+    tenants.up();
+    let tenant = &tenants.victim;
+    let most = most(tenant);
+    let before = pids(&tenants);
+    let at = format!("{}:5000", tenant.addresses[1]);
+    let sink = tenant.b.sink(&at, 2).expect("a sink");
+    let stream = tenant.a.stream(&at, 2, most / 2, 200).expect("a stream");
+    sleep(Duration::from_millis(300));
+    for _ in 0..5 {
+        kill_node(&tenants);
+        sleep(Duration::from_millis(100));
+        tenants.up();
+        sleep(Duration::from_millis(100));
+    }
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    eprintln!(
+        "five kills at {} packets/s, half of {most}: {} of {sent} lost, {} late, longest gap {:?}",
+        most / 2,
+        received.lost,
+        received.late,
+        received.longest_gap
+    );
+    assert!(received.is_perfect(), "{received:?}");
+    assert_eq!(pids(&tenants), before);
 }

@@ -69,11 +69,12 @@ where
     let (ours, theirs) =
         socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
     // The other process may have no right to do it itself.
-    let _ = setsockopt(&theirs, sockopt::SndBufForce, &(MAX_MESSAGE_BYTES * 2));
+    prepare(&theirs);
     Ok((Channel::new(ours), theirs))
 }
 
-/// Connects to whoever listens at `path`, as [`Served`] does.
+/// Connects to whoever listens at `path`, as [`Served`] does, and hands it one of two connected
+/// ends: what it sends by an end that it has made itself could not be long.
 ///
 /// # Errors
 /// What connect(2) says.
@@ -84,7 +85,9 @@ where
 {
     let ours = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)?;
     connect(ours.as_raw_fd(), &UnixAddr::new(path)?)?;
-    Ok(Channel::new(ours))
+    let (channel, theirs) = pair()?;
+    Channel::<(), ()>::new(ours).send(&(), &[theirs.as_fd()])?;
+    Ok(channel)
 }
 
 impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
@@ -97,7 +100,6 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
 
     /// Goes on with another peer.
     fn replace(&mut self, socket: OwnedFd) {
-        prepare(&socket);
         self.socket = socket;
     }
 

@@ -15,13 +15,15 @@ pub struct Served<Out, In> {
     /// The node has gone.
     alone: bool,
     listener: OwnedFd,
+    /// Somebody has connected, who is to hand the channel over.
+    door: Option<Channel<(), ()>>,
 }
 
 impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
     /// Goes on with `channel`, and after it with those who connect to `listener`, which must
     /// not block.
     pub fn new(channel: Channel<Out, In>, listener: OwnedFd) -> Self {
-        Self { channel, alone: false, listener }
+        Self { channel, alone: false, listener, door: None }
     }
 
     /// Takes a message if there is one.
@@ -59,14 +61,35 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
         }
     }
 
+    /// Whether the next node is there.
     fn accept(&mut self) -> Result<bool, ChannelError> {
+        if self.door.is_none() && !self.open()? {
+            return Ok(false);
+        }
+        let Some(door) = &mut self.door else { return Ok(false) };
+        match door.try_receive() {
+            Ok(None) => return Ok(false),
+            Ok(Some(((), descriptors))) => {
+                if let Some(socket) = descriptors.into_iter().next() {
+                    self.channel.replace(socket);
+                    self.alone = false;
+                }
+            }
+            // It has gone again.
+            Err(_) => {}
+        }
+        self.door = None;
+        Ok(!self.alone)
+    }
+
+    fn open(&mut self) -> Result<bool, ChannelError> {
         match accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
             Ok(raw) => {
                 // SAFETY: the kernel has just made this descriptor for this process; nobody
                 // else knows its number.
                 #[allow(unsafe_code)]
-                self.channel.replace(unsafe { OwnedFd::from_raw_fd(raw) });
-                self.alone = false;
+                let socket = unsafe { OwnedFd::from_raw_fd(raw) };
+                self.door = Some(Channel::new(socket));
                 Ok(true)
             }
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => Ok(false),
@@ -78,13 +101,19 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
 impl<Out, In> AsFd for Served<Out, In> {
     /// Readable when there is a message, or when the node has gone or come.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        if self.alone { self.listener.as_fd() } else { self.channel.as_fd() }
+        match &self.door {
+            Some(door) if self.alone => door.as_fd(),
+            _ if self.alone => self.listener.as_fd(),
+            _ => self.channel.as_fd(),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use nix::sys::socket::{AddressFamily, Backlog, SockType, UnixAddr, bind, listen, socket};
+    use nix::sys::socket::{
+        AddressFamily, Backlog, SockType, UnixAddr, bind, connect, listen, socket,
+    };
 
     use super::*;
     use crate::{join, pair};
@@ -98,22 +127,35 @@ mod tests {
         let listener = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
         bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         listen(&listener, Backlog::new(1).unwrap()).unwrap();
-        let (first, there) = pair::<u32, u32>().unwrap();
-        let mut there: Served<u32, u32> = Served::new(Channel::new(there), listener);
+        let (first, there) = pair::<u32, String>().unwrap();
+        let mut there: Served<String, u32> = Served::new(Channel::new(there), listener);
         first.send(&1, &[]).unwrap();
         first.send(&2, &[]).unwrap();
-        there.send(&7, &[]).unwrap();
+        there.send(&"7".to_owned(), &[]).unwrap();
         drop(first);
         assert_eq!(there.try_receive().unwrap().unwrap().0, 1);
-        there.send(&10, &[]).unwrap();
+        there.send(&"10".to_owned(), &[]).unwrap();
         assert_eq!(there.try_receive().unwrap().unwrap().0, 2);
         assert!(there.try_receive().unwrap().is_none());
         assert!(there.try_receive().unwrap().is_none());
-        let mut second = join::<u32, u32>(&path).unwrap();
-        second.send(&3, &[]).unwrap();
-        assert_eq!(there.try_receive().unwrap().unwrap().0, 3);
-        there.send(&30, &[]).unwrap();
-        assert_eq!(second.receive().unwrap().0, 30);
+        for _ in 0..2 {
+            // Who connects and goes is none.
+            let nobody = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
+            connect(nobody.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+            assert!(there.try_receive().unwrap().is_none());
+            drop(nobody);
+            assert!(there.try_receive().unwrap().is_none());
+            let mut next = join::<u32, String>(&path).unwrap();
+            next.send(&3, &[]).unwrap();
+            assert_eq!(there.try_receive().unwrap().unwrap().0, 3);
+            // Only root may make room for more.
+            let root = nix::unistd::geteuid().is_root();
+            let long = "x".repeat(if root { 1 << 20 } else { 100 << 10 });
+            there.send(&long, &[]).unwrap();
+            assert_eq!(next.receive().unwrap().0, long);
+            drop(next);
+            assert!(there.try_receive().unwrap().is_none());
+        }
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

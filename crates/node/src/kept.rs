@@ -36,7 +36,7 @@ use crate::{Doing, Instance, NodeError};
 
 /// Changes whenever a process that was started before could misunderstand the node, or the
 /// node it: with records, orders, the layout of pools and of what is pinned.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]
@@ -232,7 +232,7 @@ mod tests {
         kept.note("router.8", None, &"another form").unwrap();
         kept.note("switch.9", None, &vec![3]).unwrap();
         let text = fs::read_to_string(kept.file("router.7", "json")).unwrap();
-        let newer = text.replace("\"format\":1", "\"format\":2");
+        let newer = text.replace("\"format\":", "\"format\":1");
         assert_ne!(text, newer);
         fs::write(kept.file("router.9", "json"), newer).unwrap();
         fs::write(kept.file("router.6", "json"), "{").unwrap();

@@ -138,28 +138,35 @@ impl Router {
 
     /// Takes over the router of a record, if it still runs and is what is planned, but for
     /// its configuration: that can be changed while it runs.
+    ///
+    /// # Errors
+    /// Why it is to be started anew.
     pub(crate) fn adopt(
         found: &Found<RouterRecord>,
         plan: &RouterPlan,
         substrate: &Substrate,
         kept: &Kept,
-    ) -> Result<Option<Self>, NodeError> {
+    ) -> Result<Self, String> {
         let (Some(record), Some(identity)) = (&found.record, found.process) else {
-            return Ok(None);
+            return Err(ANOTHER_VERSION.into());
         };
+        if !record.complete {
+            return Err("it had not been started to the end".into());
+        }
         let Geometry { interfaces, .. } = plan.geometry;
         let geometry = Geometry { slots: record.slots, slot_bytes: record.slot_bytes, interfaces };
-        if !record.complete || record.outside != outside(plan) || plan.geometry != geometry {
-            return Ok(None);
+        if record.outside != outside(plan) || plan.geometry != geometry {
+            return Err("it is to be another one".into());
         }
+        let told = |error: NodeError| error.to_string();
+        let child = Child::adopt(identity).map_err(|error| error.to_string())?;
+        let child = child.ok_or("its process has ended")?;
+        let pool = substrate.adopt_pool(record.pool, geometry).map_err(|e| told(e.into()))?;
         let all = record.interfaces.iter();
         let whole = record.interfaces.len() == plan.interfaces.len()
             && all.clone().all(|id| substrate.has_interface(*id, record.pool));
-        let Some(pool) = substrate.adopt_pool(record.pool, geometry)?.filter(|_| whole) else {
-            return Ok(None);
-        };
-        let Some(child) = Child::adopt(identity)? else { return Ok(None) };
-        let Ok(orders) = kept.join(&found.name) else { return Ok(None) };
+        let pool = pool.filter(|_| whole).ok_or("its pool or interfaces are not there")?;
+        let orders = kept.join(&found.name).map_err(told)?;
         let now = Instant::now();
         let process = Process {
             child,
@@ -188,7 +195,7 @@ impl Router {
             restarts: record.restarts,
             due: None,
             last_end: String::new(),
-            wake: kept.bell(&wake_name(record.number))?,
+            wake: kept.bell(&wake_name(record.number)).map_err(told)?,
             group: None,
         };
         for (interface, id) in router.plan.interfaces.iter_mut().zip(&router.interfaces) {
@@ -196,7 +203,7 @@ impl Router {
                 interface.spec.encap = substrate.encap(*id);
             }
         }
-        Ok(Some(router))
+        Ok(router)
     }
 
     /// Starts the process on `cores`, unless its document names others; it waits for
@@ -320,6 +327,7 @@ impl Process {
 
     /// Notes that its configuration is about to become that of `plan`.
     pub(crate) fn note_change(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
+        self.record.outside = outside(plan);
         self.record.configuration.clone_from(&plan.configuration);
         self.record.file.clone_from(&plan.file);
         self.record.astray = true;
@@ -428,6 +436,9 @@ impl AsFd for Process {
         self.orders.as_fd()
     }
 }
+
+/// Why a record means nothing.
+pub(crate) const ANOTHER_VERSION: &str = "another version of Europa had started it";
 
 /// The name of the bell of router `number`.
 pub(crate) fn wake_name(number: u32) -> String {

@@ -18,13 +18,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use europa_api::{At, Documents, Mac, Match, Name, Restart};
-use europa_channel::pair;
+use europa_channel::{Channel, pair};
 use europa_port::{Namespace, delete_device, delete_veths};
+use europa_router::orders::{Answer, Order};
 use europa_sandbox::Child;
 use europa_sandbox::cgroup::Cgroups;
 use europa_slowpath::environment::{folder, group};
 use europa_slowpath::{
-    Progress, Spec, add_static, carrier, mirror, namespace, remove_neighbour, remove_static,
+    MirrorError, Progress, Spec, add_static, carrier, mirror, namespace, remove_neighbour,
+    remove_static, resume,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -364,9 +366,21 @@ impl SlowPath {
     }
 }
 
+/// A way to follow a router's Linux.
+type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>) -> Result<(), MirrorError>;
+
 impl SlowPaths {
     /// Lets a router's process that was told what to be follow its Linux.
     pub(crate) fn follow(&self, router: &str, process: &mut Process) -> Result<(), NodeError> {
+        self.follow_by(router, process, mirror)
+    }
+
+    /// The same for a process that followed it already, told by another node.
+    pub(crate) fn follow_on(&self, router: &str, process: &mut Process) -> Result<(), NodeError> {
+        self.follow_by(router, process, resume)
+    }
+
+    fn follow_by(&self, router: &str, process: &mut Process, by: Follow) -> Result<(), NodeError> {
         let Some(one) = self.all.get(router) else { return Ok(()) };
         let (feed, theirs) = pair()
             .map_err(|error| NodeError::Channel { who: format!("router {router}"), error })?;
@@ -375,7 +389,7 @@ impl SlowPaths {
             (one.spec.clone(), Arc::clone(&one.progress), router.to_owned());
         // Ends with the router's process, which closes its end.
         let run = move || {
-            if let Err(error) = mirror(spec, feed, progress) {
+            if let Err(error) = by(spec, feed, progress) {
                 tracing::error!("router {name}: its routes are not followed any more: {error}");
             }
         };

@@ -104,6 +104,14 @@ impl<A: Address> Fib<A> {
         fib
     }
 
+    /// The fast path has something for a prefix, whatever it is.
+    pub(crate) fn learn(&mut self, prefix: (A, u8)) {
+        // No way has an empty text: it is told anew, or taken back.
+        let unknown = self.texts.number(String::new());
+        self.routes.entry(prefix).or_default().told = Some(unknown);
+        self.mark(prefix);
+    }
+
     /// Number of prefixes with routes.
     pub(crate) fn len(&self) -> usize {
         self.routes.values().filter(|entry| !entry.candidates.is_empty()).count()

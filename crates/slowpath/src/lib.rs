@@ -35,4 +35,4 @@ pub mod users;
 pub use device::{
     Inner, StaticNeighbour, StaticRoute, add_static, create, remove_neighbour, remove_static,
 };
-pub use mirror::{MirrorError, Progress, Spec, run as mirror};
+pub use mirror::{MirrorError, Progress, Spec, resume, run as mirror};

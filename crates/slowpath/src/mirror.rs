@@ -18,6 +18,7 @@ use europa_channel::{Channel, ChannelError};
 use europa_port::Namespace;
 use europa_port::netlink::{self, DUMP, Netlink, REPLACE, Request};
 use europa_router::orders::{Answer, Order};
+use ipnet::IpNet;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, NetlinkAddr, SockProtocol, bind, recv, setsockopt, sockopt};
@@ -42,6 +43,10 @@ const TURN: usize = 4096;
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// From a change that the kernel may have more to than it says, to looking at everything.
 const SETTLE: Duration = Duration::from_millis(30);
+
+/// Handlers that show the routes that the fast path has.
+const ROUTES: &str = "route.table";
+const ROUTES6: &str = "route6.table";
 
 const FLAG_REPLACE: u16 = 0x100;
 const FLAG_APPEND: u16 = 0x800;
@@ -87,6 +92,21 @@ struct Mirror {
     under_way: std::collections::VecDeque<Asked>,
     progress: Arc<Progress>,
     probe: Instant,
+    /// What the fast path has from another mirror is still to be learnt.
+    learns: Learns,
+}
+
+/// How far a mirror has learnt what the fast path has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Learns {
+    /// It is to ask, once it knows the interfaces.
+    Asks,
+    /// Tables that it waits for.
+    Waits(usize),
+}
+
+impl Learns {
+    const NOTHING: Self = Self::Waits(0);
 }
 
 /// What an order under way was.
@@ -96,6 +116,10 @@ enum Asked {
     Changes(u64),
     /// Which neighbours of a device are used.
     Used(u32),
+    /// The routes there are.
+    Routes { is_v4: bool },
+    /// The neighbours of a device that there are.
+    Neighbours(u32),
 }
 
 /// Follows until the router closes `feed`.
@@ -107,11 +131,22 @@ pub fn run(
     feed: Channel<Order, Answer>,
     progress: Arc<Progress>,
 ) -> Result<(), MirrorError> {
+    Mirror::new(spec, feed, progress)?.follow_to_the_end()
+}
+
+/// Like [`run`], for a fast path that another mirror has told something already: what of that
+/// is not so any more is taken back.
+///
+/// # Errors
+/// What keeps it from following.
+pub fn resume(
+    spec: Spec,
+    feed: Channel<Order, Answer>,
+    progress: Arc<Progress>,
+) -> Result<(), MirrorError> {
     let mut mirror = Mirror::new(spec, feed, progress)?;
-    match mirror.follow() {
-        Err(MirrorError::Channel(ChannelError::Closed)) => Ok(()),
-        other => other,
-    }
+    mirror.learns = Learns::Asks;
+    mirror.follow_to_the_end()
 }
 
 /// Why a mirror stopped.
@@ -161,8 +196,16 @@ impl Mirror {
             under_way: Default::default(),
             progress,
             probe: Instant::now() + PROBE_EVERY,
+            learns: Learns::NOTHING,
             spec,
         })
+    }
+
+    fn follow_to_the_end(&mut self) -> Result<(), MirrorError> {
+        match self.follow() {
+            Err(MirrorError::Channel(ChannelError::Closed)) => Ok(()),
+            other => other,
+        }
     }
 
     fn follow(&mut self) -> Result<(), MirrorError> {
@@ -173,6 +216,9 @@ impl Mirror {
                 while self.hear(TURN)? == TURN {}
                 self.resync = None;
                 self.read_all()?;
+                if self.learns == Learns::Asks {
+                    self.ask_tables();
+                }
             }
             if self.probe <= now {
                 self.probe = now + PROBE_EVERY;
@@ -204,11 +250,16 @@ impl Mirror {
     /// Sends what there is room for.
     fn tell(&mut self) -> Result<(), MirrorError> {
         while self.under_way.len() < WINDOW {
-            if self.ready.is_empty() {
+            if self.ready.is_empty() && self.learns == Learns::NOTHING {
                 self.compose();
             }
             let Some(order) = self.ready.pop_front() else { break };
             let asked = match &order {
+                Order::Read { path, .. } if path == ROUTES => Asked::Routes { is_v4: true },
+                Order::Read { path, .. } if path == ROUTES6 => Asked::Routes { is_v4: false },
+                Order::Read { path, parameter } if path.ends_with(".table") => {
+                    Asked::Neighbours(parameter.parse().unwrap_or(0))
+                }
                 Order::Read { parameter, .. } => Asked::Used(parameter.parse().unwrap_or(0)),
                 Order::Write { value, .. } => Asked::Changes(value.lines().count() as u64),
                 _ => Asked::Changes(0),
@@ -255,10 +306,72 @@ impl Mirror {
                     tracing::warn!("router {}: routes: {why}", self.spec.router);
                 }
                 (Some(Asked::Used(device)), Answer::Done(used)) => self.keep_fresh(device, &used),
+                (Some(Asked::Routes { is_v4 }), answer) => self.learn_routes(is_v4, answer),
+                (Some(Asked::Neighbours(device)), answer) => {
+                    if let Answer::Done(text) = answer {
+                        let words = text.lines().filter_map(|line| line.split_whitespace().next());
+                        for address in words.filter_map(|word| word.parse().ok()) {
+                            self.neighbours.learn(device, address);
+                        }
+                    }
+                    self.learnt();
+                }
                 (_, answer) => tracing::debug!("router {}: {answer:?}", self.spec.router),
             }
         }
         Ok(())
+    }
+
+    /// Asks what the fast path has.
+    fn ask_tables(&mut self) {
+        let read = |path: &str, parameter: String| Order::Read { path: path.into(), parameter };
+        let mut reads = vec![read(ROUTES, String::new()), read(ROUTES6, String::new())];
+        for (device, interface) in self.links.interfaces() {
+            for is_v4 in [true, false] {
+                let path = format!("{}.table", forward(interface, is_v4));
+                reads.push(read(&path, device.to_string()));
+            }
+        }
+        self.learns = Learns::Waits(reads.len());
+        self.ready.extend(reads);
+    }
+
+    /// Takes in which prefixes the fast path has. It is told all anew, and those that there
+    /// are no routes to go.
+    fn learn_routes(&mut self, is_v4: bool, answer: Answer) {
+        match answer {
+            Answer::Done(text) => {
+                let words = text.lines().filter_map(|line| line.split_whitespace().next());
+                for prefix in words.filter_map(|word| word.parse::<IpNet>().ok()) {
+                    match prefix {
+                        IpNet::V4(net) => {
+                            self.fib4.learn((u32::from(net.addr()), net.prefix_len()));
+                        }
+                        IpNet::V6(net) => {
+                            self.fib6.learn((u128::from(net.addr()), net.prefix_len()));
+                        }
+                    }
+                }
+            }
+            // More than fit into a message: none is kept rather than a wrong one.
+            Answer::Refused(why) if is_v4 => {
+                tracing::warn!("router {}: routes begin anew: {why}", self.spec.router);
+                let path = "route.flush".into();
+                self.ready.push_back(Order::Write { path, value: String::new() });
+            }
+            Answer::Refused(why) => tracing::warn!(
+                "router {}: IPv6 routes that went while no node ran stay until it is restarted: \
+                 {why}",
+                self.spec.router
+            ),
+        }
+        self.learnt();
+    }
+
+    fn learnt(&mut self) {
+        if let Learns::Waits(left) = &mut self.learns {
+            *left = left.saturating_sub(1);
+        }
     }
 
     /// Asks which neighbours the fast path has sent to.

@@ -53,6 +53,17 @@ impl Neighbours {
         }
     }
 
+    /// The fast path has some address of a neighbour.
+    pub(crate) fn learn(&mut self, device: u32, address: IpAddr) {
+        let entry = self.entries.entry((device, address)).or_default();
+        // No neighbour has it: it is told anew, or taken back.
+        entry.told = Some([0; 6]);
+        if !entry.dirty {
+            entry.dirty = true;
+            self.dirty.push_back((device, address));
+        }
+    }
+
     /// Puts these in the place of those that are known.
     pub(crate) fn replace_all(&mut self, all: &[Neighbour]) {
         let heard: HashSet<Key> =

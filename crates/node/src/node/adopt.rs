@@ -22,7 +22,7 @@ use crate::kept::Kept;
 use crate::leftovers::{self, Noted};
 use crate::ports::{Needs, Port};
 use crate::relays::Relay;
-use crate::router::{Router, RouterRecord, name_of};
+use crate::router::{ANOTHER_VERSION, Router, RouterRecord, name_of};
 use crate::switch::{Lasting, Switch, SwitchRecord};
 
 impl Node {
@@ -91,7 +91,7 @@ impl Node {
         self.slow_paths.remove_others(&self.instance, &self.kept)?;
         for router in &mut self.routers {
             if let Some(process) = &mut router.process {
-                self.slow_paths.follow(&router.plan.name, process)?;
+                self.slow_paths.follow_on(&router.plan.name, process)?;
             }
         }
         self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)?;
@@ -135,20 +135,22 @@ impl Node {
             let name = found.record.as_ref().map(name_of).unwrap_or_default();
             let open = |port: &str| self.ports.iter().any(|other| other.name == port);
             let plan = target.feasible().find(|plan| plan.name == name);
-            let adopted = match plan.filter(|plan| plan.ports().all(open)) {
-                Some(plan) => Router::adopt(&found, plan, substrate, &self.kept)?,
-                None => None,
+            let adopted = match (&found.record, plan) {
+                (None, _) => Err(ANOTHER_VERSION.to_owned()),
+                (_, None) => Err("it is not wanted any more".to_owned()),
+                (_, Some(plan)) if !plan.ports().all(open) => {
+                    Err("a port of it is another one".to_owned())
+                }
+                (_, Some(plan)) => Router::adopt(&found, plan, substrate, &self.kept),
             };
             match adopted {
-                Some(mut router) => {
+                Ok(mut router) => {
                     router.group = self.group(name);
                     self.routers.push(router);
                 }
-                None => {
+                Err(why) => {
                     let name = if name.is_empty() { &found.name } else { name };
-                    let message = "it has ended, is half-made, or is to be another one: it is \
-                                   started anew";
-                    self.events.warn("router", name, "NotAdopted", message);
+                    self.events.warn("router", name, "NotAdopted", why);
                 }
             }
         }
