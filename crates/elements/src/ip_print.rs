@@ -232,7 +232,7 @@ mod tests {
                 &udp,
                 "x: ttl 64 10.0.0.1.5 > 10.0.0.2.6: udp 8",
             ),
-            (&["x"], &icmp, "x: 0.000000000: 10.0.0.1 > 10.0.0.2: icmp echo (1, 2)"),
+            (&["x"], &icmp, "x: 0.000000: 10.0.0.1 > 10.0.0.2: icmp echo (1, 2)"),
             (&["TIMESTAMP false"], &other, "10.0.0.1 > 10.0.0.2: ip-proto-99 (frag 0:8@0+)"),
             (
                 &["TIMESTAMP 0", "PAYLOAD HEX"],

@@ -91,7 +91,7 @@ impl Contents {
 
 /// Nanoseconds since 1970 as seconds with a fraction.
 pub(crate) fn seconds(time_ns: u64) -> String {
-    format!("{}.{:09}", time_ns / 1_000_000_000, time_ns % 1_000_000_000)
+    crate::values::Time::of(time_ns).to_string()
 }
 
 impl Class for Print {

@@ -57,6 +57,53 @@ impl Class for Queue {
 const MAX_CAPACITY: usize = 1 << 20;
 
 impl Queue {
+    pub(crate) fn is_full(&self) -> bool {
+        self.packets.len() >= self.capacity
+    }
+
+    /// Adds a packet behind all others; gives it back if there is no room.
+    pub(crate) fn push_back(&mut self, packet: Packet) -> Option<Packet> {
+        if self.is_full() {
+            return Some(packet);
+        }
+        self.packets.push_back(packet);
+        self.highwater = self.highwater.max(self.packets.len());
+        None
+    }
+
+    /// Adds a packet in front of all others; gives it back if there is no room.
+    pub(crate) fn push_front(&mut self, packet: Packet) -> Option<Packet> {
+        if self.is_full() {
+            return Some(packet);
+        }
+        self.packets.push_front(packet);
+        self.highwater = self.highwater.max(self.packets.len());
+        None
+    }
+
+    pub(crate) fn pop_front(&mut self) -> Option<Packet> {
+        self.packets.pop_front()
+    }
+
+    pub(crate) fn pop_back(&mut self) -> Option<Packet> {
+        self.packets.pop_back()
+    }
+
+    /// A packet that there is no room for.
+    pub(crate) fn overflow(&mut self, packet: Packet, context: &mut Context<'_>) {
+        self.say(1, context);
+        context.push(1, packet);
+    }
+
+    /// Counts packets that there is no room for, and tells of the first.
+    fn say(&mut self, count: usize, context: &mut Context<'_>) {
+        if count > 0 && self.drops == 0 && self.capacity > 0 {
+            let line = format!("{}: overflow", context.name());
+            context.log(&line);
+        }
+        self.drops += count as u64;
+    }
+
     fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         self.packets.truncate(capacity);
@@ -78,7 +125,7 @@ impl Element for Queue {
         let room = self.capacity.saturating_sub(self.packets.len());
         self.packets.extend(batch.drain_front(room));
         self.highwater = self.highwater.max(self.packets.len());
-        self.drops += batch.len() as u64;
+        self.say(batch.len(), context);
         context.push_batch(1, batch);
     }
 

@@ -171,10 +171,15 @@ impl Bench {
     }
 
     /// As many ports as the class may have, up to four.
-    fn graph(class: &str, arguments: &[&str], outputs: Option<usize>) -> Graph {
+    fn graph(
+        class: &str,
+        arguments: &[&str],
+        inputs: Option<usize>,
+        outputs: Option<usize>,
+    ) -> Graph {
         let registry = Bench::registry();
         let info = *registry.info(class).unwrap();
-        let (inputs, most) = info.ports.split_once('/').unwrap_or((info.ports, info.ports));
+        let (most_inputs, most) = info.ports.split_once('/').unwrap_or((info.ports, info.ports));
         let number = |text: &str| match text.rsplit_once('-') {
             Some((_, "")) => OUTPUTS,
             None if text == "=" => OUTPUTS,
@@ -184,7 +189,7 @@ impl Bench {
         let outputs = outputs.unwrap_or(number(most));
         let mut graph = Graph::default();
         let element = graph.add("e", class, arguments);
-        for input in 0..number(inputs) {
+        for input in 0..inputs.unwrap_or_else(|| number(most_inputs)) {
             let source = graph.add(&format!("source{input}"), "TestSource", &[]);
             graph.connect(source, 0, element, input);
         }
@@ -202,9 +207,14 @@ impl Bench {
         graph.resolved(&registry)
     }
 
-    fn try_new(class: &str, arguments: &[&str], outputs: Option<usize>) -> Result<Bench, String> {
+    fn try_new(
+        class: &str,
+        arguments: &[&str],
+        inputs: Option<usize>,
+        outputs: Option<usize>,
+    ) -> Result<Bench, String> {
         let arena = Arena::heap(1024, 2048);
-        let graph = Bench::graph(class, arguments, outputs);
+        let graph = Bench::graph(class, arguments, inputs, outputs);
         match Router::build(&graph, &Bench::registry(), &arena, &NoDevices, 0) {
             Ok(router) => Ok(Bench { router, arena, out: Vec::new(), now_ns: 0 }),
             Err(errors) => {
@@ -215,17 +225,27 @@ impl Bench {
     }
 
     pub(crate) fn new(class: &str, arguments: &[&str]) -> Bench {
-        Bench::try_new(class, arguments, None).unwrap()
+        Bench::try_new(class, arguments, None, None).unwrap()
     }
 
     /// With this many outputs connected.
     pub(crate) fn with_outputs(class: &str, arguments: &[&str], outputs: usize) -> Bench {
-        Bench::try_new(class, arguments, Some(outputs)).unwrap()
+        Bench::try_new(class, arguments, None, Some(outputs)).unwrap()
     }
 
     /// What the element says to bad arguments.
     pub(crate) fn error(class: &str, arguments: &[&str]) -> String {
-        Bench::try_new(class, arguments, None).err().unwrap()
+        Bench::try_new(class, arguments, None, None).err().unwrap()
+    }
+
+    /// With this many inputs, and two outputs, connected.
+    pub(crate) fn with_inputs(class: &str, arguments: &[&str], inputs: usize) -> Bench {
+        Bench::try_new(class, arguments, Some(inputs), Some(2)).unwrap()
+    }
+
+    /// What the element says to bad arguments with this many inputs and two outputs.
+    pub(crate) fn error_of_inputs(class: &str, arguments: &[&str], inputs: usize) -> String {
+        Bench::try_new(class, arguments, Some(inputs), Some(2)).err().unwrap()
     }
 
     fn part<T: Element>(&mut self, name: &str) -> &mut T {

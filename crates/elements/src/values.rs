@@ -58,7 +58,80 @@ impl std::fmt::Display for Time {
         let sign = if self.0 < 0 { "-" } else { "" };
         let (seconds, rest) =
             (self.0.unsigned_abs() / 1_000_000_000, self.0.unsigned_abs() % 1_000_000_000);
-        write!(f, "{sign}{seconds}.{rest:09}")
+        // Six digits unless nine are needed, as tools that read them expect.
+        match rest % 1000 {
+            0 => write!(f, "{sign}{seconds}.{:06}", rest / 1000),
+            _ => write!(f, "{sign}{seconds}.{rest:09}"),
+        }
+    }
+}
+
+/// A span of time as people write it: `0.5s`, `20ms`.
+pub(crate) fn interval(nanoseconds: u64) -> String {
+    let exact = |unit: u64, name: &str| {
+        let (whole, part) = (nanoseconds / unit, nanoseconds % unit);
+        let digits = unit.ilog10() as usize;
+        let part = format!("{part:0digits$}");
+        let part = part.trim_end_matches('0');
+        if part.is_empty() { format!("{whole}{name}") } else { format!("{whole}.{part}{name}") }
+    };
+    match nanoseconds {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{nanoseconds}ns"),
+        1_000..1_000_000 => exact(1_000, "us"),
+        1_000_000..1_000_000_000 => exact(1_000_000, "ms"),
+        _ => exact(1_000_000_000, "s"),
+    }
+}
+
+/// Bytes a second. Written without a unit, or as `384 kbps`, `10Mbps` (bits), `1 MBps` (bytes).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bandwidth(pub(crate) u64);
+
+impl Value for Bandwidth {
+    const WANTED: &'static str = "bandwidth, such as 10Mbps";
+
+    fn parse(text: &str, _: &Names) -> Option<Bandwidth> {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at_checked(end)?;
+        let number: f64 = number.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0)?;
+        let unit = unit.trim();
+        let (prefix, bits) = match unit {
+            "" => ("", false),
+            _ => [
+                ("bps", true),
+                ("b/s", true),
+                ("baud", true),
+                ("bit/s", true),
+                ("Bps", false),
+                ("B/s", false),
+            ]
+            .into_iter()
+            .find_map(|(name, bits)| Some((unit.strip_suffix(name)?, bits)))
+            .unwrap_or((unit, false)),
+        };
+        let scale = match prefix {
+            "" => 1.0,
+            "k" | "K" => 1e3,
+            "m" | "M" => 1e6,
+            "g" | "G" => 1e9,
+            _ => return None,
+        };
+        let bytes = number * scale / if bits { 8.0 } else { 1.0 };
+        (bytes < 1e18).then_some(Bandwidth(bytes.round() as u64))
+    }
+}
+
+impl std::fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bits = self.0.saturating_mul(8);
+        match bits {
+            0 => write!(f, "0bps"),
+            _ if bits.is_multiple_of(1_000_000_000) => write!(f, "{}Gbps", bits / 1_000_000_000),
+            _ if bits.is_multiple_of(1_000_000) => write!(f, "{}Mbps", bits / 1_000_000),
+            _ if bits.is_multiple_of(1_000) => write!(f, "{}kbps", bits / 1_000),
+            _ => write!(f, "{bits}bps"),
+        }
     }
 }
 
@@ -210,10 +283,10 @@ mod tests {
     fn times_are_exact() {
         for (text, nanoseconds, shown) in [
             ("1000000000.000000001", 1_000_000_000_000_000_001, "1000000000.000000001"),
-            ("-1.5", -1_500_000_000, "-1.500000000"),
-            (".25s", 250_000_000, "0.250000000"),
-            ("20ms", 20_000_000, "0.020000000"),
-            ("3", 3_000_000_000, "3.000000000"),
+            ("-1.5", -1_500_000_000, "-1.500000"),
+            (".25s", 250_000_000, "0.250000"),
+            ("20ms", 20_000_000, "0.020000"),
+            ("3", 3_000_000_000, "3.000000"),
         ] {
             assert_eq!(read(text), Some(Time(nanoseconds)), "{text}");
             assert_eq!(Time(nanoseconds).to_string(), shown);
@@ -227,5 +300,27 @@ mod tests {
     fn protocols_and_ports_have_names() {
         assert_eq!((read("tcp"), read("89")), (Some(Protocol(6)), Some(Protocol(89))));
         assert_eq!((read("www"), read::<Port>("70000")), (Some(Port(80)), None));
+    }
+
+    #[test]
+    fn bandwidths_have_units() {
+        for (text, bytes, shown) in [
+            ("1000", 1000, "8kbps"),
+            ("384 kbps", 48_000, "384kbps"),
+            ("10Mbps", 1_250_000, "10Mbps"),
+            ("1 GBps", 1_000_000_000, "8Gbps"),
+            ("100k", 100_000, "800kbps"),
+        ] {
+            assert_eq!(read(text), Some(Bandwidth(bytes)), "{text}");
+            assert_eq!(Bandwidth(bytes).to_string(), shown);
+        }
+        for bad in ["", "bps", "1xbps", "-1", "1e400"] {
+            assert_eq!(read::<Bandwidth>(bad), None, "{bad}");
+        }
+        for (nanoseconds, text) in
+            [(0, "0s"), (500_000_000, "500ms"), (1_500_000_000, "1.5s"), (12, "12ns")]
+        {
+            assert_eq!(interval(nanoseconds), text);
+        }
     }
 }

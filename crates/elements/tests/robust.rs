@@ -4,9 +4,13 @@ use europa_elements::registry;
 use europa_engine::{Arena, Flags, Graph, NoDevices, Router};
 use proptest::prelude::*;
 
-/// Classes whose arguments name files that they would write.
+/// Classes whose arguments name files that they would write, or wait for standard input.
 fn writes(class: &str) -> bool {
-    class.starts_with("To") || class.contains("Script") || class.contains("DriverManager")
+    let files = ["AggregateCounter", "FromDump", "FromIPSummaryDump"];
+    class.starts_with("To")
+        || files.contains(&class)
+        || class.contains("Script")
+        || class.contains("DriverManager")
 }
 
 /// Something that could be an argument.

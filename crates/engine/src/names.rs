@@ -28,6 +28,8 @@ pub struct Named {
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     named: HashMap<String, Named>,
+    /// By kind and name: texts that only some elements know how to read.
+    texts: HashMap<(&'static str, String), String>,
     /// Where names are given and looked up: the compound, with its last slash.
     scope: String,
 }
@@ -54,6 +56,16 @@ impl Names {
             scope = inner.rfind('/').and_then(|slash| inner.get(..=slash)).unwrap_or_default();
         }
         self.named.get(name)
+    }
+
+    /// Lets a name of some kind stand for a text.
+    pub fn set_text(&mut self, kind: &'static str, name: &str, text: &str) {
+        self.texts.insert((kind, name.to_owned()), text.to_owned());
+    }
+
+    /// The text that a name of some kind stands for.
+    pub fn text(&self, kind: &'static str, name: &str) -> Option<&str> {
+        self.texts.get(&(kind, name.to_owned())).map(String::as_str)
     }
 }
 

@@ -43,9 +43,10 @@ impl Class for HostEtherFilter {
 
 impl HostEtherFilter {
     fn passes(&self, packet: &mut Packet) -> bool {
-        let (Some(destination), Some(source)) =
-            (bytes(packet.data(), self.offset), bytes::<6>(packet.data(), self.offset + 6))
-        else {
+        let (Some(destination), Some(source)) = (
+            bytes(packet.data(), self.offset),
+            bytes::<6>(packet.data(), self.offset.saturating_add(6)),
+        ) else {
             return false;
         };
         let kind = PacketType::of(destination, self.address);

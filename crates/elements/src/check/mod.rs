@@ -1,5 +1,6 @@
 //! Elements that check packets.
 
+pub(crate) mod arp_print;
 pub(crate) mod check_arp_header;
 pub(crate) mod check_crc32;
 pub(crate) mod check_icmp_header;

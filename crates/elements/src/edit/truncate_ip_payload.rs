@@ -53,7 +53,7 @@ impl Element for TruncateIPPayload {
                 (Some(_), Some(start)) => start + transport as isize,
                 _ => 0,
             };
-            let keep = usize::try_from(headers).unwrap_or(0) + self.length;
+            let keep = usize::try_from(headers).unwrap_or(0).saturating_add(self.length);
             let count = packet.len().saturating_sub(keep);
             if count > 0 && packet.take(count).is_some() && self.extra {
                 packet.set_extra_length(packet.extra_length().saturating_add(count as u32));

@@ -525,7 +525,7 @@ mod tests {
     fn a_line_may_stand_for_many_packets() {
         let dump = "!data timestamp first_timestamp count ip_len\n5 3 3 150\n";
         let out = again(dump, &["MULTIPACKET true"], &["FIELDS timestamp ip_len"]);
-        assert_eq!(out, "3.000000000 50\n4.000000000 50\n5.000000000 50\n");
+        assert_eq!(out, "3.000000 50\n4.000000 50\n5.000000 50\n");
     }
 
     #[test]

@@ -1,0 +1,260 @@
+//! # AggregateCounter
+//!
+//! ## Synopsis
+//! `AggregateCounter([BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_STOP, AGGREGATE_FREEZE, COUNT_STOP, COUNT_FREEZE, BANNER])`
+//!
+//! ## Ports
+//! One or two inputs, one or two outputs; output 0 push or pull, output 1 push. Packets of input 1,
+//! which is push, start no new count. Packets that are not counted leave by output 1 if it is
+//! connected.
+//!
+//! ## Description
+//! Counts packets or bytes by aggregate annotation. It has room for a million aggregates; then it
+//! behaves as frozen.
+//!
+//! ## Arguments
+//! - BYTES (keyword): count bytes; IP_BYTES: from the network header on; default false.
+//! - MULTIPACKET (keyword): count the packets that a packet stands for; default true.
+//! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
+//! - AGGREGATE_STOP, COUNT_STOP (keywords): stop the router at so many aggregates, or this sum.
+//! - AGGREGATE_FREEZE, COUNT_FREEZE (keywords): start no new counts from then on.
+//! - BANNER (keyword): first line of files that it writes.
+//!
+//! ## Handlers
+//! - `nagg`, `count` (read): number of aggregates; sum of all counts.
+//! - `freeze`, `active` (read, write): whether to start no new counts; whether to count at all.
+//! - `banner` (read, write): BANNER.
+//! - `write_text_file`, `write_ip_file` (write): writes all counts to a file, a line each: the
+//!   aggregate, as a number or an address, and its count.
+//! - `write_file` (write): the same as records of 8 bytes.
+//! - `counts_pdf` (write): counts how often each count occurs.
+//! - `clear`, `stop` (write): forgets all; stops the router.
+//!
+//! ## See also
+//! `AggregateIP`, `AggregateLength`, `AggregatePaint`, `Counter`
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::net::Ipv4Addr;
+
+use crate::fields::Annotations;
+use crate::files;
+use crate::prelude::*;
+
+/// Counts by aggregate.
+pub(crate) struct AggregateCounter {
+    counts: BTreeMap<u32, u32>,
+    total: u64,
+    bytes: bool,
+    ip_bytes: bool,
+    multipacket: bool,
+    extra_length: bool,
+    frozen: bool,
+    active: bool,
+    /// Bounds on the number of aggregates and the sum: to stop, and to freeze.
+    stop_at: [u64; 2],
+    freeze_at: [u64; 2],
+    banner: String,
+}
+
+impl Default for AggregateCounter {
+    fn default() -> AggregateCounter {
+        AggregateCounter {
+            counts: BTreeMap::new(),
+            total: 0,
+            bytes: false,
+            ip_bytes: false,
+            multipacket: true,
+            extra_length: true,
+            frozen: false,
+            active: true,
+            stop_at: [u64::MAX; 2],
+            freeze_at: [u64::MAX; 2],
+            banner: String::new(),
+        }
+    }
+}
+
+impl Class for AggregateCounter {
+    const INFO: ClassInfo = ClassInfo::new("AggregateCounter", "1-2/1-2").processing("a/ah");
+}
+
+/// Most aggregates.
+const MOST: usize = 1 << 20;
+
+/// How counts are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    Ip,
+    Packed,
+}
+
+impl AggregateCounter {
+    /// Whether the packet was counted.
+    fn count(&mut self, packet: &Packet, frozen: bool) -> bool {
+        let amount = if self.bytes {
+            let length = if self.ip_bytes { packet.network_len() } else { packet.len() };
+            let extra = if self.extra_length { packet.extra_length() } else { 0 };
+            (length as u32).saturating_add(extra)
+        } else if self.multipacket {
+            packet.extra_packets().saturating_add(1)
+        } else {
+            1
+        };
+        let (aggregate, full) = (packet.aggregate(), self.counts.len() >= MOST);
+        match self.counts.get_mut(&aggregate) {
+            Some(count) => *count = count.saturating_add(amount),
+            None if frozen || full => return false,
+            None => drop(self.counts.insert(aggregate, amount)),
+        }
+        self.total += u64::from(amount);
+        true
+    }
+
+    fn check(&mut self, context: &mut Context<'_>) {
+        let now = [self.counts.len() as u64, self.total];
+        let reached = |bounds: [u64; 2]| now.iter().zip(bounds).any(|(now, bound)| *now >= bound);
+        if reached(self.stop_at) {
+            self.active = false;
+            context.stop();
+        }
+        self.frozen |= reached(self.freeze_at);
+    }
+
+    fn run(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let elsewhere = context.outputs() > 1;
+        let mut kept = context.take_batch();
+        for packet in batch.drain() {
+            let counted = self.active && self.count(&packet, self.frozen || port == 1);
+            self.check(context);
+            match counted || !elsewhere {
+                // As many as came fit.
+                true => drop(kept.push(packet)),
+                false => context.push(1, packet),
+            }
+        }
+        batch.append(&mut kept);
+        context.give_batch(kept);
+    }
+
+    fn write_file(&self, name: &str, form: Form) -> Result<(), HandlerError> {
+        let failed = |error: std::io::Error| HandlerError::Other(format!("{name}: {error}"));
+        let mut file =
+            files::create(name, false).map_err(|error| HandlerError::Other(error.to_string()))?;
+        let mut text = "!IPAggregate 1.0\n".to_owned();
+        if !self.banner.is_empty() {
+            text += &format!("{}\n", self.banner.trim_end());
+        }
+        text += &format!("!num_nonzero {}\n", self.counts.len());
+        if form == Form::Packed {
+            text += if cfg!(target_endian = "little") { "!packed_le\n" } else { "!packed_be\n" };
+        } else if form == Form::Ip {
+            text += "!ip\n";
+        }
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        for (aggregate, count) in &self.counts {
+            let record = match form {
+                Form::Text => format!("{aggregate} {count}\n").into_bytes(),
+                Form::Ip => format!("{} {count}\n", Ipv4Addr::from(*aggregate)).into_bytes(),
+                Form::Packed => [aggregate.to_ne_bytes(), count.to_ne_bytes()].concat(),
+            };
+            file.write_all(&record).map_err(failed)?;
+        }
+        file.flush().map_err(failed)
+    }
+}
+
+impl Element for AggregateCounter {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.bytes = arguments.keyword("BYTES")?.unwrap_or(false);
+        self.ip_bytes = arguments.keyword("IP_BYTES")?.unwrap_or(false);
+        self.bytes |= self.ip_bytes;
+        self.multipacket = arguments.keyword("MULTIPACKET")?.unwrap_or(true);
+        self.extra_length = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
+        for (name, which) in [("AGGREGATE_STOP", 0), ("COUNT_STOP", 1)] {
+            self.stop_at[which] = arguments.keyword(name)?.unwrap_or(u64::MAX);
+        }
+        for (name, which) in [("AGGREGATE_FREEZE", 0), ("COUNT_FREEZE", 1)] {
+            self.freeze_at[which] = arguments.keyword(name)?.unwrap_or(u64::MAX);
+        }
+        self.banner = arguments.keyword("BANNER")?.unwrap_or_default();
+        arguments.finish()
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.run(port, batch, context);
+        context.forward(0, batch);
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        self.run(0, batch, context);
+    }
+
+    handlers! { this, context, value;
+        read "nagg" => this.counts.len();
+        read "count" => this.total;
+        both "freeze" [CHECKBOX] => this.frozen;
+        both "active" [CHECKBOX] => this.active;
+        both "banner" => this.banner, set this.banner = value.to_owned();
+        write "write_text_file" => this.write_file(value.trim(), Form::Text)?;
+        write "write_ip_file" => this.write_file(value.trim(), Form::Ip)?;
+        write "write_file" => this.write_file(value.trim(), Form::Packed)?;
+        button "counts_pdf" => {
+            let mut occurrences = BTreeMap::new();
+            for count in this.counts.values() {
+                *occurrences.entry(*count).or_insert(0u32) += 1;
+            }
+            this.total = occurrences.values().map(|count| u64::from(*count)).sum();
+            this.counts = occurrences;
+        };
+        button "clear" => { this.counts.clear(); this.total = 0; };
+        button "stop" => { this.active = false; context.stop(); };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fields::Annotations;
+    use crate::testing::Bench;
+
+    fn push(bench: &mut Bench, aggregates: &[u32]) -> usize {
+        let packets = aggregates.iter().map(|aggregate| {
+            let mut packet = bench.arena.packet(b"abc").unwrap();
+            packet.set_aggregate(*aggregate);
+            packet
+        });
+        let packets = packets.collect();
+        bench.push_packets(0, packets).iter().filter(|(output, _)| *output == 0).count()
+    }
+
+    #[test]
+    fn counts_are_written_as_text() {
+        let path = std::env::temp_dir().join(format!("europa-aggregates-{}", std::process::id()));
+        for (arguments, handler, lines) in [
+            (&[][..], "write_text_file", "0 3\n1 2\n2 2\n3 1\n"),
+            (&["BYTES true"], "write_ip_file", "!ip\n0.0.0.0 9\n0.0.0.1 6\n0.0.0.2 6\n0.0.0.3 3\n"),
+        ] {
+            let mut bench = Bench::with_inputs("AggregateCounter", arguments, 1);
+            push(&mut bench, &[1, 1, 0, 0, 0, 2, 3, 2]);
+            bench.router.write(&format!("e.{handler}"), path.to_str().unwrap()).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert_eq!(text, format!("!IPAggregate 1.0\n!num_nonzero 4\n{lines}"));
+            bench.router.write("e.counts_pdf", "").unwrap();
+            assert_eq!(bench.router.read("e.nagg", ""), Ok("3".into()));
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_frozen_counter_starts_nothing() {
+        let mut bench = Bench::with_inputs("AggregateCounter", &["AGGREGATE_FREEZE 2"], 1);
+        assert_eq!(push(&mut bench, &[1, 2, 3, 1]), 3);
+        assert_eq!(bench.router.read("e.count", ""), Ok("3".into()));
+        let mut bench = Bench::with_inputs("AggregateCounter", &["COUNT_STOP 3"], 1);
+        push(&mut bench, &[1, 1]);
+        assert!(!bench.router.is_stopped());
+        push(&mut bench, &[1]);
+        assert!(bench.router.is_stopped());
+    }
+}

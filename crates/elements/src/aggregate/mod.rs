@@ -1,0 +1,8 @@
+//! Packets by aggregate.
+
+pub(crate) mod aggregate_counter;
+pub(crate) mod aggregate_first;
+pub(crate) mod aggregate_ip;
+pub(crate) mod aggregate_length;
+pub(crate) mod aggregate_paint;
+pub(crate) mod average_counter;

@@ -1,0 +1,352 @@
+//! # FromDump
+//!
+//! ## Synopsis
+//! `FromDump(FILENAME [, TIMING, STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END, END_AFTER, INTERVAL])`
+//!
+//! ## Ports
+//! Output 0 push or pull; an optional second, push output for packets that are not IP, with
+//! FORCE_IP.
+//!
+//! ## Description
+//! Makes the packets of a capture file, as tcpdump writes it, one in each turn, with their times.
+//! What was not captured of a packet is in the extra length annotation. Packets that fit into no
+//! buffer are cut.
+//!
+//! ## Arguments
+//! - FILENAME: the file; `-` is standard input.
+//! - TIMING: keep the distances of time that packets have; default false.
+//! - STOP (keyword): stop the router at the end; default false.
+//! - ACTIVE (keyword): whether to send; default true.
+//! - SAMPLE (keyword): send each packet with this probability; default 1.
+//! - FORCE_IP (keyword): send only IP packets, and set their header annotations; default false, but
+//!   true for files of bare IP packets.
+//! - START (keyword): send packets from this time on, in seconds since 1970; START_AFTER: so long
+//!   after the first.
+//! - END (keyword): end at this time; END_AFTER: so long after the first packet; INTERVAL: so long
+//!   after the first that is sent.
+//! - MMAP, FILEPOS (keywords): accepted for Click's sake.
+//!
+//! ## Handlers
+//! - `active` (read, write): see ACTIVE.
+//! - `count` (read): packets sent.
+//! - `encap` (read): what packets begin with.
+//! - `filename`, `sampling_prob` (read): see the arguments.
+//! - `reset_counts` (write): sets `count` to zero.
+//! - `stop` (write): stops the router.
+//!
+//! ## See also
+//! `ToDump`, `FromIPSummaryDump`
+
+use super::pcap::{self, Reader, Record};
+use crate::fields::Annotations;
+use crate::files;
+use crate::prelude::*;
+use crate::random::Random;
+use crate::values::Time;
+
+/// Reads a capture file.
+pub(crate) struct FromDump {
+    name: String,
+    reader: Option<Reader>,
+    link_type: u32,
+    timing: bool,
+    stop: bool,
+    active: bool,
+    force_ip: bool,
+    sample: f64,
+    random: Random,
+    /// Bounds, and whether they count from the first packet.
+    start: (Time, bool),
+    end: (Time, bool),
+    interval: Option<Time>,
+    first_ns: Option<u64>,
+    count: u64,
+    /// What to add to a packet's time for the clock.
+    offset_ns: Option<i128>,
+    waiting: Option<Packet>,
+}
+
+impl Default for FromDump {
+    fn default() -> FromDump {
+        FromDump {
+            name: String::new(),
+            reader: None,
+            link_type: 1,
+            timing: false,
+            stop: false,
+            active: true,
+            force_ip: false,
+            sample: 1.0,
+            random: Random::default(),
+            start: (Time(0), false),
+            end: (Time(i64::MAX), false),
+            interval: None,
+            first_ns: None,
+            count: 0,
+            offset_ns: None,
+            waiting: None,
+        }
+    }
+}
+
+impl Class for FromDump {
+    const INFO: ClassInfo = ClassInfo::new("FromDump", "0/1-2").processing("a/ah");
+}
+
+impl FromDump {
+    /// The next record within the bounds.
+    fn record(&mut self, context: &mut Context<'_>) -> Option<Record> {
+        loop {
+            let record = match self.reader.as_mut()?.next() {
+                Ok(record) => record,
+                Err(error) => {
+                    context.log(&format!("{}: {error}", self.name));
+                    None
+                }
+            };
+            let Some(record) = record else {
+                self.reader = None;
+                return None;
+            };
+            let time = Time::of(record.time_ns);
+            let first = Time::of(*self.first_ns.get_or_insert(record.time_ns));
+            let bound = |(bound, relative): (Time, bool)| match relative {
+                true => Time(first.0.saturating_add(bound.0)),
+                false => bound,
+            };
+            if time < bound(self.start) {
+                continue;
+            }
+            if let Some(interval) = self.interval.take() {
+                self.end = (Time(time.0.saturating_add(interval.0)), false);
+            }
+            if time >= bound(self.end) {
+                self.reader = None;
+                return None;
+            }
+            let chosen =
+                self.sample >= 1.0 || f64::from(self.random.next()) < self.sample * 4_294_967_296.0;
+            if chosen {
+                return Some(record);
+            }
+        }
+    }
+
+    fn make(&mut self, record: &Record, context: &mut Context<'_>) -> Option<Packet> {
+        let mut packet = context.arena().alloc()?;
+        let there = record.data.len().min(packet.tailroom());
+        packet.put(there)?.copy_from_slice(record.data.get(..there)?);
+        packet.set_timestamp_ns(record.time_ns);
+        packet.set_extra_length(record.length.saturating_sub(there as u32));
+        packet.set_mac_header(0);
+        Some(packet)
+    }
+
+    /// Sets header annotations. `false` if there is no IP packet.
+    fn mark_ip(&self, packet: &mut Packet) -> bool {
+        let Some(at) = pcap::ip_offset(self.link_type, packet.data()) else { return false };
+        match packet.data().get(at).map(|byte| (byte >> 4, byte & 15)) {
+            Some((4, words)) if words >= 5 => packet.set_network_header(at, usize::from(words) * 4),
+            Some((6, _)) => packet.set_network_header(at, 40),
+            _ => return false,
+        }
+        if let Some(destination) = crate::fields::bytes::<4>(packet.data(), at + 16) {
+            packet.set_annotation(annotation::DST_IP, destination);
+        }
+        true
+    }
+
+    /// The next packet if it is time for it.
+    fn next(&mut self, context: &mut Context<'_>) -> Option<Packet> {
+        if !self.active {
+            return None;
+        }
+        while self.waiting.is_none() {
+            let Some(record) = self.record(context) else {
+                if self.stop {
+                    context.stop();
+                }
+                return None;
+            };
+            let mut packet = self.make(&record, context)?;
+            if self.force_ip && !self.mark_ip(&mut packet) {
+                context.push(1, packet);
+                continue;
+            }
+            self.waiting = Some(packet);
+        }
+        if self.timing {
+            let (now_ns, time_ns) = (context.now_ns(), self.waiting.as_ref()?.timestamp_ns());
+            let offset = *self.offset_ns.get_or_insert(i128::from(now_ns) - i128::from(time_ns));
+            let due_ns = u64::try_from(i128::from(time_ns) + offset).unwrap_or(0);
+            if due_ns > now_ns {
+                context.schedule(0, due_ns);
+                return None;
+            }
+        }
+        self.count += 1;
+        self.waiting.take()
+    }
+}
+
+impl Element for FromDump {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
+        self.sample = arguments.keyword("SAMPLE")?.unwrap_or(1.0);
+        self.force_ip = arguments.keyword("FORCE_IP")?.unwrap_or(false);
+        arguments.keyword::<bool>("MMAP")?;
+        arguments.keyword::<u64>("FILEPOS")?;
+        for (name, relative) in [("START", false), ("START_AFTER", true)] {
+            if let Some(time) = arguments.keyword(name)? {
+                self.start = (time, relative);
+            }
+        }
+        for (name, relative) in [("END", false), ("END_AFTER", true)] {
+            if let Some(time) = arguments.keyword(name)? {
+                self.end = (time, relative);
+            }
+        }
+        self.interval = arguments.keyword("INTERVAL")?;
+        self.name = arguments.mandatory("FILENAME")?;
+        self.timing = arguments.positional("TIMING")?.unwrap_or(false);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let reader = Reader::open(files::open(&self.name)?);
+        let reader =
+            reader.map_err(|error| ConfigError::other(format!("{}: {error}", self.name)))?;
+        self.link_type = reader.link_type;
+        self.force_ip |= self.link_type == 101;
+        if self.force_ip && !pcap::knows_ip(self.link_type) {
+            let message = format!(
+                "{}: unknown linktype {}; can't force IP packets",
+                self.name, self.link_type
+            );
+            return Err(ConfigError::other(message));
+        }
+        self.reader = Some(reader);
+        if context.is_push_output(0) {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let packet = self.next(context);
+        let worked = packet.is_some();
+        if let Some(packet) = packet {
+            context.push(0, packet);
+        }
+        worked
+    }
+
+    fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        for _ in 0..max.min(batch.room()) {
+            let Some(packet) = self.next(context) else { break };
+            // There is room.
+            let _ = batch.push(packet);
+        }
+    }
+
+    handlers! { this, context, value;
+        both "active" [CHECKBOX] => this.active;
+        read "count" => this.count;
+        read "encap" => pcap::link_name(this.link_type);
+        read "filename" => this.name;
+        read "sampling_prob" => this.sample;
+        button "reset_counts" => this.count = 0;
+        button "stop" => { this.active = false; context.stop(); };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::fields::Annotations;
+    use crate::testing::{Bench, ip_packet};
+
+    /// Writes frames to a file with `ToDump`, each a second after the one before.
+    fn write(name: &str, arguments: &[&str], frames: &[Vec<u8>]) -> String {
+        let path = std::env::temp_dir().join(format!("europa-dump-{}-{name}", std::process::id()));
+        let path = path.to_str().unwrap().to_owned();
+        let mut bench = Bench::new("ToDump", &[&[path.as_str()], arguments].concat());
+        let packets = (1..).zip(frames).map(|(second, frame)| {
+            let mut packet = bench.arena.packet(frame).unwrap();
+            packet.set_timestamp_ns(second * 1_000_000_000 + 5_007);
+            packet
+        });
+        let packets = packets.collect();
+        bench.push_packets(0, packets);
+        assert_eq!(bench.router.read("e.count", ""), Ok(frames.len().to_string()));
+        drop(bench);
+        path
+    }
+
+    #[test]
+    fn packets_come_back_with_their_times() {
+        let frames = [b"first".to_vec(), b"second".to_vec()];
+        for (name, arguments, time_ns) in
+            [("nano", &["3"][..], 1_000_005_007), ("micro", &["3", "NANO false"], 1_000_005_000)]
+        {
+            let path = write(name, arguments, &frames);
+            let mut bench = Bench::new("FromDump", &[&path, "STOP true"]);
+            assert_eq!(bench.run(), [(0, b"fir".to_vec()), (0, b"sec".to_vec())]);
+            let packet = &bench.out[0].1;
+            assert_eq!((packet.timestamp_ns(), packet.extra_length()), (time_ns, 2));
+            assert!(bench.router.is_stopped());
+            assert_eq!(bench.router.read("e.encap", ""), Ok("ETHER".into()));
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_file_is_as_tcpdump_has_it() {
+        let path = write("bytes", &["0", "IP", "NANO false"], &[b"x".to_vec()]);
+        let bytes = std::fs::read(&path).unwrap();
+        let expected = [
+            0xa1b2_c3d4u32.to_ne_bytes(),
+            if cfg!(target_endian = "little") { [2, 0, 4, 0] } else { [0, 2, 0, 4] },
+            [0; 4],
+            [0; 4],
+            u32::MAX.to_ne_bytes(),
+            101u32.to_ne_bytes(),
+            1u32.to_ne_bytes(),
+            5u32.to_ne_bytes(),
+            1u32.to_ne_bytes(),
+            1u32.to_ne_bytes(),
+        ];
+        assert_eq!(bytes, [expected.as_flattened(), b"x"].concat());
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn only_ip_packets_and_only_some_times() {
+        let ip = ip_packet(1, 2, 3, b"payload");
+        let ether = |kind: [u8; 2]| [&[2; 12][..], &kind, &ip].concat();
+        let path = write("ip", &[], &[ether([8, 6]), ether([8, 0]), ether([8, 0]), ether([8, 0])]);
+        let mut bench =
+            Bench::with_outputs("FromDump", &[&path, "FORCE_IP true", "END_AFTER 3"], 2);
+        let mut outputs: Vec<_> = bench.run().into_iter().map(|(output, _)| output).collect();
+        outputs.sort_unstable();
+        assert_eq!(outputs, [0, 0, 1]);
+        let packet =
+            bench.out.iter().find(|(output, _)| *output == 0).map(|(_, packet)| packet).unwrap();
+        assert_eq!((packet.network_offset(), packet.dst_ip()), (Some(14), 2));
+        let mut bench =
+            Bench::with_outputs("FromDump", &[&path, "START_AFTER 1", "INTERVAL 1.5"], 1);
+        assert_eq!(bench.run().len(), 2);
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn files_of_other_kinds_are_refused() {
+        let path = std::env::temp_dir().join(format!("europa-dump-{}-bad", std::process::id()));
+        for (content, error) in [(&b"short"[..], "too short"), (&[7; 100], "bad magic number")] {
+            std::fs::write(&path, content).unwrap();
+            let found = Bench::error("FromDump", &[path.to_str().unwrap()]);
+            assert!(found.ends_with(&format!("not a tcpdump file ({error})")), "{found}");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

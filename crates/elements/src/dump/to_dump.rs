@@ -1,0 +1,138 @@
+//! # ToDump
+//!
+//! ## Synopsis
+//! `ToDump(FILENAME [, SNAPLEN, ENCAP, EXTRA_LENGTH, NANO, UNBUFFERED])`
+//!
+//! ## Ports
+//! One input, push or pull; one optional output of the same kind, by which packets go on.
+//!
+//! ## Description
+//! Writes packets to a capture file, as tcpdump does. Packets without a time get the time of now.
+//!
+//! ## Arguments
+//! - FILENAME: the file; `-` is standard output.
+//! - SNAPLEN: most bytes of a packet, default 2000; 0 for all.
+//! - ENCAP: what packets begin with: `ETHER` (default), `IP`, `PPP`, `FDDI`, `SLL`, `802_11` and
+//!   others.
+//! - EXTRA_LENGTH (keyword): count the extra length annotation to a packet's length; default true.
+//! - NANO (keyword): write times in nanoseconds, not microseconds; default true.
+//! - UNBUFFERED (keyword): write each packet at once; default false.
+//!
+//! ## Handlers
+//! - `count` (read): packets written.
+//! - `filename` (read): FILENAME.
+//! - `reset_counts` (write): sets `count` to zero.
+//! - `flush` (write): writes what is still in memory to the file.
+//!
+//! ## See also
+//! `FromDump`, `ToIPSummaryDump`
+
+use std::io::Write;
+
+use super::pcap;
+use crate::fields::Annotations;
+use crate::files;
+use crate::prelude::*;
+
+/// Writes a capture file.
+#[derive(Default)]
+pub(crate) struct ToDump {
+    name: String,
+    file: Option<Box<dyn Write>>,
+    snap_length: u32,
+    link_type: u32,
+    extra_length: bool,
+    nano: bool,
+    unbuffered: bool,
+    count: u64,
+}
+
+impl Class for ToDump {
+    const INFO: ClassInfo = ClassInfo::new("ToDump", "1/0-1").processing("a/a");
+}
+
+impl ToDump {
+    fn write_packet(&mut self, packet: &Packet, wall_ns: u64) -> std::io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let time_ns = match packet.timestamp_ns() {
+            0 => wall_ns,
+            time_ns => time_ns,
+        };
+        let extra = if self.extra_length { packet.extra_length() } else { 0 };
+        // A packet has at most 65535 bytes.
+        let length = packet.len() as u32;
+        let captured = length.min(self.snap_length);
+        let header =
+            pcap::record_header(time_ns, self.nano, captured, length.saturating_add(extra));
+        file.write_all(&header)?;
+        file.write_all(packet.data().get(..captured as usize).unwrap_or_default())?;
+        self.count += 1;
+        if self.unbuffered { file.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) {
+        if let Some(file) = &mut self.file {
+            // Nobody is left to tell.
+            let _ = file.flush();
+        }
+    }
+}
+
+impl Element for ToDump {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.extra_length = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
+        self.unbuffered = arguments.keyword("UNBUFFERED")?.unwrap_or(false);
+        self.nano = arguments.keyword("NANO")?.unwrap_or(true);
+        self.name = arguments.mandatory("FILENAME")?;
+        self.snap_length = match arguments.positional("SNAPLEN")?.unwrap_or(2000) {
+            0 => u32::MAX,
+            length => length,
+        };
+        let encap: Option<String> = arguments.positional("ENCAP")?;
+        let link_type = pcap::link_type(encap.as_deref().unwrap_or("ETHER"));
+        self.link_type = link_type.ok_or_else(|| ConfigError::other("bad encapsulation type"))?;
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let mut file = files::create(&self.name, false)?;
+        let header = pcap::file_header(self.nano, self.snap_length, self.link_type);
+        let failed = |_| ConfigError::other(format!("{}: unable to write file header", self.name));
+        file.write_all(&header).map_err(failed)?;
+        self.file = Some(file);
+        if context.is_pull(0) && context.outputs() == 0 {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let wall_ns = context.wall_ns();
+        for packet in batch.iter() {
+            if let Err(error) = self.write_packet(packet, wall_ns) {
+                // Once is enough: the disk will not empty itself.
+                context.log(&format!("ToDump({}): {error}", self.name));
+                self.file = None;
+            }
+        }
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        let count = context.pull(0, 1, &mut batch);
+        self.process(&mut batch, context);
+        context.give_batch(batch);
+        count > 0
+    }
+
+    handlers! { this, context, value;
+        read "count" => this.count;
+        read "filename" => this.name;
+        button "reset_counts" => this.count = 0;
+        button "flush" => this.flush();
+    }
+
+    fn cleanup(&mut self) {
+        self.flush();
+    }
+}

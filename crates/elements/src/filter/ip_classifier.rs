@@ -1,0 +1,92 @@
+//! # IPClassifier
+//!
+//! ## Synopsis
+//! `IPClassifier(PATTERN, ...)`
+//!
+//! ## Ports
+//! One push input, as many push outputs as patterns.
+//!
+//! ## Description
+//! Sends each packet out of the output of the first pattern that fits it, and drops packets that
+//! fit none. Patterns are those of `IPFilter`. The network header annotation must be set.
+//!
+//! ## Arguments
+//! - PATTERN: see `IPFilter`.
+//!
+//! ## Handlers
+//! - `program` (read): see `IPFilter`.
+//!
+//! ## See also
+//! `IPFilter`, `Classifier`
+
+use super::ip_filter::IPFilter;
+use crate::prelude::*;
+
+/// Sorts packets by expressions.
+#[derive(Default)]
+pub(crate) struct IPClassifier(IPFilter);
+
+impl Class for IPClassifier {
+    const INFO: ClassInfo = ClassInfo::new("IPClassifier", "1/-").processing("h/h");
+}
+
+impl Element for IPClassifier {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let outputs = arguments.outputs();
+        let unquoted = |text: &str| {
+            europa_engine::unquote(text).and_then(|bytes| String::from_utf8(bytes).ok())
+        };
+        let patterns = arguments.rest();
+        if patterns.len() != outputs {
+            let message = format!("need {outputs} arguments, one per output port");
+            return Err(ConfigError::other(message));
+        }
+        let rules: Vec<(usize, String)> = patterns
+            .into_iter()
+            .map(|(index, text)| {
+                (index, format!("{index} {}", unquoted(text).unwrap_or_else(|| text.to_owned())))
+            })
+            .collect();
+        self.0.compile(arguments, &rules);
+        for output in self.0.program().unused(outputs) {
+            arguments.warn(format!("output {output} matches no packets"));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.0.push(port, batch, context);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        self.0.handlers()
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.0.read(handler, value, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, ip_packet};
+
+    #[test]
+    fn the_first_that_fits() {
+        let mut bench = Bench::with_outputs("IPClassifier", &["tcp", "src 0.0.0.1", "-"], 3);
+        for (source, protocol, output) in [(1, 6, 0), (1, 17, 1), (2, 17, 2)] {
+            let mut bytes = ip_packet(source, 9, 3, b"");
+            bytes[9] = protocol;
+            let mut packet = bench.arena.packet(&bytes).unwrap();
+            packet.set_network_header(0, 20);
+            assert_eq!(bench.push_packets(0, vec![packet])[0].0, output);
+        }
+        let error = Bench::error("IPClassifier", &["tcp"]);
+        assert_eq!(error, "need 4 arguments, one per output port");
+    }
+}

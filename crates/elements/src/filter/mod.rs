@@ -1,0 +1,6 @@
+//! Expressions about packets.
+
+pub(crate) mod ip_classifier;
+pub(crate) mod ip_filter;
+mod parse;
+mod program;

@@ -1,0 +1,375 @@
+//! Expressions about packets as programs: steps that compare four bytes each.
+
+use std::fmt::Write as _;
+
+use europa_engine::Packet;
+
+/// Where a comparison starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Base {
+    Mac,
+    Network,
+    Transport,
+}
+
+impl Base {
+    /// What programs that people read add to the offset. Offsets from the Ethernet header count
+    /// from two bytes before it.
+    fn shown(self) -> usize {
+        match self {
+            Base::Mac => 0,
+            Base::Network => 256,
+            Base::Transport => 512,
+        }
+    }
+}
+
+/// One comparison. It fails if the packet is too short for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Test {
+    pub(super) base: Base,
+    /// A multiple of four.
+    pub(super) at: usize,
+    pub(super) mask: u32,
+    pub(super) value: u32,
+    /// Whether the bytes must be greater than the value, not equal.
+    pub(super) greater: bool,
+    /// Whether it must not be so. Still fails if the packet is too short.
+    pub(super) negated: bool,
+}
+
+impl Test {
+    pub(super) fn equal(base: Base, at: usize, mask: u32, value: u32) -> Test {
+        Test { base, at, mask, value, greater: false, negated: false }
+    }
+
+    /// Bytes that must be there.
+    fn needed(self) -> usize {
+        self.at + 4 - (self.mask.trailing_zeros() as usize / 8).min(4)
+    }
+}
+
+/// An expression.
+#[derive(Clone, Debug)]
+pub(super) enum Expr {
+    Const(bool),
+    Test(Test),
+    Not(Box<Expr>),
+    And(Vec<Expr>),
+    Or(Vec<Expr>),
+    If(Box<[Expr; 3]>),
+}
+
+/// What comes after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Drop,
+    Output(u16),
+    /// While it is compiled: counted from the end.
+    Step(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    test: Test,
+    yes: Next,
+    no: Next,
+    /// A packet that is too short goes where one goes that fits.
+    short_yes: bool,
+}
+
+/// Patterns and where packets go that fit them.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    steps: Vec<Step>,
+    start: Next,
+}
+
+impl Default for Program {
+    fn default() -> Program {
+        Program { steps: Vec::new(), start: Next::Drop }
+    }
+}
+
+/// More steps than this are not optimised: it costs the square.
+const MAX_OPTIMISED: usize = 2000;
+
+/// What is known of the bytes of a test: that they fit or not, or were not there.
+#[derive(Clone, Copy)]
+struct Fact {
+    test: Test,
+    fits: bool,
+    perhaps_short: bool,
+}
+
+impl Fact {
+    /// Whether a step leads to `yes`, as far as this says.
+    fn decides(self, step: &Step) -> Option<bool> {
+        let (known, asked) = (self.test, step.test);
+        if (known.base, known.at) != (asked.base, asked.at) {
+            return None;
+        }
+        let same =
+            (known.mask, known.value, known.greater) == (asked.mask, asked.value, asked.greater);
+        if same {
+            return (!self.perhaps_short || step.short_yes == self.fits).then_some(self.fits);
+        }
+        if known.greater || asked.greater {
+            return None;
+        }
+        let common = known.mask & asked.mask;
+        let differs = (known.value ^ asked.value) & common != 0;
+        if self.fits && !self.perhaps_short {
+            if differs {
+                return (!step.short_yes || asked.needed() <= known.needed()).then_some(false);
+            }
+            return (common == asked.mask).then_some(true);
+        }
+        // It asks for all that did not fit, and more.
+        (!self.fits && common == known.mask && !differs && !step.short_yes).then_some(false)
+    }
+}
+
+impl Program {
+    /// Compiles patterns: the first that fits says where a packet goes.
+    pub(super) fn compile(patterns: &[(Expr, Next)]) -> Program {
+        let mut program = Program::default();
+        for (expr, next) in patterns.iter().rev() {
+            program.start = program.add(expr, *next, program.start);
+        }
+        program.turn_round();
+        if program.steps.len() <= MAX_OPTIMISED {
+            program.thread();
+        }
+        program.sweep();
+        program
+    }
+
+    /// Adds the steps of an expression, the last first.
+    fn add(&mut self, expr: &Expr, yes: Next, no: Next) -> Next {
+        match expr {
+            Expr::Const(true) => yes,
+            Expr::Const(false) => no,
+            Expr::Not(inner) => self.add(inner, no, yes),
+            Expr::And(all) => all.iter().rev().fold(yes, |yes, one| self.add(one, yes, no)),
+            Expr::Or(all) => all.iter().rev().fold(no, |no, one| self.add(one, yes, no)),
+            Expr::If(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                let otherwise = self.add(otherwise, yes, no);
+                let then = self.add(then, yes, no);
+                self.add(condition, then, otherwise)
+            }
+            Expr::Test(_) if yes == no => yes,
+            Expr::Test(test) => {
+                // Too short is `no` here, whichever way the comparison goes.
+                let (fits, fails) = if test.negated { (no, yes) } else { (yes, no) };
+                let step = Step { test: *test, yes: fits, no: fails, short_yes: test.negated };
+                self.steps.push(step);
+                Next::Step(self.steps.len() - 1)
+            }
+        }
+    }
+
+    /// Steps were added from the last to the first.
+    fn turn_round(&mut self) {
+        let last = self.steps.len().wrapping_sub(1);
+        let turn = |next: Next| match next {
+            Next::Step(number) => Next::Step(last - number),
+            other => other,
+        };
+        self.steps.reverse();
+        self.start = turn(self.start);
+        for step in &mut self.steps {
+            (step.yes, step.no) = (turn(step.yes), turn(step.no));
+        }
+    }
+
+    /// Leads every way past steps whose outcome all ways to them have settled. Steps lead only
+    /// forward, so one pass is enough.
+    fn thread(&mut self) {
+        // By step: what holds whenever it is reached; `None` if it never is.
+        let mut known: Vec<Option<Vec<Fact>>> = vec![None; self.steps.len()];
+        let start = self.start;
+        if let Next::Step(number) = start
+            && let Some(entry) = known.get_mut(number)
+        {
+            *entry = Some(Vec::new());
+        }
+        for number in 0..self.steps.len() {
+            let Some(facts) = known.get_mut(number).and_then(Option::take) else { continue };
+            let Some(mut step) = self.steps.get(number).copied() else { continue };
+            for fits in [true, false] {
+                let mut next = if fits { step.yes } else { step.no };
+                let fact = Fact { test: step.test, fits, perhaps_short: step.short_yes == fits };
+                let all: Vec<Fact> = facts.iter().copied().chain([fact]).collect();
+                while let Next::Step(to) = next
+                    && let Some(target) = self.steps.get(to)
+                    && let Some(decided) = all.iter().rev().find_map(|fact| fact.decides(target))
+                {
+                    next = if decided { target.yes } else { target.no };
+                }
+                *(if fits { &mut step.yes } else { &mut step.no }) = next;
+                if let Next::Step(to) = next
+                    && let Some(entry) = known.get_mut(to)
+                {
+                    let same = |a: &Fact, b: &Fact| {
+                        a.test == b.test && a.fits == b.fits && a.perhaps_short == b.perhaps_short
+                    };
+                    *entry = Some(match entry.take() {
+                        None => all,
+                        Some(mut there) => {
+                            there.retain(|fact| all.iter().any(|other| same(fact, other)));
+                            there
+                        }
+                    });
+                }
+            }
+            if let Some(place) = self.steps.get_mut(number) {
+                *place = step;
+            }
+        }
+    }
+
+    /// Takes away steps that decide nothing or are never reached.
+    fn sweep(&mut self) {
+        // From the last on, so that steps behind a step are settled before it.
+        let mut replaced: Vec<Next> = (0..self.steps.len()).map(Next::Step).collect();
+        let follow = |next: Next, replaced: &[Next]| match next {
+            Next::Step(number) => replaced.get(number).copied().unwrap_or(Next::Drop),
+            other => other,
+        };
+        for number in (0..self.steps.len()).rev() {
+            if let Some(step) = self.steps.get_mut(number) {
+                (step.yes, step.no) = (follow(step.yes, &replaced), follow(step.no, &replaced));
+                if step.yes == step.no
+                    && let Some(place) = replaced.get_mut(number)
+                {
+                    *place = step.yes;
+                }
+            }
+        }
+        self.start = follow(self.start, &replaced);
+        let mut reached = vec![false; self.steps.len()];
+        let mut mark = |next: Next| {
+            if let Next::Step(number) = next
+                && let Some(place) = reached.get_mut(number)
+            {
+                *place = true;
+            }
+            reached.clone()
+        };
+        let mut now = mark(self.start);
+        for number in 0..self.steps.len() {
+            if now.get(number) == Some(&true)
+                && let Some(step) = self.steps.get(number).copied()
+            {
+                mark(step.yes);
+                now = mark(step.no);
+            }
+        }
+        let mut numbers = Vec::new();
+        let mut count = 0;
+        for reached in &now {
+            numbers.push(Next::Step(count));
+            count += usize::from(*reached);
+        }
+        let mut keep = now.iter();
+        self.steps.retain(|_| keep.next() == Some(&true));
+        self.start = follow(self.start, &numbers);
+        for step in &mut self.steps {
+            (step.yes, step.no) = (follow(step.yes, &numbers), follow(step.no, &numbers));
+        }
+    }
+
+    /// The output of a packet, or none.
+    #[inline]
+    pub(crate) fn run(&self, packet: &Packet) -> Option<usize> {
+        let mut next = self.start;
+        loop {
+            let number = match next {
+                Next::Step(number) => number,
+                Next::Output(output) => return Some(usize::from(output)),
+                Next::Drop => return None,
+            };
+            let step = self.steps.get(number)?;
+            let test = &step.test;
+            let header = match test.base {
+                Base::Mac => packet.mac_header(),
+                Base::Network => packet.network_header(),
+                Base::Transport => packet.transport_header(),
+            };
+            let word = |header| match test.base {
+                Base::Mac => mac_word(header, test),
+                _ => word(header, test),
+            };
+            let fits = match header.and_then(word) {
+                Some(word) if test.greater => word & test.mask > test.value,
+                Some(word) => word & test.mask == test.value,
+                None => step.short_yes,
+            };
+            next = if fits { step.yes } else { step.no };
+        }
+    }
+
+    /// Outputs that no packet is sent to.
+    pub(super) fn unused(&self, outputs: usize) -> Vec<usize> {
+        let mut all = self.steps.iter().flat_map(|step| [step.yes, step.no]).chain([self.start]);
+        let all: Vec<Next> = all.by_ref().collect();
+        (0..outputs).filter(|output| !all.contains(&Next::Output(*output as u16))).collect()
+    }
+}
+
+/// As [`word`], for offsets from two bytes before the Ethernet header on: counted so, what follows
+/// it lies at a multiple of four.
+fn mac_word(header: &[u8], test: &Test) -> Option<u32> {
+    if header.len() + 2 < test.needed() {
+        return None;
+    }
+    let byte = |at: usize| at.checked_sub(2).and_then(|at| header.get(at)).copied().unwrap_or(0);
+    Some((test.at..test.at + 4).fold(0, |all, at| all << 8 | u32::from(byte(at))))
+}
+
+/// Four bytes, those outside the mask perhaps missing. `None` if others are.
+#[inline(always)]
+fn word(header: &[u8], test: &Test) -> Option<u32> {
+    if let Some(bytes) = header.get(test.at..).and_then(<[u8]>::first_chunk::<4>) {
+        return Some(u32::from_be_bytes(*bytes));
+    }
+    if header.len() < test.needed() {
+        return None;
+    }
+    let rest = header.get(test.at..)?;
+    Some(
+        rest.iter()
+            .zip([24, 16, 8, 0])
+            .fold(0, |all, (byte, shift)| all | u32::from(*byte) << shift),
+    )
+}
+
+impl std::fmt::Display for Program {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = |next: Next| match next {
+            Next::Step(number) => format!("step {number}"),
+            Next::Output(output) => format!("[{output}]"),
+            Next::Drop => "[X]".to_owned(),
+        };
+        let mut text = String::new();
+        for (number, step) in self.steps.iter().enumerate() {
+            let Test { base, at, mask, value, greater, .. } = step.test;
+            let sign = if greater { '>' } else { '/' };
+            let (offset, yes, no) = (base.shown() + at, name(step.yes), name(step.no));
+            let short = if step.short_yes { "  short->yes" } else { "" };
+            let line = format!(
+                "{number:2} {offset:3}{sign}{value:08x}%{mask:08x}  yes->{yes}  no->{no}{short}"
+            );
+            writeln!(text, "{line}")?;
+        }
+        if self.steps.is_empty() {
+            writeln!(text, "all->{}", name(self.start))?;
+        }
+        let safe = self.steps.iter().map(|step| step.test.base.shown() + step.test.needed()).max();
+        writeln!(text, "safe length {}", safe.unwrap_or(0))?;
+        writeln!(text, "alignment offset 0")?;
+        f.write_str(&text)
+    }
+}

@@ -1,0 +1,92 @@
+//! # LinearIPLookup
+//!
+//! ## Synopsis
+//! `LinearIPLookup(ADDRESS/MASK [GATEWAY] OUTPUT, ...)`
+//!
+//! ## Ports
+//! One input, any number of outputs, push.
+//!
+//! ## Description
+//! Looks up each packet's destination address annotation in a table of routes. As `RadixIPLookup`,
+//! whose table it has: what Click does in another way here is not slower in that one.
+//!
+//! ## Arguments
+//! - ADDRESS/MASK: the route's prefix, `10.0.0.0/8` or `10.0.0.0/255.0.0.0`.
+//! - GATEWAY: address of the next router; `-` or nothing if the destination is a neighbour.
+//! - OUTPUT: number of the output.
+//!
+//! ## Handlers
+//! - `lookup ADDRESS` (read): output and gateway.
+//! - `table` (read): all routes.
+//! - `drops` (read): packets without a route.
+//! - `add`, `set`, `remove`, `ctrl`, `load`, `flush` (write): see `RadixIPLookup`.
+//!
+//! ## See also
+//! `RadixIPLookup`, `StaticIPLookup`
+
+use crate::prelude::*;
+use crate::radix_ip_lookup::RadixIPLookup;
+
+/// A table of IPv4 routes.
+#[derive(Default)]
+pub(crate) struct LinearIPLookup(RadixIPLookup);
+
+impl Class for LinearIPLookup {
+    const INFO: ClassInfo = ClassInfo::new("LinearIPLookup", "1/-").processing("h/h");
+}
+
+impl Element for LinearIPLookup {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.0.push(port, batch, context);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        self.0.handlers()
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.0.read(handler, value, context)
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.0.write(handler, value, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn all_find_the_longest_prefix() {
+        for class in ["LinearIPLookup", "RangeIPLookup", "SortedIPLookup"] {
+            let mut bench =
+                Bench::with_outputs(class, &["10.0.0.0/8 0", "10.1.0.0/16 1.2.3.4 1"], 2);
+            let packets = [0x0a02_0001, 0x0a01_0001].map(|address| {
+                let mut packet = bench.arena.packet(b"x").unwrap();
+                packet.set_dst_ip(address);
+                packet
+            });
+            let mut outputs: Vec<_> =
+                bench.push_packets(0, packets.into()).iter().map(|(o, _)| *o).collect();
+            outputs.sort_unstable();
+            assert_eq!(outputs, [0, 1], "{class}");
+            bench.router.write("e.remove", "10.1.0.0/16").unwrap();
+            assert_eq!(bench.router.read("e.lookup", "10.1.0.1"), Ok("0".into()));
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! IPv4 tables.
+
+pub(crate) mod linear_ip_lookup;
+pub(crate) mod range_ip_lookup;
+pub(crate) mod sorted_ip_lookup;

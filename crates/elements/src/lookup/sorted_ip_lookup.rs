@@ -1,0 +1,68 @@
+//! # SortedIPLookup
+//!
+//! ## Synopsis
+//! `SortedIPLookup(ADDRESS/MASK [GATEWAY] OUTPUT, ...)`
+//!
+//! ## Ports
+//! One input, any number of outputs, push.
+//!
+//! ## Description
+//! Looks up each packet's destination address annotation in a table of routes. As `RadixIPLookup`,
+//! whose table it has: what Click does in another way here is not slower in that one.
+//!
+//! ## Arguments
+//! - ADDRESS/MASK: the route's prefix, `10.0.0.0/8` or `10.0.0.0/255.0.0.0`.
+//! - GATEWAY: address of the next router; `-` or nothing if the destination is a neighbour.
+//! - OUTPUT: number of the output.
+//!
+//! ## Handlers
+//! - `lookup ADDRESS` (read): output and gateway.
+//! - `table` (read): all routes.
+//! - `drops` (read): packets without a route.
+//! - `add`, `set`, `remove`, `ctrl`, `load`, `flush` (write): see `RadixIPLookup`.
+//!
+//! ## See also
+//! `RadixIPLookup`, `StaticIPLookup`
+
+use crate::prelude::*;
+use crate::radix_ip_lookup::RadixIPLookup;
+
+/// A table of IPv4 routes.
+#[derive(Default)]
+pub(crate) struct SortedIPLookup(RadixIPLookup);
+
+impl Class for SortedIPLookup {
+    const INFO: ClassInfo = ClassInfo::new("SortedIPLookup", "1/-").processing("h/h");
+}
+
+impl Element for SortedIPLookup {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.0.push(port, batch, context);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        self.0.handlers()
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.0.read(handler, value, context)
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.0.write(handler, value, context)
+    }
+}

@@ -1,0 +1,73 @@
+//! # FrontDropQueue
+//!
+//! ## Synopsis
+//! `FrontDropQueue([CAPACITY])`
+//!
+//! ## Ports
+//! One push input, one pull output. A second, push output, if connected, gets the packets that give
+//! way.
+//!
+//! ## Description
+//! Keeps packets in order until they are pulled. When it is full, the oldest gives way to a new
+//! one.
+//!
+//! ## Arguments
+//! - CAPACITY: most packets, default 1000.
+//!
+//! ## Handlers
+//! - `length` (read): packets in the queue.
+//! - `highwater_length` (read): most packets there ever were.
+//! - `capacity` (read, write): most packets.
+//! - `drops` (read): packets that did not fit.
+//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset` (write): drops all packets.
+//!
+//! ## See also
+//! `Queue`, `MixedQueue`
+
+use super::queue_element;
+use crate::prelude::*;
+use crate::queue::Queue;
+
+/// Keeps the newest packets.
+#[derive(Default)]
+pub(crate) struct FrontDropQueue(Queue);
+
+impl Class for FrontDropQueue {
+    const INFO: ClassInfo = ClassInfo::new("FrontDropQueue", "1/1-2").processing("h/lh");
+}
+
+impl Element for FrontDropQueue {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        for packet in batch.drain() {
+            if self.0.is_full()
+                && let Some(oldest) = self.0.pop_front()
+            {
+                self.0.overflow(oldest, context);
+            }
+            if let Some(refused) = self.0.push_back(packet) {
+                self.0.overflow(refused, context);
+            }
+        }
+    }
+
+    queue_element!(@rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn the_oldest_gives_way() {
+        let mut bench = Bench::new("FrontDropQueue", &["2"]);
+        bench.log();
+        assert_eq!(bench.push(0, &[b"a", b"b", b"c"]), [(1, b"a".to_vec())]);
+        assert_eq!(bench.pull(9), [b"b".to_vec(), b"c".to_vec()]);
+        assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
+    }
+}

@@ -1,0 +1,79 @@
+//! # MixedQueue
+//!
+//! ## Synopsis
+//! `MixedQueue([CAPACITY])`
+//!
+//! ## Ports
+//! Two push inputs, one pull output. A second, push output, if connected, gets the packets that do
+//! not fit.
+//!
+//! ## Description
+//! Keeps packets until they are pulled. What comes by input 0 is put behind all others, or does not
+//! fit if the queue is full; what comes by input 1 is put in front of them, and if the queue is
+//! full the last one gives way.
+//!
+//! ## Arguments
+//! - CAPACITY: most packets, default 1000.
+//!
+//! ## Handlers
+//! - `length` (read): packets in the queue.
+//! - `highwater_length` (read): most packets there ever were.
+//! - `capacity` (read, write): most packets.
+//! - `drops` (read): packets that did not fit.
+//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset` (write): drops all packets.
+//!
+//! ## See also
+//! `Queue`, `FrontDropQueue`
+
+use super::queue_element;
+use crate::prelude::*;
+use crate::queue::Queue;
+
+/// Keeps packets in two orders.
+#[derive(Default)]
+pub(crate) struct MixedQueue(Queue);
+
+impl Class for MixedQueue {
+    const INFO: ClassInfo = ClassInfo::new("MixedQueue", "2/1-2").processing("h/lh");
+}
+
+impl Element for MixedQueue {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        if port == 0 {
+            return self.0.push(0, batch, context);
+        }
+        for packet in batch.drain() {
+            if self.0.is_full()
+                && let Some(last) = self.0.pop_back()
+            {
+                self.0.overflow(last, context);
+            }
+            if let Some(refused) = self.0.push_front(packet) {
+                self.0.overflow(refused, context);
+            }
+        }
+    }
+
+    queue_element!(@rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn one_input_goes_first() {
+        let mut bench = Bench::new("MixedQueue", &["3"]);
+        bench.log();
+        bench.push(0, &[b"a", b"b"]);
+        bench.push(1, &[b"c"]);
+        assert_eq!(bench.push(1, &[b"d"]), [(1, b"b".to_vec())]);
+        assert_eq!(bench.push(0, &[b"e"]), [(1, b"e".to_vec())]);
+        assert_eq!(bench.pull(9), [b"d".to_vec(), b"c".to_vec(), b"a".to_vec()]);
+    }
+}

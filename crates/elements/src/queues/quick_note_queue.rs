@@ -1,0 +1,41 @@
+//! # QuickNoteQueue
+//!
+//! ## Synopsis
+//! `QuickNoteQueue([CAPACITY])`
+//!
+//! ## Ports
+//! One push input, one pull output. A second, push output, if connected, gets the packets that do
+//! not fit.
+//!
+//! ## Description
+//! Keeps packets in order until they are pulled. The same as `Queue`.
+//!
+//! ## Arguments
+//! - CAPACITY: most packets, default 1000.
+//!
+//! ## Handlers
+//! - `length` (read): packets in the queue.
+//! - `highwater_length` (read): most packets there ever were.
+//! - `capacity` (read, write): most packets.
+//! - `drops` (read): packets that did not fit.
+//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset` (write): drops all packets.
+//!
+//! ## See also
+//! `Queue`
+
+use super::queue_element;
+use crate::prelude::*;
+use crate::queue::Queue;
+
+/// Keeps packets.
+#[derive(Default)]
+pub(crate) struct QuickNoteQueue(Queue);
+
+impl Class for QuickNoteQueue {
+    const INFO: ClassInfo = ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh");
+}
+
+impl Element for QuickNoteQueue {
+    queue_element!();
+}

@@ -1,0 +1,66 @@
+//! # SimpleQueue
+//!
+//! ## Synopsis
+//! `SimpleQueue([CAPACITY])`
+//!
+//! ## Ports
+//! One push input, one pull output. A second, push output, if connected, gets the packets that do
+//! not fit.
+//!
+//! ## Description
+//! Keeps packets in order until they are pulled. The same as `Queue`: what Click leaves out here,
+//! telling who pulls that there is something, costs nothing.
+//!
+//! ## Arguments
+//! - CAPACITY: most packets, default 1000.
+//!
+//! ## Handlers
+//! - `length` (read): packets in the queue.
+//! - `highwater_length` (read): most packets there ever were.
+//! - `capacity` (read, write): most packets.
+//! - `drops` (read): packets that did not fit.
+//! - `reset_counts` (write): sets `drops` and `highwater_length` back.
+//! - `reset` (write): drops all packets.
+//!
+//! ## See also
+//! `Queue`
+
+use super::queue_element;
+use crate::prelude::*;
+use crate::queue::Queue;
+
+/// Keeps packets.
+#[derive(Default)]
+pub(crate) struct SimpleQueue(Queue);
+
+impl Class for SimpleQueue {
+    const INFO: ClassInfo = ClassInfo::new("SimpleQueue", "1/1-2").processing("h/lh");
+}
+
+impl Element for SimpleQueue {
+    queue_element!();
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn all_are_queues() {
+        let classes = [
+            "SimpleQueue",
+            "ThreadSafeQueue",
+            "NotifierQueue",
+            "FullNoteQueue",
+            "QuickNoteQueue",
+            "MSQueue",
+        ];
+        for class in classes {
+            let mut bench = Bench::with_outputs(class, &["2"], 1);
+            bench.log();
+            bench.push(0, &[b"a", b"b", b"c"]);
+            assert_eq!(bench.pull(9), [b"a".to_vec(), b"b".to_vec()], "{class}");
+            assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
+        }
+    }
+}

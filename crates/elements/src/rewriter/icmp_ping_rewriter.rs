@@ -1,0 +1,97 @@
+//! # ICMPPingRewriter
+//!
+//! ## Synopsis
+//! `ICMPPingRewriter(SPEC, ... [, MAPPING_CAPACITY, TIMEOUT, GUARANTEE, DST_ANNO, REPLY_ANNO, ...])`
+//!
+//! ## Ports
+//! As many push inputs as specifications, any number of push outputs.
+//!
+//! ## Description
+//! Rewrites addresses and identifiers of ICMP echo requests, and those of the replies. In patterns
+//! SPORT is the identifier. Other packets are dropped, or passed where the input says `pass`. The
+//! network header annotation must be set.
+//!
+//! ## Arguments
+//! - SPEC: for each input, what becomes of packets of new flows that come by it: `drop`; `pass
+//!   [OUTPUT]` as they are; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR
+//!   SPORT DADDR DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by
+//!   FOUTPUT, and whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps
+//!   what is there. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and
+//!   free, else a random one; with `#` behind it one after the other, with `?` always a random one.
+//!   Without ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
+//!   `IPRewriterPatterns`.
+//! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576.
+//! - GUARANTEE (keyword): a flow keeps its place so long after a packet, default 5 s. Then a new
+//!   flow may take the place of the one that would be forgotten first.
+//! - TIMEOUT, TCP_TIMEOUT, TCP_NODATA_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, UDP_STREAMING_TIMEOUT
+//!   (keywords): how long unused flows are kept.
+//! - REAP_INTERVAL (keyword): how often the unused are looked for, default 15 minutes.
+//! - DST_ANNO (keyword): set the destination address annotation too; default true.
+//! - REPLY_ANNO (keyword): byte of the annotation area of a flow's first packet that replies get.
+//!
+//! ## Handlers
+//! - `table` (read): the flows, a line for each direction.
+//! - `table_size`, `mapping_failures` (read): flows made, and that could not be made.
+//! - `size` (read): flows in the table.
+//! - `capacity` (read, write): most flows.
+//! - `clear` (write): forgets all flows.
+//! - `patterns` (read): the inputs' specifications, with the flows made.
+//! - `pattern0` ... `pattern3` (read, write): one of them; writing forgets its flows.
+//!
+//! ## See also
+//! `IPRewriter`, `UDPRewriter`, `TCPRewriter`, `IPAddrRewriter`, `ICMPRewriter`,
+//! `IPRewriterPatterns`
+
+use super::core::{HANDLERS, Kind, Rewriter, rewriter_element};
+use crate::prelude::*;
+
+/// Rewrites flows.
+pub(crate) struct ICMPPingRewriter(pub(super) Rewriter);
+
+impl Default for ICMPPingRewriter {
+    fn default() -> ICMPPingRewriter {
+        ICMPPingRewriter(Rewriter::new(Kind::Ping))
+    }
+}
+
+impl Class for ICMPPingRewriter {
+    const INFO: ClassInfo = ClassInfo::new("ICMPPingRewriter", "1-/1-").processing("h/h");
+}
+
+impl Element for ICMPPingRewriter {
+    rewriter_element!(HANDLERS);
+}
+
+#[cfg(test)]
+mod tests {
+    use europa_packet::{EthernetHeader, Frame, Header, MacAddr};
+
+    use crate::testing::Bench;
+
+    #[test]
+    fn identifiers_change_there_and_back() {
+        let echo = |from: [u8; 4], to: [u8; 4], identifier, reply: bool| {
+            let frame = Frame::new(MacAddr([2; 6]), MacAddr([4; 6])).ipv4(from, to);
+            let mut bytes = frame.echo(identifier, 9, b"abc")[EthernetHeader::LEN..].to_vec();
+            if reply {
+                bytes[20] = 0;
+                bytes[22..24].fill(0);
+                let check = europa_packet::checksum::checksum(&bytes[20..]);
+                bytes[22..24].copy_from_slice(&check.to_be_bytes());
+            }
+            bytes
+        };
+        let (inside, outside, own) = ([10, 0, 0, 1], [2, 0, 0, 2], [1, 0, 0, 1]);
+        let mut bench =
+            Bench::with_inputs("ICMPPingRewriter", &["pattern 1.0.0.1 50-60# - - 0 1", "drop"], 2);
+        for (input, before, output, after) in [
+            (0, echo(inside, outside, 7, false), 0, echo(own, outside, 50, false)),
+            (1, echo(outside, own, 50, true), 1, echo(outside, inside, 7, true)),
+            (0, echo(inside, outside, 8, false), 0, echo(own, outside, 51, false)),
+        ] {
+            let mut packet = bench.arena.packet(&before).unwrap();
+            packet.set_network_header(0, 20);
+            assert_eq!(bench.push_packets(input, vec![packet]), [(output, after)]);
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! # IPAddrPairRewriter
+//!
+//! ## Synopsis
+//! `IPAddrPairRewriter(SPEC, ... [, MAPPING_CAPACITY, TIMEOUT, GUARANTEE, DST_ANNO, REPLY_ANNO, ...])`
+//!
+//! ## Ports
+//! As many push inputs as specifications, any number of push outputs.
+//!
+//! ## Description
+//! Rewrites source and destination addresses of IPv4 packets, and those of what comes back: a pair
+//! of addresses becomes another pair. Checksums of IP, TCP and UDP are corrected by difference. The
+//! network header annotation must be set.
+//!
+//! ## Arguments
+//! - SPEC: for each input, what becomes of packets of new flows that come by it: `drop`; `pass
+//!   [OUTPUT]` as they are; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR
+//!   SPORT DADDR DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by
+//!   FOUTPUT, and whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps
+//!   what is there. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and
+//!   free, else a random one; with `#` behind it one after the other, with `?` always a random one.
+//!   Without ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
+//!   `IPRewriterPatterns`.
+//! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576.
+//! - GUARANTEE (keyword): a flow keeps its place so long after a packet, default 5 s. Then a new
+//!   flow may take the place of the one that would be forgotten first.
+//! - TIMEOUT, TCP_TIMEOUT, TCP_NODATA_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, UDP_STREAMING_TIMEOUT
+//!   (keywords): how long unused flows are kept.
+//! - REAP_INTERVAL (keyword): how often the unused are looked for, default 15 minutes.
+//! - DST_ANNO (keyword): set the destination address annotation too; default true.
+//! - REPLY_ANNO (keyword): byte of the annotation area of a flow's first packet that replies get.
+//!
+//! ## Handlers
+//! - `table` (read): the flows, a line for each direction.
+//! - `table_size`, `mapping_failures` (read): flows made, and that could not be made.
+//! - `size` (read): flows in the table.
+//! - `capacity` (read, write): most flows.
+//! - `clear` (write): forgets all flows.
+//! - `patterns` (read): the inputs' specifications, with the flows made.
+//! - `pattern0` ... `pattern3` (read, write): one of them; writing forgets its flows.
+//!
+//! ## See also
+//! `IPRewriter`, `UDPRewriter`, `TCPRewriter`, `IPAddrRewriter`, `ICMPPingRewriter`,
+//! `ICMPRewriter`, `IPRewriterPatterns`
+
+use super::core::{HANDLERS, Kind, Rewriter, rewriter_element};
+use crate::prelude::*;
+
+/// Rewrites flows.
+pub(crate) struct IPAddrPairRewriter(pub(super) Rewriter);
+
+impl Default for IPAddrPairRewriter {
+    fn default() -> IPAddrPairRewriter {
+        IPAddrPairRewriter(Rewriter::new(Kind::AddressPair))
+    }
+}
+
+impl Class for IPAddrPairRewriter {
+    const INFO: ClassInfo = ClassInfo::new("IPAddrPairRewriter", "1-/1-").processing("h/h");
+}
+
+impl Element for IPAddrPairRewriter {
+    rewriter_element!(HANDLERS);
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Bench, ip_packet};
+
+    #[test]
+    fn addresses_change_there_and_back() {
+        let mut bench = Bench::with_inputs(
+            "IPAddrPairRewriter",
+            &["pattern 3.0.0.1-3.0.0.9# - 0 1", "drop"],
+            2,
+        );
+        for (input, from, to, output, new_from, new_to) in [
+            (0, 1, 2, 0, 0x0300_0001, 2),
+            (1, 2, 0x0300_0001, 1, 2, 1),
+            (0, 7, 2, 0, 0x0300_0002, 2),
+        ] {
+            let mut packet =
+                bench.arena.packet(&ip_packet(from, to, 3, b"\0\x01\0\x02\0\x08\0\0")).unwrap();
+            packet.set_network_header(0, 20);
+            let out = bench.push_packets(input, vec![packet]);
+            assert_eq!(out, [(output, ip_packet(new_from, new_to, 3, b"\0\x01\0\x02\0\x08\0\0"))]);
+        }
+    }
+}

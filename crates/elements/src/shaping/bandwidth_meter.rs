@@ -1,0 +1,57 @@
+//! # BandwidthMeter
+//!
+//! ## Synopsis
+//! `BandwidthMeter(RATE, ...)`
+//!
+//! ## Ports
+//! One push input; one push output more than rates.
+//!
+//! ## Description
+//! Measures the rate of bytes over the last second or so, and sends all packets out of output 0
+//! while it is below the first RATE, out of output 1 while it is below the second, and so on.
+//!
+//! ## Arguments
+//! - RATE: bandwidth, such as 10Mbps; without a unit bytes a second; rising.
+//!
+//! ## Handlers
+//! - `rate` (read): bytes a second.
+//! - `meters` (read): the rates.
+//!
+//! ## See also
+//! `Meter`, `BandwidthRatedSplitter`
+
+use super::Average;
+use crate::prelude::*;
+use crate::values::Bandwidth;
+
+/// Sorts traffic by its rate.
+#[derive(Default)]
+pub(crate) struct BandwidthMeter {
+    rates: Vec<f64>,
+    average: Average,
+}
+
+impl Class for BandwidthMeter {
+    const INFO: ClassInfo = ClassInfo::new("BandwidthMeter", "1/2-").processing("h/h");
+}
+
+impl Element for BandwidthMeter {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        for (index, text) in arguments.rest() {
+            self.rates.push(arguments.value::<Bandwidth>("RATE", index, text)?.0 as f64);
+        }
+        super::check_meters(&self.rates, arguments.outputs())
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let bytes = batch.iter().map(|packet| packet.len() as u64).sum();
+        let rate = self.average.add(bytes, context.now_ns());
+        let output = self.rates.iter().position(|bound| rate < *bound).unwrap_or(self.rates.len());
+        context.forward(output, batch);
+    }
+
+    handlers! { this, context, value;
+        read "rate" => this.average.read(context.now_ns());
+        read "meters" => this.rates.iter().map(f64::to_string).collect::<Vec<_>>().join(" ");
+    }
+}

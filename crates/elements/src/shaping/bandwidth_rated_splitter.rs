@@ -1,0 +1,73 @@
+//! # BandwidthRatedSplitter
+//!
+//! ## Synopsis
+//! `BandwidthRatedSplitter(RATE [, BURST_DURATION, BURST_BYTES])`
+//!
+//! ## Ports
+//! One push input, one or two push outputs.
+//!
+//! ## Description
+//! Lets packets pass up to RATE, with bursts after a pause (token bucket). What is more leaves by
+//! output 1, or is dropped.
+//!
+//! ## Arguments
+//! - RATE: bandwidth, such as 10Mbps; without a unit bytes a second.
+//! - BURST_DURATION (keyword): a burst is what RATE brings in this time, default 20 ms.
+//! - BURST_BYTES (keyword): bytes of a burst, in place of that.
+//!
+//! ## Handlers
+//! - `rate` (read, write): RATE.
+//!
+//! ## See also
+//! `RatedSplitter`, `BandwidthMeter`, `RatedUnqueue`
+
+use super::bucket::Bucket;
+use crate::prelude::*;
+use crate::values::Bandwidth;
+
+/// Splits off what is too much.
+#[derive(Default)]
+pub(crate) struct BandwidthRatedSplitter {
+    bucket: Bucket,
+}
+
+impl Class for BandwidthRatedSplitter {
+    const INFO: ClassInfo = ClassInfo::new("BandwidthRatedSplitter", "1/1-2").processing("h/h");
+}
+
+impl Element for BandwidthRatedSplitter {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.bucket = Bucket::read(arguments, true)?;
+        arguments.finish()
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        context.push_each(batch, |packet| {
+            let passes = self.bucket.has(0, now_ns);
+            if passes {
+                self.bucket.take(packet.len() as u64);
+            }
+            let _ = packet;
+            Some(usize::from(!passes))
+        });
+    }
+
+    handlers! { this, context, value; both "rate" => Bandwidth(this.bucket.rate()), set this.bucket.set_rate(parse::<Bandwidth>("rate", value)?.0); }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn what_is_too_much_goes_elsewhere() {
+        let mut bench = Bench::new("BandwidthRatedSplitter", &["800", "BURST_BYTES 8"]);
+        let mut passed = 0;
+        for step in 0..1000u64 {
+            bench.now_ns = step * 1_000_000;
+            passed += bench.push(0, &[&[0; 8]]).iter().filter(|(output, _)| *output == 0).count();
+        }
+        assert!((99..=102).contains(&passed), "{passed}");
+    }
+}

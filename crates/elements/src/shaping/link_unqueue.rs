@@ -1,0 +1,144 @@
+//! # LinkUnqueue
+//!
+//! ## Synopsis
+//! `LinkUnqueue(LATENCY, BANDWIDTH)`
+//!
+//! ## Ports
+//! One pull input, one push output.
+//!
+//! ## Description
+//! Behaves as a line: pulls packets as fast as BANDWIDTH takes them up, and pushes each on LATENCY
+//! after its last bit. Extra length counts.
+//!
+//! ## Arguments
+//! - LATENCY: seconds.
+//! - BANDWIDTH: such as 10Mbps; without a unit bytes a second; at least 100 bytes a second.
+//!
+//! ## Handlers
+//! - `latency`, `bandwidth` (read): see the arguments.
+//! - `size` (read): packets on the line.
+//! - `reset` (write): drops them.
+//!
+//! ## See also
+//! `DelayUnqueue`, `BandwidthRatedUnqueue`
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::fields::Annotations;
+use crate::prelude::*;
+use crate::values::{Bandwidth, interval};
+
+/// A line.
+#[derive(Default)]
+pub(crate) struct LinkUnqueue {
+    latency_ns: u64,
+    bandwidth: u64,
+    /// When the line can take the next packet.
+    free_ns: u64,
+    /// On the line, with the time when they arrive.
+    line: VecDeque<(u64, Packet)>,
+}
+
+impl Class for LinkUnqueue {
+    const INFO: ClassInfo = ClassInfo::new("LinkUnqueue", "1/1").processing("l/h");
+}
+
+impl LinkUnqueue {
+    fn work(&mut self, context: &mut Context<'_>) -> bool {
+        let (now_ns, mut batch) = (context.now_ns(), context.take_batch());
+        while self.free_ns <= now_ns && context.pull(0, 1, &mut batch) > 0 {
+            for packet in batch.drain() {
+                let bytes = packet.len() as u64 + u64::from(packet.extra_length());
+                let bits_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth.max(1));
+                // One that waited follows at once; after a pause the line starts anew.
+                let start_ns = if self.line.is_empty() { now_ns } else { self.free_ns };
+                self.free_ns = start_ns.saturating_add(u64::try_from(bits_ns).unwrap_or(u64::MAX));
+                self.line.push_back((self.free_ns.saturating_add(self.latency_ns), packet));
+            }
+        }
+        while batch.room() > 0
+            && let Some((at_ns, mut packet)) = self.line.pop_front()
+        {
+            if at_ns > now_ns {
+                self.line.push_front((at_ns, packet));
+                break;
+            }
+            packet.set_timestamp_ns(context.wall_ns());
+            // There is room.
+            let _ = batch.push(packet);
+        }
+        let arrives = self.line.front().map(|(at_ns, _)| *at_ns);
+        let next = arrives.into_iter().chain((self.free_ns > now_ns).then_some(self.free_ns)).min();
+        if let Some(at_ns) = next {
+            context.schedule(0, at_ns);
+        }
+        let worked = !batch.is_empty();
+        context.push_batch(0, &mut batch);
+        context.give_batch(batch);
+        worked
+    }
+}
+
+impl Element for LinkUnqueue {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let latency: Duration = arguments.mandatory("LATENCY")?;
+        self.latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        self.bandwidth = arguments.mandatory::<Bandwidth>("BANDWIDTH")?.0;
+        if self.bandwidth < 100 {
+            return Err(ConfigError::at(1, "bandwidth too small, minimum 100Bps"));
+        }
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        context.add_task(1024);
+        Ok(())
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        self.work(context)
+    }
+
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        self.work(context);
+    }
+
+    handlers! { this, context, value;
+        read "latency" => interval(this.latency_ns);
+        read "bandwidth" => Bandwidth(this.bandwidth);
+        read "size" => this.line.len();
+        button "reset" => { this.line.clear(); this.free_ns = 0; };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use europa_engine::{Arena, Graph, NoDevices, Router};
+
+    use crate::testing::{Bench, part};
+
+    #[test]
+    fn bits_and_latency_take_their_time() {
+        let mut graph = Graph::default();
+        let source = graph.add("source0", "TestSource", &[]);
+        let queue = graph.add("q", "Queue", &[]);
+        let line = graph.add("l", "LinkUnqueue", &["1ms", "1000Bps"]);
+        let sink = graph.add("sink", "TestSink", &[]);
+        for (from, to) in [(source, queue), (queue, line), (line, sink)] {
+            graph.connect(from, 0, to, 0);
+        }
+        let registry = Bench::registry();
+        let (graph, arena) = (graph.resolved(&registry), Arena::heap(64, 2048));
+        let mut router = Router::build(&graph, &registry, &arena, &NoDevices, 0).unwrap();
+        part::source(&mut router, 0, [1, 2].map(|n| arena.packet(&[n; 10]).unwrap()));
+        let mut arrivals = Vec::new();
+        for millisecond in 0..40 {
+            for _ in 0..4 {
+                router.run_once(millisecond * 1_000_000, &mut NoDevices);
+            }
+            arrivals.extend(part::sink(&mut router).iter().map(|_| millisecond));
+        }
+        assert_eq!(arrivals, [11, 21]);
+    }
+}

@@ -1,0 +1,148 @@
+//! Elements that bound rates and add delay.
+
+pub(crate) mod bandwidth_meter;
+pub(crate) mod bandwidth_rated_splitter;
+pub(crate) mod bandwidth_rated_unqueue;
+pub(crate) mod bandwidth_shaper;
+mod bucket;
+pub(crate) mod burster;
+pub(crate) mod delay_shaper;
+pub(crate) mod delay_unqueue;
+pub(crate) mod link_unqueue;
+pub(crate) mod meter;
+pub(crate) mod random_source;
+pub(crate) mod rated_splitter;
+pub(crate) mod rated_unqueue;
+pub(crate) mod shaper;
+pub(crate) mod timed_sink;
+pub(crate) mod timed_source;
+pub(crate) mod timed_unqueue;
+
+use std::time::Duration;
+
+use europa_engine::{Arguments, ConfigError, Context, HandlerError, Packet};
+
+use crate::common::parse;
+
+/// Packets that wait until their time and a delay are over, one after the other.
+#[derive(Default)]
+struct Delayed {
+    delay_ns: u64,
+    /// The first, and when it may go, as the clock of packets has it.
+    waiting: Option<(u64, Packet)>,
+}
+
+impl Delayed {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let delay = arguments.mandatory("DELAY")?;
+        self.set_delay(delay);
+        arguments.finish()
+    }
+
+    fn set_delay(&mut self, delay: Duration) {
+        self.delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+    }
+
+    /// The next packet if it is time for it; if not, sets an alarm for then.
+    fn next(&mut self, context: &mut Context<'_>) -> Option<Packet> {
+        let wall_ns = context.wall_ns();
+        if self.waiting.is_none() {
+            let mut batch = context.take_batch();
+            context.pull(0, 1, &mut batch);
+            let packet = batch.pop();
+            context.give_batch(batch);
+            let mut packet = packet?;
+            // Seconds are what a packet without time has none of.
+            let time_ns = match packet.timestamp_ns() {
+                0..1_000_000_000 => wall_ns,
+                time_ns => time_ns,
+            };
+            let due_ns = time_ns.saturating_add(self.delay_ns);
+            packet.set_timestamp_ns(due_ns);
+            self.waiting = Some((due_ns, packet));
+        }
+        let (due_ns, packet) = self.waiting.take()?;
+        if due_ns <= wall_ns {
+            return Some(packet);
+        }
+        self.waiting = Some((due_ns, packet));
+        context.schedule(0, context.now_ns().saturating_add(due_ns - wall_ns));
+        None
+    }
+}
+
+/// Something that happens at intervals.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ticks {
+    interval_ns: u64,
+}
+
+impl Ticks {
+    /// From `INTERVAL`, which may be left out if it is not `mandatory`.
+    fn read(arguments: &mut Arguments<'_>, mandatory: bool) -> Result<Ticks, ConfigError> {
+        let interval = match mandatory {
+            true => arguments.mandatory("INTERVAL")?,
+            false => arguments.positional("INTERVAL")?.unwrap_or(Duration::from_millis(500)),
+        };
+        Ok(Ticks { interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) })
+    }
+
+    fn set(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+        let interval: Duration = parse(handler, value)?;
+        self.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        Ok(())
+    }
+
+    /// The next time. Never again in the same round, whatever the interval.
+    fn next_ns(self, now_ns: u64) -> u64 {
+        now_ns.saturating_add(self.interval_ns.max(1))
+    }
+}
+
+/// A rate over the last second or so: older times weigh less.
+#[derive(Clone, Copy, Debug, Default)]
+struct Average {
+    rate: f64,
+    count: u64,
+    since_ns: u64,
+}
+
+/// Shortest time over which a rate is taken.
+const WINDOW_NS: u64 = 1_000_000_000 / 16;
+
+impl Average {
+    fn add(&mut self, count: u64, now_ns: u64) -> f64 {
+        self.count += count;
+        self.read(now_ns)
+    }
+
+    /// Units a second.
+    fn read(&mut self, now_ns: u64) -> f64 {
+        let gone = now_ns.saturating_sub(self.since_ns);
+        if gone >= WINDOW_NS {
+            let seconds = gone as f64 / 1e9;
+            let weight = 0.5_f64.powf(seconds);
+            self.rate = self.rate * weight + self.count as f64 / seconds * (1.0 - weight);
+            (self.count, self.since_ns) = (0, now_ns);
+        }
+        self.rate
+    }
+}
+
+/// Whether the rates of a meter rise, and there is an output for each and one more.
+fn check_meters(rates: &[f64], outputs: usize) -> Result<(), ConfigError> {
+    if rates.is_empty() {
+        return Err(ConfigError::Missing { name: "RATE" });
+    }
+    if !rates.is_sorted_by(|a, b| a < b) {
+        return Err(ConfigError::other("rates must rise"));
+    }
+    match rates.len() + 1 == outputs {
+        true => Ok(()),
+        false => Err(ConfigError::other(format!(
+            "{} rates need {} outputs",
+            rates.len(),
+            rates.len() + 1
+        ))),
+    }
+}

@@ -1,0 +1,72 @@
+//! # RatedSplitter
+//!
+//! ## Synopsis
+//! `RatedSplitter(RATE [, BURST_DURATION, BURST_SIZE])`
+//!
+//! ## Ports
+//! One push input, one or two push outputs.
+//!
+//! ## Description
+//! Lets packets pass up to RATE, with bursts after a pause (token bucket). What is more leaves by
+//! output 1, or is dropped.
+//!
+//! ## Arguments
+//! - RATE: packets a second.
+//! - BURST_DURATION (keyword): a burst is what RATE brings in this time, default 20 ms.
+//! - BURST_SIZE (keyword): packets of a burst, in place of that.
+//!
+//! ## Handlers
+//! - `rate` (read, write): RATE.
+//!
+//! ## See also
+//! `BandwidthRatedSplitter`, `Meter`, `RatedUnqueue`
+
+use super::bucket::Bucket;
+use crate::prelude::*;
+
+/// Splits off what is too much.
+#[derive(Default)]
+pub(crate) struct RatedSplitter {
+    bucket: Bucket,
+}
+
+impl Class for RatedSplitter {
+    const INFO: ClassInfo = ClassInfo::new("RatedSplitter", "1/1-2").processing("h/h");
+}
+
+impl Element for RatedSplitter {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.bucket = Bucket::read(arguments, false)?;
+        arguments.finish()
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        context.push_each(batch, |packet| {
+            let passes = self.bucket.has(1, now_ns);
+            if passes {
+                self.bucket.take(1);
+            }
+            let _ = packet;
+            Some(usize::from(!passes))
+        });
+    }
+
+    handlers! { this, context, value; both "rate" => this.bucket.rate(), set this.bucket.set_rate(parse("rate", value)?); }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn what_is_too_much_goes_elsewhere() {
+        let mut bench = Bench::new("RatedSplitter", &["100", "BURST_SIZE 1"]);
+        let mut passed = 0;
+        for step in 0..1000u64 {
+            bench.now_ns = step * 1_000_000;
+            passed += bench.push(0, &[&[0; 8]]).iter().filter(|(output, _)| *output == 0).count();
+        }
+        assert!((99..=102).contains(&passed), "{passed}");
+    }
+}

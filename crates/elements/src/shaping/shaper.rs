@@ -1,0 +1,75 @@
+//! # Shaper
+//!
+//! ## Synopsis
+//! `Shaper(RATE)`
+//!
+//! ## Ports
+//! One pull input, one pull output.
+//!
+//! ## Description
+//! Lets packets be pulled at most at RATE, evenly.
+//!
+//! ## Arguments
+//! - RATE: packets a second.
+//!
+//! ## Handlers
+//! - `rate` (read, write): RATE.
+//! - `reset` (write): forgets what has passed.
+//!
+//! ## See also
+//! `BandwidthShaper`, `RatedUnqueue`, `DelayShaper`
+
+use super::bucket::Gaps;
+use crate::prelude::*;
+
+/// Spaces pulls.
+#[derive(Default)]
+pub(crate) struct Shaper {
+    gaps: Gaps,
+}
+
+impl Class for Shaper {
+    const INFO: ClassInfo = ClassInfo::new("Shaper", "1/1").processing("l/l");
+}
+
+impl Element for Shaper {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.gaps = Gaps::new(arguments.mandatory("RATE")?);
+        arguments.finish()
+    }
+
+    fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        let mut left = max;
+        while left > 0 && self.gaps.allows(now_ns) && context.pull(0, 1, batch) > 0 {
+            self.gaps.count(1, now_ns);
+            left -= 1;
+        }
+        if self.gaps.rate > 0 && !self.gaps.allows(now_ns) {
+            // Whoever pulls may be asleep then.
+            context.schedule(0, self.gaps.next_ns());
+        }
+    }
+
+    handlers! { this, context, value;
+        both "rate" => this.gaps.rate;
+        button "reset" => this.gaps.reset();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::pull_bench;
+
+    #[test]
+    fn pulls_are_spaced() {
+        let mut bench = pull_bench("Shaper", &["10"], 1);
+        bench.give(0, &[&[0; 10][..]; 50]);
+        let mut count = 0;
+        for step in 0..2000 {
+            bench.now_ns = step * 1_000_000;
+            count += bench.pull(9).len();
+        }
+        assert_eq!(count, 20);
+    }
+}

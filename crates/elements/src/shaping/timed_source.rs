@@ -1,0 +1,114 @@
+//! # TimedSource
+//!
+//! ## Synopsis
+//! `TimedSource([INTERVAL, DATA, LIMIT, ACTIVE, STOP])`
+//!
+//! ## Ports
+//! One push output.
+//!
+//! ## Description
+//! Makes a packet every INTERVAL.
+//!
+//! ## Arguments
+//! - INTERVAL: seconds, default 0.5.
+//! - DATA: contents of each packet; default 64 bytes of text.
+//! - LIMIT (keyword): stop after this many; negative, the default, means never.
+//! - ACTIVE (keyword): whether to send; default true.
+//! - STOP (keyword): stop the router once LIMIT is reached; default false.
+//! - HEADROOM (keyword): accepted for Click's sake.
+//!
+//! ## Handlers
+//! - `count` (read): packets sent.
+//! - `interval`, `data`, `limit`, `active` (read, write): see the arguments.
+//! - `reset` (write): sets `count` to zero.
+//!
+//! ## See also
+//! `RatedSource`, `InfiniteSource`, `TimedSink`
+
+use super::Ticks;
+use crate::common::Data;
+use crate::prelude::*;
+use crate::values::interval;
+
+/// Makes packets now and then.
+#[derive(Default)]
+pub(crate) struct TimedSource {
+    ticks: Ticks,
+    data: Data,
+    limit: i64,
+    active: bool,
+    stop: bool,
+    count: u64,
+}
+
+impl Class for TimedSource {
+    const INFO: ClassInfo = ClassInfo::new("TimedSource", "0/1").processing("h/h");
+}
+
+impl TimedSource {
+    fn is_done(&self) -> bool {
+        u64::try_from(self.limit).is_ok_and(|limit| self.count >= limit)
+    }
+}
+
+impl Element for TimedSource {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
+        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
+        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        arguments.keyword::<usize>("HEADROOM")?;
+        self.ticks = Ticks::read(arguments, false)?;
+        self.data = Data::new(arguments.positional("DATA")?, None);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        context.schedule(0, context.now_ns().saturating_add(self.ticks.interval_ns));
+        Ok(())
+    }
+
+    fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        if self.active && !self.is_done() {
+            let mut batch = context.take_batch();
+            self.count += self.data.fill(&mut batch, 1, context.arena()) as u64;
+            let wall_ns = context.wall_ns();
+            batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(wall_ns));
+            context.push_batch(0, &mut batch);
+            context.give_batch(batch);
+        }
+        if self.is_done() && self.stop {
+            context.stop();
+        } else if self.active {
+            context.schedule(timer, self.ticks.next_ns(context.now_ns()));
+        }
+    }
+
+    handlers! { this, context, value;
+        read "count" => this.count;
+        both "interval" => interval(this.ticks.interval_ns), set this.ticks.set("interval", value)?;
+        both "data" [RAW] => this.data.text(), set this.data = Data::new(Some(value.as_bytes().to_vec()), None);
+        both "limit" => this.limit;
+        both "active" [CHECKBOX] => this.active, set {
+            this.active = parse("active", value)?;
+            context.schedule(0, context.now_ns().saturating_add(this.ticks.interval_ns));
+        };
+        button "reset" => this.count = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn packets_come_in_time() {
+        let mut bench = Bench::new("TimedSource", &["0.25", "x", "LIMIT 3", "STOP true"]);
+        let mut times = Vec::new();
+        for step in 0..200 {
+            bench.now_ns = step * 10_000_000;
+            times.extend(bench.run().iter().map(|(_, data)| (step * 10, data.clone())));
+        }
+        assert_eq!(times, [250, 500, 750].map(|time| (time, b"x".to_vec())));
+        assert!(bench.router.is_stopped());
+    }
+}

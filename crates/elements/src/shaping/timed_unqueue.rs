@@ -1,0 +1,99 @@
+//! # TimedUnqueue
+//!
+//! ## Synopsis
+//! `TimedUnqueue(INTERVAL [, BURST])`
+//!
+//! ## Ports
+//! One pull input, one push output.
+//!
+//! ## Description
+//! Every INTERVAL, pulls up to BURST packets and pushes them on.
+//!
+//! ## Arguments
+//! - INTERVAL: seconds.
+//! - BURST: packets, default 1.
+//!
+//! ## Handlers
+//! - `interval`, `burst` (read, write): see the arguments.
+//!
+//! ## See also
+//! `Burster`, `RatedUnqueue`, `TimedSink`
+
+use super::Ticks;
+use crate::prelude::*;
+use crate::values::interval;
+
+/// Pulls now and then.
+pub(crate) struct TimedUnqueue {
+    pub(super) ticks: Ticks,
+    pub(super) burst: usize,
+}
+
+impl Default for TimedUnqueue {
+    fn default() -> TimedUnqueue {
+        TimedUnqueue { ticks: Ticks::default(), burst: 1 }
+    }
+}
+
+impl Class for TimedUnqueue {
+    const INFO: ClassInfo = ClassInfo::new("TimedUnqueue", "1/1").processing("l/h");
+}
+
+impl Element for TimedUnqueue {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.ticks = Ticks::read(arguments, true)?;
+        self.burst = arguments.positional("BURST")?.unwrap_or(self.burst);
+        if self.burst == 0 {
+            return Err(ConfigError::at(1, "bad BURST"));
+        }
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        context.schedule(0, context.now_ns().saturating_add(self.ticks.interval_ns));
+        Ok(())
+    }
+
+    fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        let mut batch = context.take_batch();
+        context.pull(0, self.burst, &mut batch);
+        context.push_batch(0, &mut batch);
+        context.give_batch(batch);
+        context.schedule(timer, self.ticks.next_ns(context.now_ns()));
+    }
+
+    handlers! { this, context, value;
+        both "interval" => interval(this.ticks.interval_ns), set this.ticks.set("interval", value)?;
+        both "burst" => this.burst;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use europa_engine::{Arena, Graph, NoDevices, Router};
+
+    use crate::testing::Bench;
+
+    #[test]
+    fn bursts_come_in_time() {
+        for (class, arguments, expected) in [
+            ("TimedUnqueue", &["0.1"][..], 10),
+            ("TimedUnqueue", &["0.1", "3"], 30),
+            ("Burster", &["0.1"], 80),
+        ] {
+            let mut graph = Graph::default();
+            let source = graph.add("s", "InfiniteSource", &[]);
+            let unqueue = graph.add("u", class, arguments);
+            let discard = graph.add("d", "Discard", &[]);
+            graph.connect(source, 0, unqueue, 0);
+            graph.connect(unqueue, 0, discard, 0);
+            let registry = Bench::registry();
+            let (graph, arena) = (graph.resolved(&registry), Arena::heap(600, 2048));
+            let mut router = Router::build(&graph, &registry, &arena, &NoDevices, 0).unwrap();
+            for step in 0..=1000u64 {
+                router.run_once(step * 1_000_000, &mut NoDevices);
+            }
+            assert_eq!(router.read("d.count", ""), Ok(expected.to_string()), "{class}");
+        }
+    }
+}
