@@ -307,19 +307,21 @@ fn text<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
     }
 }
 
+/// What a document is known by.
+pub(crate) fn key_of(node: &Node) -> Option<Key> {
+    let (kind, name) = (text(node, "kind")?, text(node, "name")?);
+    match text(node, "slice").filter(|_| kind == "router") {
+        Some(slice) => Some(Key::new(kind, format!("{slice}/{name}"))),
+        None => Some(Key::new(kind, name)),
+    }
+}
+
 /// What the documents of a text are known by, whether or not they are right.
 fn keys(yaml: &str) -> Vec<Key> {
-    let key = |node: Node| {
-        let (kind, name) = (text(&node, "kind")?, text(&node, "name")?);
-        match text(&node, "slice").filter(|_| kind == "router") {
-            Some(slice) => Some(Key::new(kind, format!("{slice}/{name}"))),
-            None => Some(Key::new(kind, name)),
-        }
-    };
     tree::documents(yaml)
         .into_iter()
         .filter_map(|range| tree::parse(yaml, range).ok())
-        .filter_map(key)
+        .filter_map(|node| key_of(&node))
         .collect()
 }
 

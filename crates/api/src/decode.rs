@@ -35,8 +35,12 @@ impl Context {
         let mut problem =
             Problem::new(self.place(node), format!("expected {wanted}, found {found}"))
                 .label(format!("expected {wanted}"));
-        if wanted.starts_with("a list") && !matches!(node.value, Value::Map(_) | Value::Null) {
+        if wanted.starts_with("a list") && matches!(node.value, Value::Map(_)) {
+            problem = problem.help("each entry of a list begins with `- `");
+        } else if wanted.starts_with("a list") && node.value != Value::Null {
             problem = problem.help("a list is written in brackets, even with one entry: [value]");
+        } else if matches!(node.value, Value::List(_)) && !wanted.contains("mapping") {
+            problem = problem.help("write one value, without brackets");
         } else if matches!(node.value, Value::Bool(_) | Value::Integer(_) | Value::Float(_)) {
             problem = problem.help("a text that looks like a number needs quotes");
         }
@@ -175,8 +179,8 @@ impl Decode for Rate {
 impl Decode for IpAddr {
     fn decode(node: &Node, context: &mut Context) -> Option<IpAddr> {
         parse_with(node, context, "an IP address", |text| match text.parse::<IpNet>() {
-            Ok(_) => Some("a prefix length has no place here".to_owned()),
-            Err(_) => None,
+            Ok(_) => "a prefix length has no place here".to_owned(),
+            Err(_) => "one looks like 10.0.0.1 or \"fd00::1\"".to_owned(),
         })
     }
 }
@@ -184,9 +188,11 @@ impl Decode for IpAddr {
 impl Decode for IpNet {
     fn decode(node: &Node, context: &mut Context) -> Option<IpNet> {
         parse_with(node, context, "an address with a prefix length", |text| {
-            let address = text.parse::<IpAddr>().ok()?;
+            let Ok(address) = text.parse::<IpAddr>() else {
+                return "one looks like 10.0.0.1/24 or \"fd00::1/64\"".to_owned();
+            };
             let bits = if address.is_ipv4() { 32 } else { 128 };
-            Some(format!("the prefix length is missing, for one address: {address}/{bits}"))
+            format!("the prefix length is missing, for one address: {address}/{bits}")
         })
     }
 }
@@ -195,7 +201,7 @@ fn parse_with<T: FromStr>(
     node: &Node,
     context: &mut Context,
     wanted: &str,
-    hint: impl Fn(&str) -> Option<String>,
+    hint: impl Fn(&str) -> String,
 ) -> Option<T> {
     let Value::Text(text) = &node.value else {
         context.wrong_type(node, wanted);
@@ -205,10 +211,8 @@ fn parse_with<T: FromStr>(
         Ok(value) => Some(value),
         Err(_) => {
             let message = format!("{text:?} is not {wanted}");
-            let mut problem =
-                Problem::new(context.place(node), message).label(format!("not {wanted}"));
-            problem.help = hint(text);
-            context.report(problem);
+            let problem = Problem::new(context.place(node), message);
+            context.report(problem.label(format!("not {wanted}")).help(hint(text)));
             None
         }
     }
@@ -238,12 +242,32 @@ pub(crate) fn word<T: Copy>(
     found
 }
 
+/// Names and what they stand for, in the order of the file; `wanted` says what they are.
+pub(crate) fn entries<K: Decode, V: Decode>(
+    node: &Node,
+    context: &mut Context,
+    wanted: &str,
+) -> Option<Vec<(K, V)>> {
+    let Value::Map(entries) = &node.value else {
+        context.wrong_type(node, wanted);
+        return None;
+    };
+    let decode = |(key, value): &(Node, Node)| {
+        // Both, so that both are complained of.
+        let (key, value) = (K::decode(key, context), V::decode(value, context));
+        Some((key?, value?))
+    };
+    Some(entries.iter().filter_map(decode).collect())
+}
+
 /// The fields of a mapping, taken one by one; `close` reports those that nobody took.
 pub(crate) struct Fields<'n, 'c> {
     entries: &'n [(Node, Node)],
     known: Vec<&'static str>,
     what: &'static str,
     place: Place,
+    /// Problems that were there before.
+    before: usize,
     pub(crate) context: &'c mut Context,
 }
 
@@ -259,7 +283,8 @@ impl<'n, 'c> Fields<'n, 'c> {
             context.wrong_type(node, &format!("{what} (a mapping)"));
             return None;
         };
-        Some(Fields { entries, known: Vec::new(), what, place, context })
+        let before = context.problems.len();
+        Some(Fields { entries, known: Vec::new(), what, place, before, context })
     }
 
     /// Key and value of a field, if it is written.
@@ -297,6 +322,34 @@ impl<'n, 'c> Fields<'n, 'c> {
         self.optional(field)
     }
 
+    /// Reports when more than one of these fields is written; and, if `none` says what that
+    /// means, when none is.
+    pub(crate) fn one_of(&mut self, of: &[&'static str], message: &str, none: Option<&str>) {
+        let mut written = Vec::new();
+        for field in of {
+            if let Some((key, _)) = self.take(field) {
+                written.push(self.context.place(key));
+            }
+        }
+        match (written.as_slice(), none) {
+            ([], Some(label)) => {
+                self.context.report(Problem::new(self.place, message).label(label));
+            }
+            ([first, second, ..], _) => {
+                let problem = Problem::new(*second, message).label("a second");
+                self.context.report(problem.also(*first, "the first"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports a route that has neither a next hop nor an interface.
+    pub(crate) fn leads_somewhere(&mut self, message: &str) {
+        if !self.has("via") && !self.has("interface") {
+            self.context.report(Problem::new(self.place, message).label("leads nowhere"));
+        }
+    }
+
     /// Whether the field is written.
     pub(crate) fn has(&self, field: &str) -> bool {
         self.entries.iter().any(|(key, _)| matches!(&key.value, Value::Text(text) if text == field))
@@ -322,7 +375,17 @@ impl<'n, 'c> Fields<'n, 'c> {
                 format!("{} has no field {field:?}", self.what),
             )
             .label("unknown field");
-            self.context.report(match nearest(field, self.known.iter().copied()) {
+            let near = nearest(field, self.known.iter().copied());
+            if let Some(known) = near {
+                // That one misses what this one was meant to be is the same mistake.
+                let mut index = 0;
+                self.context.problems.retain(|problem| {
+                    index += 1;
+                    let own = index > self.before && problem.place == self.place;
+                    !(own && problem.label != "unknown field" && problem.message.contains(known))
+                });
+            }
+            self.context.report(match near {
                 Some(known) => problem.help(format!("did you mean `{known}`?")),
                 None => problem.help(format!("its fields are {}", self.known.join(", "))),
             });

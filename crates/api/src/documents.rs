@@ -15,6 +15,7 @@ use crate::router::Router;
 use crate::slice::Slice;
 use crate::source::Source;
 use crate::tree::{self, Node, Value};
+use crate::values::Name;
 
 /// One document.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -70,6 +71,8 @@ pub(crate) struct Draft {
     /// Whether everything was read. If not, what seems to be missing may only be
     /// unreadable, and is not complained of.
     pub(crate) complete: bool,
+    /// Kinds of which a document's name could not be read: what seems to be missing may be it.
+    pub(crate) nameless: HashSet<&'static str>,
     /// For each router, whether all of it was read.
     pub(crate) whole: Vec<bool>,
 }
@@ -102,19 +105,26 @@ impl Draft {
                 Err(error) => {
                     let node = Node { value: Value::Null, span: error.span };
                     let problem = Problem::new(context.place(&node), error.message)
-                        .label("this cannot be read as YAML");
+                        .label("this cannot be read as YAML")
+                        .help(error.help);
                     context.report(problem);
-                    self.complete = false;
+                    self.is_vague(&KINDS);
                 }
             }
         }
+    }
+
+    /// Notes that documents of these kinds may be there and are not known.
+    fn is_vague(&mut self, kinds: &[&'static str]) {
+        self.complete = false;
+        self.nameless.extend(kinds);
     }
 
     fn document(&mut self, node: &Node, context: &mut Context) {
         let before = context.problems.len();
         let Value::Map(entries) = &node.value else {
             context.wrong_type(node, "a document with `kind` and `name`");
-            self.complete = false;
+            self.is_vague(&KINDS);
             return;
         };
         let text_of = |field: &str| {
@@ -128,13 +138,16 @@ impl Draft {
         let Some((kind, place)) = text_of("kind") else {
             let problem = Problem::new(context.place(node), "a document needs a `kind`")
                 .label("`kind` is missing")
-                .help(format!("one of {}", KINDS.join(", ")));
+                .help(format!("`kind:` is one of {}", KINDS.join(", ")));
             context.report(problem);
-            self.complete = false;
+            self.is_vague(&KINDS);
             return;
         };
-        if let Some((name, _)) = text_of("name") {
-            self.declared.insert((kind.to_owned(), name.to_owned()));
+        match text_of("name").filter(|(name, _)| name.parse::<Name>().is_ok()) {
+            Some((name, _)) => {
+                self.declared.insert((kind.to_owned(), name.to_owned()));
+            }
+            None => self.nameless.extend(KINDS.iter().find(|known| **known == kind)),
         }
         match kind {
             "port" => self.documents.ports.extend(Port::decode(node, context)),
@@ -142,6 +155,9 @@ impl Draft {
             "link" => self.documents.links.extend(Link::decode(node, context)),
             "host" => {
                 let host = Host::decode(node, context);
+                if context.problems.len() > before {
+                    self.nameless.insert("port");
+                }
                 // A host's interfaces make ports, which nobody else declares.
                 for (_, interface) in host.iter().flat_map(|host| &host.interfaces.0) {
                     if let Some(port) = &interface.port {
@@ -163,6 +179,7 @@ impl Draft {
                     Some(kind) => problem.help(format!("did you mean `{kind}`?")),
                     None => problem,
                 });
+                self.is_vague(&KINDS);
             }
         }
         self.complete &= context.problems.len() == before;

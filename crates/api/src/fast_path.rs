@@ -144,24 +144,8 @@ impl Decode for FastPath {
             program: fields.list("program"),
             configuration: None,
         };
-        let written: Vec<_> =
-            CHOICES.iter().filter_map(|choice| fields.take(choice)).map(|(key, _)| key).collect();
-        match written.as_slice() {
-            [] => {
-                let message = format!("a fast path is one of {}", CHOICES.join(", "));
-                let problem = Problem::new(fields.place(), message).label("none of them");
-                fields.context.report(problem);
-            }
-            [_] => {}
-            [first, second, ..] => {
-                let first = fields.context.place(first);
-                let second = fields.context.place(second);
-                let message = format!("a fast path is only one of {}", CHOICES.join(", "));
-                let problem =
-                    Problem::new(second, message).label("a second").also(first, "the first");
-                fields.context.report(problem);
-            }
-        }
+        let message = format!("a fast path is one of {}", CHOICES.join(", "));
+        fields.one_of(&CHOICES, &message, Some("none of them"));
         let bridge = fast_path.builtin.as_ref().is_some_and(|b| b.value == Builtin::Bridge);
         for list in ["routes", "neighbours"] {
             if let Some((key, _)) = fields.take(list)
@@ -198,11 +182,7 @@ impl Decode for Route {
         let to = fields.required("to");
         let via = fields.optional("via");
         let interface = fields.optional("interface");
-        if !fields.has("via") && !fields.has("interface") {
-            let problem = Problem::new(fields.place(), "a route needs `via` or `interface`")
-                .label("leads nowhere");
-            fields.context.report(problem);
-        }
+        fields.leads_somewhere("a route needs `via` or `interface`");
         fields.close();
         Some(Route { to: to?, via, interface })
     }

@@ -6,8 +6,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::decode::{Context, Decode, Fields};
-use crate::problem::Problem;
+use crate::decode::{Context, Decode, Fields, entries};
 use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name};
@@ -210,18 +209,8 @@ impl Decode for Host {
         };
         let (namespace, pid) = (fields.optional("namespace"), fields.optional("pid"));
         let container = fields.optional("container");
-        let written: Vec<_> = ["namespace", "pid", "container"]
-            .into_iter()
-            .filter_map(|field| fields.take(field))
-            .map(|(key, _)| key)
-            .collect();
-        if let [first, second, ..] = written.as_slice() {
-            let (first, second) = (fields.context.place(first), fields.context.place(second));
-            let problem = Problem::new(second, "a host is one of `namespace`, `pid`, `container`")
-                .label("a second place")
-                .also(first, "the first");
-            fields.context.report(problem);
-        }
+        let message = "a host is one of `namespace`, `pid`, `container`";
+        fields.one_of(&["namespace", "pid", "container"], message, None);
         let sysctls = fields.optional("sysctls").unwrap_or_default();
         let env = fields.optional("env").unwrap_or_default();
         let run = fields.list("run");
@@ -243,16 +232,7 @@ impl Decode for Host {
 
 impl Decode for HostInterfaces {
     fn decode(node: &Node, context: &mut Context) -> Option<HostInterfaces> {
-        let Value::Map(entries) = &node.value else {
-            context.wrong_type(node, "a mapping from names to interfaces");
-            return None;
-        };
-        let decode = |(key, value): &(Node, Node)| {
-            let name = At::decode(key, context);
-            let interface = At::decode(value, context);
-            Some((name?, interface?))
-        };
-        Some(HostInterfaces(entries.iter().filter_map(decode).collect()))
+        entries(node, context, "a mapping from names to interfaces").map(HostInterfaces)
     }
 }
 
@@ -267,16 +247,8 @@ impl Decode for HostInterface {
             addresses: fields.list("addresses"),
             mtu: fields.optional("mtu"),
         };
-        let written = ["link", "port", "device"].into_iter().filter(|f| fields.has(f)).count();
-        if written != 1 {
-            let message = "a host's interface has one of `link`, `port` and `device`";
-            let problem = Problem::new(fields.place(), message).label(if written == 0 {
-                "attached to nothing"
-            } else {
-                "attached twice"
-            });
-            fields.context.report(problem);
-        }
+        let message = "a host's interface has one of `link`, `port` and `device`";
+        fields.one_of(&["link", "port", "device"], message, Some("attached to nothing"));
         fields.close();
         Some(interface)
     }
@@ -287,11 +259,7 @@ impl Decode for HostRoute {
         let mut fields = Fields::open(node, "a host's route", context)?;
         let (to, via) = (fields.required("to"), fields.optional("via"));
         let interface = fields.optional("interface");
-        if !fields.has("via") && !fields.has("interface") {
-            let problem = Problem::new(fields.place(), "a host's route needs `via` or `interface`")
-                .label("leads nowhere");
-            fields.context.report(problem);
-        }
+        fields.leads_somewhere("a host's route needs `via` or `interface`");
         fields.close();
         Some(HostRoute { to: to?, via, interface })
     }

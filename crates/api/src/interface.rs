@@ -92,20 +92,8 @@ impl Decode for Interface {
             mtu: fields.optional("mtu"),
             bind: fields.list("bind"),
         };
-        match (fields.has("port"), fields.has("link")) {
-            (false, false) => {
-                let problem = Problem::new(fields.place(), "an interface needs `port` or `link`")
-                    .label("attached to nothing");
-                fields.context.report(problem);
-            }
-            (true, true) => {
-                let problem =
-                    Problem::new(fields.place(), "an interface has `port` or `link`, not both")
-                        .label("attached twice");
-                fields.context.report(problem);
-            }
-            _ => {}
-        }
+        let message = "an interface has either `port` or `link`";
+        fields.one_of(&["port", "link"], message, Some("attached to nothing"));
         if let (Some(_), Some(matches)) = (&interface.link, &interface.matches) {
             let problem = Problem::new(matches.place, "an interface on a link has no `match`")
                 .label("everything on the link is its own")

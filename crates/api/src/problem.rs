@@ -9,6 +9,10 @@ use miette::{
 
 use crate::source::{Place, Source};
 
+/// Most mistakes of a configuration that are told one by one: who has more has another
+/// trouble than each of them.
+pub const MOST_PROBLEMS: usize = 50;
+
 /// One mistake.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -116,6 +120,15 @@ impl Problems {
             .map(|s| Arc::new(NamedSource::new(s.path.display().to_string(), s.text.clone())))
             .collect();
         list.sort_by_key(|problem| problem.place);
+        let more = list.len().saturating_sub(MOST_PROBLEMS);
+        if more > 1 {
+            list.truncate(MOST_PROBLEMS + 1);
+            if let Some(last) = list.pop() {
+                let message = format!("{more} more mistakes, which are not shown");
+                let help = "mend those above first";
+                list.push(Problem::new(last.place, message).label("the next one").help(help));
+            }
+        }
         for problem in &mut list {
             problem.file = files.get(problem.place.source as usize).cloned();
             let elsewhere: Vec<String> = problem

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::bundle::{Bundle, Key, NamedFile};
-use crate::problem::Problems;
+use crate::fault::Fault;
+use crate::problem::{Problem, Problems};
 use crate::source::Source;
 
 /// A list of objects.
@@ -218,14 +219,17 @@ pub struct ProblemDetails {
     #[serde(rename = "type")]
     pub kind: String,
     /// The same for people.
-    pub title: String,
+    pub title: Box<str>,
     /// HTTP's status.
     pub status: u16,
     /// What is wrong this time.
     pub detail: String,
     /// Each mistake in a configuration.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub errors: Vec<Mistake>,
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub errors: Box<[Mistake]>,
+    /// Objects and fields that are at fault, where only the machine could tell.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub faults: Box<[Fault]>,
     /// All mistakes with file, line, underlined text and hint, for a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<Box<str>>,
@@ -249,12 +253,31 @@ pub struct Mistake {
     pub help: Option<String>,
 }
 
+/// The kind of a change that failed and was taken back.
+const TAKEN_BACK: &str = "urn:europa:problem:taken-back";
+const AS_BEFORE: &str = "Everything is as it was before.";
+
+fn mistakes(problems: &Problems) -> Box<[Mistake]> {
+    let mistake = |problem: &Problem| {
+        let (line, column) = problem.line_column();
+        Mistake {
+            message: problem.message.clone(),
+            file: problem.file().to_owned(),
+            line,
+            column,
+            label: problem.label.clone(),
+            help: problem.help.clone(),
+        }
+    };
+    problems.iter().map(mistake).collect()
+}
+
 impl ProblemDetails {
     /// A problem of one of the kinds of docs/api.md.
     pub fn new(kind: &str, title: &str, status: u16, detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails {
             kind: format!("urn:europa:problem:{kind}"),
-            title: title.to_owned(),
+            title: title.into(),
             status,
             detail: detail.into(),
             ..ProblemDetails::default()
@@ -263,22 +286,43 @@ impl ProblemDetails {
 
     /// Mistakes in a configuration.
     pub fn of(problems: &Problems, colour: bool) -> ProblemDetails {
-        let mistakes = problems.iter().map(|problem| {
-            let (line, column) = problem.line_column();
-            Mistake {
-                message: problem.message.clone(),
-                file: problem.file().to_owned(),
-                line,
-                column,
-                label: problem.label.clone(),
-                help: problem.help.clone(),
-            }
-        });
         ProblemDetails {
-            errors: mistakes.collect(),
+            errors: mistakes(problems),
             rendered: Some(problems.render(colour).into()),
             ..ProblemDetails::configuration(problems.to_string())
         }
+    }
+
+    /// The same, with its faults shown where they stand in `texts`.
+    #[must_use]
+    pub fn located(mut self, texts: &Bundle, colour: bool) -> ProblemDetails {
+        let (problems, elsewhere) = texts.locate(&self.faults);
+        if problems.iter().len() == 0 || self.rendered.is_some() {
+            return self;
+        }
+        self.errors = mistakes(&problems);
+        let mut rendered = problems.render(colour);
+        for fault in elsewhere {
+            rendered += &format!("{fault}\n");
+        }
+        if self.kind == TAKEN_BACK {
+            rendered += AS_BEFORE;
+        }
+        self.rendered = Some(rendered.into());
+        self
+    }
+
+    /// Something that was tried, failed, and was taken back.
+    pub fn taken_back(why: &str) -> ProblemDetails {
+        let detail = format!("{}\n{AS_BEFORE}", why.trim_end());
+        ProblemDetails { kind: TAKEN_BACK.into(), ..ProblemDetails::failed(detail) }
+    }
+
+    /// Adds what is at fault.
+    #[must_use]
+    pub fn faults(mut self, faults: impl Into<Box<[Fault]>>) -> ProblemDetails {
+        self.faults = faults.into();
+        self
     }
 
     /// A configuration that cannot be.

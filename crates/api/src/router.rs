@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-use crate::decode::{Context, Decode, Fields, word};
+use crate::decode::{Context, Decode, Fields, entries, word};
 use crate::fast_path::{FastPath, Route};
 use crate::interface::Interface;
 use crate::problem::Problem;
@@ -177,16 +177,7 @@ impl Decode for Router {
 
 impl Decode for Interfaces {
     fn decode(node: &Node, context: &mut Context) -> Option<Interfaces> {
-        let Value::Map(entries) = &node.value else {
-            context.wrong_type(node, "a mapping from names to interfaces");
-            return None;
-        };
-        let decode = |(key, value): &(Node, Node)| {
-            let name = At::decode(key, context);
-            let interface = At::decode(value, context);
-            Some((name?, interface?))
-        };
-        Some(Interfaces(entries.iter().filter_map(decode).collect()))
+        entries(node, context, "a mapping from names to interfaces").map(Interfaces)
     }
 }
 

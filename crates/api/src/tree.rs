@@ -40,7 +40,82 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct SyntaxError {
     pub(crate) message: String,
+    pub(crate) help: &'static str,
     pub(crate) span: Range<usize>,
+}
+
+/// What a parser says, begins so; what that means to somebody who wrote a file, and what may
+/// help. None of it is YAML's own language.
+const MEANINGS: &[(&str, &str, &str)] = &[
+    (
+        "mapping values are not allowed",
+        "a second `field: value` cannot begin here",
+        "fields that belong together are indented alike, one a line; in one line they stand in \
+         braces, {a: 1, b: 2}; a text with `: ` in it needs quotes",
+    ),
+    (
+        "did not find expected <document start>",
+        "this line is not indented like those that it belongs to",
+        "fields that belong together are indented alike",
+    ),
+    (
+        "simple key expected ':'",
+        "a field and its `:` are expected here",
+        "a field is written `name: value`, with a space after the colon",
+    ),
+    (
+        "while parsing a block mapping, did not find expected key",
+        "a field is expected to begin here",
+        "fields that belong together are indented alike, one a line; in one line they stand in \
+         braces, {a: 1, b: 2}",
+    ),
+    (
+        "while parsing a block collection, did not find expected",
+        "an entry of the list is expected here",
+        "entries begin with `- `, all indented alike",
+    ),
+    ("misplaced bracket", "nothing opens this bracket", "is one missing before it?"),
+    ("unclosed bracket", "this bracket is never closed", "add the one that closes it"),
+    (
+        "invalid trailing content after double-quoted scalar",
+        "there is something behind a closing quote",
+        "is a quote missing, here or in a line above?",
+    ),
+    (
+        "alias references unknown anchor",
+        "`*` begins the name of something that was not marked with `&`",
+        "a text that begins with `*` needs quotes",
+    ),
+    (
+        "budget breached: Depth",
+        "this is nested too deeply",
+        "no configuration needs more than ten levels",
+    ),
+    (
+        "budget breached",
+        "this document grows too large when all that it says is written out",
+        "say less with `*`, or cut the file into several",
+    ),
+    (
+        "while scanning for the next token, found character that cannot start any token",
+        "a value cannot begin with this character",
+        "put the text into quotes",
+    ),
+];
+
+impl SyntaxError {
+    fn new(said: &str, span: Range<usize>) -> SyntaxError {
+        const HELP: &str = "docs/reference.md has an example of every document";
+        if let Some(key) = said.strip_prefix("duplicate mapping key: ") {
+            let message = format!("`{key}` is written twice");
+            return SyntaxError { message, help: "one of them has to go", span };
+        }
+        let known = MEANINGS.iter().find(|(begin, _, _)| said.starts_with(begin));
+        match known {
+            Some((_, message, help)) => SyntaxError { message: (*message).into(), help, span },
+            None => SyntaxError { message: said.to_owned(), help: HELP, span },
+        }
+    }
 }
 
 impl Value {
@@ -97,7 +172,7 @@ pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError
             };
             let message = message.replace(", set DuplicateKeyPolicy in Options if acceptable", "");
             let span = tidy(span.start + range.start..span.end + range.start, text);
-            Err(SyntaxError { message, span })
+            Err(SyntaxError::new(&message, span))
         }
     }
 }

@@ -47,8 +47,8 @@ fn documents() {
     for (text, wanted) in [
         ("", &[] as &[&str]),
         ("# nothing\n---\n---\n", &[]),
-        ("a: [1, 2", &["1:4 unclosed bracket '['"]),
-        ("a: 1\na: 2\n", &["2:1 duplicate mapping key: a"]),
+        ("a: [1, 2", &["1:4 this bracket is never closed"]),
+        ("a: 1\na: 2\n", &["2:1 `a` is written twice"]),
         ("name: x\n", &["1:1 a document needs a `kind`"]),
         ("kind: ruter\nname: x\n", &["1:7 \"ruter\" is no kind of document"]),
         ("- 1\n", &["1:1 expected a document with `kind` and `name`, found a list"]),
@@ -79,11 +79,7 @@ fn documents() {
         // A syntax error in one document hides nothing in the others.
         (
             "kind: slice\nname: [\n---\nkind: port\nname: left\ndevise: e\n",
-            &[
-                "2:7 unclosed bracket '['",
-                "4:1 a port needs `device`",
-                "6:1 a port has no field \"devise\"",
-            ],
+            &["2:7 this bracket is never closed", "6:1 a port has no field \"devise\""],
         ),
         ("kind: link\nname: core\n", &["2:7 no interface names link \"core\""]),
     ] {
@@ -101,11 +97,11 @@ fn routers() {
             &[],
         ),
         ("  in: {port: lefd}\n", BUILTIN, &["13:14 there is no port \"lefd\""]),
-        ("  in: {}\n", BUILTIN, &["13:7 an interface needs `port` or `link`"]),
+        ("  in: {}\n", BUILTIN, &["13:7 an interface has either `port` or `link`"]),
         (
             "  in: {port: left, link: x}\n",
             BUILTIN,
-            &["13:7 an interface has `port` or `link`, not both"],
+            &["13:20 an interface has either `port` or `link`"],
         ),
         (
             "  a-long-interface: {port: left}\n",
@@ -259,7 +255,7 @@ fn routers() {
         (
             "  a: {port: left}\n",
             "fast_path: {builtin: bridge, click: \"\"}\n",
-            &["14:30 a fast path is only one of builtin, click, click_file, program"],
+            &["14:30 a fast path is one of builtin, click, click_file, program"],
         ),
         (
             "  a: {port: left}\n",

@@ -47,8 +47,9 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
 
 /// Names of slices and ports that no document has.
 pub(super) fn references(draft: &Draft, problems: &mut Vec<Problem>) {
-    let mut known = |kind: &str, name: &At<crate::values::Name>| {
-        if draft.declared.contains(&(kind.to_owned(), name.to_string())) {
+    let mut known = |kind: &'static str, name: &At<crate::values::Name>| {
+        let declared = draft.declared.contains(&(kind.to_owned(), name.to_string()));
+        if declared || draft.nameless.contains(kind) {
             return;
         }
         let names = draft.declared.iter().filter(|(k, _)| k == kind).map(|(_, n)| n.as_str());
