@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use europa_tests::{Counters, Process, skip_without, tshark};
+use europa_tests::{Counters, Node, Process, skip_without, tshark};
 use line::{Line, ports};
 use nix::sys::signal::Signal;
 
@@ -394,4 +394,68 @@ fn drawings_name_everything() {
     assert!(names.filter(|element| element["packets"].as_u64() > Some(4)).count() > 5, "{json}");
     let output = line.node.attempt(&["graph", "red/none"]);
     assert!(output.stderr.contains("there is no router red/none"), "{}", output.stderr);
+}
+
+#[test]
+fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
+    skip_without!("ping", "tshark");
+    let node = Node::new(None);
+    let host = |name: &str, net: u32| {
+        format!(
+            "---\nkind: host\nname: {name}\ngateway: 10.0.{net}.1\n\
+             interfaces: {{eth0: {{link: {name}, addresses: [10.0.{net}.2/24]}}}}\n"
+        )
+    };
+    node.up(&format!(
+        "kind: slice\nname: red\n---\nkind: link\nname: a\na: a\na_to_b: {{loss: 30%}}\n---\n\
+         kind: link\nname: b\na: b\nb_to_a: {{loss: 20%}}\n---\n\
+         kind: router\nname: r1\nslice: red\nfast_path: {{builtin: ipv4}}\ninterfaces:\n\
+         \x20 a: {{link: a, addresses: [10.0.1.1/24]}}\n\
+         \x20 b: {{link: b, addresses: [10.0.2.1/24]}}\n{}{}",
+        host("a", 1),
+        host("b", 2)
+    ));
+    let (a, b) = (node.host("a"), node.host("b"));
+    let _ = a.ping("10.0.2.2", 5, &[]).expect("a ping");
+    // As a user types it: what stands behind the pipe reads while packets come.
+    let program = europa_tests::europa();
+    let command = format!(
+        "{} --instance {} capture red/r1 -w - | tshark -n -l -r - -T fields -E separator=\\| \
+         -e frame.interface_name -e frame.packet_flags_direction -e frame.comment -Y udp",
+        program.display(),
+        node.instance()
+    );
+    let mut process = Process::start(&["sh", "-c", &command]).expect("a pipe");
+    process.wait_for("end with Ctrl-C", Duration::from_secs(10)).expect("a capture");
+    let lost = |from: &str| -> u64 {
+        let stats = node.stats();
+        let links = stats["links"].as_array().cloned().unwrap_or_default();
+        let link = links.into_iter().find(|link| link["from"] == from).expect("a direction");
+        link["drops"][0][1].as_u64().unwrap_or(0)
+    };
+    let before = (lost("a.eth0"), lost("red/r1.b"));
+    let sink = b.sink("10.0.2.2:7000", 1).expect("a sink");
+    let stream = a.stream("10.0.2.2:7000", 1, 1000, 64).expect("a stream");
+    sleep(Duration::from_secs(2));
+    let sent = stream.stop();
+    sleep(Duration::from_millis(300));
+    let received = sink.stop(sent);
+    let after = (lost("a.eth0"), lost("red/r1.b"));
+    // The capture ends when its node does; what reads the pipe has everything by then.
+    node.run(&["down"]);
+    let output = process.wait(Duration::from_secs(10)).expect("it ends");
+    let count = |interface: &str, direction: &str, what: &str| {
+        let is = |line: &&str| {
+            line.starts_with(&format!("red/r1.{interface}|{direction}|")) && line.contains(what)
+        };
+        output.stdout.lines().filter(is).count() as u64
+    };
+    let said = "dropped: lost on the link";
+    let (on_a, on_b) = (count("a", "0x00000001", said), count("b", "0x00000002", said));
+    eprintln!("{sent} sent, {on_a} and {on_b} shown as lost, {received:?}");
+    assert!(on_a > 300 && on_b > 100, "{}", output.stderr);
+    // Hosts say next to nothing else meanwhile.
+    assert!((after.0 - before.0).abs_diff(on_a) <= 3, "{before:?} {after:?}");
+    assert!((after.1 - before.1).abs_diff(on_b) <= 3, "{before:?} {after:?}");
+    assert_eq!(received.packets + on_a + on_b, sent, "each packet came or is shown as lost");
 }

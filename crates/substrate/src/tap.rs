@@ -65,7 +65,8 @@ pub struct Record {
     pub captured: u32,
     /// Which way it went.
     pub direction: Direction,
-    /// 0: it went its way; else the number of its counter in [`layout::Counters`].
+    /// 0: it went its way; else the number of its counter in [`layout::Counters`], or one of
+    /// [`line`].
     pub cause: u8,
     /// How it went.
     pub way: Way,
@@ -79,9 +80,22 @@ macro_rules! cause {
     };
 }
 
-/// What the drop counter of this number counts, in a few words.
+/// Causes that links count themselves. Counters have lower numbers.
+pub mod line {
+    /// The link loses some.
+    pub const LOST: u8 = 0xf0;
+    /// More waited for the transmitter than its limit allows.
+    pub const LIMIT: u8 = 0xf1;
+    /// The sender's share of its pool is on the way.
+    pub const SHARE: u8 = 0xf2;
+}
+
+/// What a cause of a drop means, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 11] = [
+    const NAMES: [(u8, &str); 14] = [
+        (line::LOST, "lost on the link"),
+        (line::LIMIT, "link's queue full"),
+        (line::SHARE, "sender's pool used up"),
         (cause!(rx_drop_ring), "receive ring full"),
         (cause!(rx_drop_slots), "no free slot"),
         (cause!(rx_drop_long), "too long for a slot"),

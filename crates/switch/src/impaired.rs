@@ -5,15 +5,17 @@
 use std::collections::HashMap;
 use std::mem::offset_of;
 
-use europa_impair::{Due, Impairment, Settings, Statistics};
+use europa_impair::{Cause, Due, Impairment, Settings, Statistics};
 use europa_pool::layout::rx_offset;
 use europa_pool::{Word, ring};
 use europa_substrate::layout::PoolState;
+use europa_substrate::tap::{Direction, line};
 
 use crate::onward::Onward;
-use crate::orders::LinkStats;
+use crate::orders::{LinkStats, Target};
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Port, Shared, Tables};
+use crate::tap::{Lost, lost};
 
 /// Packets that arrive over one link before the next one has its turn.
 const TURN: usize = 256;
@@ -28,6 +30,15 @@ fn has_room(pool: &Pool, waiting: usize) -> bool {
     waiting < free * 2
 }
 
+/// Who sees a packet that does not pass: its sender; or, of what comes from a host, the
+/// interface that it would have come to.
+pub(crate) fn witness(interface: &Interface) -> (u32, Direction) {
+    match interface.to {
+        Target::Link(to) if interface.relay => (to, Direction::In),
+        _ => (interface.id, Direction::Out),
+    }
+}
+
 /// Puts a packet on its way, or drops it.
 pub(crate) fn submit(
     impairment: &mut Impairment<Queued>,
@@ -35,18 +46,47 @@ pub(crate) fn submit(
     pool: &Pool,
     packet: Queued,
     now_ns: u64,
+    witness: (u32, Direction),
 ) {
-    let on_the_way = if has_room(pool, impairment.len()) {
-        impairment.submit(now_ns, packet.word.length().into(), packet).is_ok()
+    let submitted = if has_room(pool, impairment.len()) {
+        impairment.submit(now_ns, packet.word.length().into(), packet)
     } else {
         impairment.refuse();
-        false
+        Err(Cause::Share)
     };
-    if on_the_way {
-        pool.on_the_way.set(pool.on_the_way.get() + 1);
-    } else {
-        shared.give_back(&pool.view, packet.pool, packet.word);
+    match submitted {
+        Ok(()) => pool.on_the_way.set(pool.on_the_way.get() + 1),
+        Err(cause) => {
+            let taps = shared.taps_of(witness.0);
+            if taps != 0 {
+                tell(shared, pool, packet, cause, witness, taps);
+            }
+            shared.give_back(&pool.view, packet.pool, packet.word);
+        }
     }
+}
+
+/// Tells captures of a packet that does not pass.
+#[cold]
+fn tell(
+    shared: &Shared,
+    pool: &Pool,
+    packet: Queued,
+    cause: Cause,
+    (interface, direction): (u32, Direction),
+    taps: u32,
+) {
+    let (offset, length) = (u32::from(packet.word.offset()), u32::from(packet.word.length()));
+    if offset + length > pool.view.layout().geometry.slot_bytes {
+        return;
+    }
+    let cause = match cause {
+        Cause::Loss => line::LOST,
+        Cause::Limit => line::LIMIT,
+        Cause::Share => line::SHARE,
+    };
+    let (memory, offset) = (pool.view.mapping(), pool.view.slot_offset(packet.word.slot(), offset));
+    lost(shared, &Lost { interface, taps, direction, memory, offset, length, cause });
 }
 
 /// Passes on what has arrived: how many packets, and how many of them over links.

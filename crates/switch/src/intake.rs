@@ -26,6 +26,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
         let ring = interface.ring(pool);
         let Some(mut word) = ring.peek(interface.head) else { continue };
         let mut onward = Onward::of(interface, pools, ports, shared);
+        let witness = impaired::witness(interface);
         let mut impairment = interface.impairment.as_deref_mut();
         // What is on the way asks for room when it arrives.
         let room = if impairment.is_some() { TURN } else { onward.room(interface.id).min(TURN) };
@@ -60,7 +61,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
                 count!(shared, packet.interface, tx_drop_length, 1);
                 shared.give_back(&pool.view, packet.pool, packet.word);
             } else if let Some(impairment) = &mut impairment {
-                impaired::submit(impairment, shared, pool, packet, now_ns);
+                impaired::submit(impairment, shared, pool, packet, now_ns, witness);
             } else {
                 linked += onward.pass(shared, &pool.view, packet);
             }

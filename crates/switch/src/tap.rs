@@ -48,6 +48,37 @@ pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
     });
 }
 
+/// A frame that a link does not pass on.
+pub(crate) struct Lost<'a> {
+    /// The interface that is told of it, and its taps.
+    pub(crate) interface: u32,
+    pub(crate) taps: u32,
+    /// Whether that one sent it.
+    pub(crate) direction: Direction,
+    /// Where it lies.
+    pub(crate) memory: &'a Mapping,
+    pub(crate) offset: usize,
+    pub(crate) length: u32,
+    pub(crate) cause: u8,
+}
+
+/// Records a frame that a link does not pass on.
+#[cold]
+pub(crate) fn lost(shared: &Shared, frame: &Lost<'_>) {
+    let record = Record {
+        time_ns: Record::now_ns(),
+        interface: frame.interface,
+        length: frame.length,
+        captured: frame.length,
+        direction: frame.direction,
+        cause: frame.cause,
+        way: Way::Link,
+    };
+    shared.taps.record(frame.taps, record, |to, offset, bytes| {
+        frame.memory.copy_to(frame.offset, to, offset, bytes)
+    });
+}
+
 /// A frame on a link.
 pub(crate) struct Crossing<'a> {
     /// Interfaces and their taps.
