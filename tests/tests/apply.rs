@@ -15,6 +15,8 @@ use serde_json::Value;
 /// A receive ring holds 1024 packets: a router that is kept from its CPU for a fifth of a second,
 /// on a machine that has much else to do, must not look like one that loses packets.
 const RATE: u32 = 5_000;
+/// For what pauses a router no longer than it takes to build a graph.
+const FAST: u32 = 20_000;
 
 /// A second tenant on the same ports.
 const BLUE: &str = r#"kind: slice
@@ -47,6 +49,11 @@ fn dropped(line: &Line) -> u64 {
 
 impl Load<'_> {
     fn begin(line: &Line) -> Load<'_> {
+        Load::at(line, RATE)
+    }
+
+    /// Of so many packets a second.
+    fn at(line: &Line, rate: u32) -> Load<'_> {
         let (from, to, dropped) = (&line.a, &line.b, dropped(line));
         // The next hop is asked for its address before the first packet counts: few may wait.
         let first = from.stream("10.0.2.2:9", 9, 100, 64).expect("a stream");
@@ -54,7 +61,7 @@ impl Load<'_> {
         first.stop();
         let at = "10.0.2.2:5000";
         let sink = to.sink(at, 1).expect("a sink");
-        let stream = from.stream(at, 1, RATE, 200).expect("a stream");
+        let stream = from.stream(at, 1, rate, 200).expect("a stream");
         sleep(Duration::from_millis(300));
         assert!(sink.packets() > 500, "only {} packets", sink.packets());
         Load { line, sink, stream, dropped }
@@ -170,7 +177,8 @@ fn a_click_configuration_is_swapped_without_loss() {
     line.a.neighbour("10.0.1.1", IN, "eth0").expect("a neighbour");
     line.node.up(&click(""));
     let pid = pid(&line);
-    let load = Load::begin(&line);
+    let load = Load::at(&line, FAST);
+    let start = Instant::now();
     let count = || -> u64 {
         line.node.run(&["read", "red/r1", "seen.count"]).trim().parse().expect("a count")
     };
@@ -192,7 +200,11 @@ fn a_click_configuration_is_swapped_without_loss() {
         assert!(output.stderr.contains(part), "{part:?} is not in {}", output.stderr);
     }
     assert!(count() > last);
+    let seconds = start.elapsed().as_secs_f64();
     let received = load.end("the router's own Click configuration edited ten times");
+    let rate = received.packets as f64 / (seconds + 0.5);
+    eprintln!("{} packets forwarded, {rate:.0} a second", received.packets);
+    assert!(rate > f64::from(FAST) * 0.8, "the stream was too slow to show anything: {rate}");
     assert!(received.is_perfect(), "{received:?}");
     assert_eq!(self::pid(&line), pid, "the same process");
 }

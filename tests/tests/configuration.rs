@@ -3,6 +3,8 @@
 
 mod line;
 
+use std::fs;
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -283,4 +285,53 @@ fn devices_are_given_back_as_they_were() {
     assert_ne!(everything(&line), before);
     line.node.run(&["down"]);
     assert_eq!(everything(&line), before);
+}
+
+/// Those of crates/api/tests/wrong.rs, which tries a thousand of them without a node.
+#[path = "../../crates/api/tests/mutants/mod.rs"]
+mod mutants;
+
+#[test]
+fn wrong_files_change_nothing_on_a_running_node() {
+    skip_without!("ping");
+    let line = Line::new();
+    let text = ports() + ROUTER;
+    line.node.up(&text);
+    let folder = PathBuf::from(line.node.file("of-this-node.yaml", &text));
+    let folder = folder.parent().expect("a folder").to_owned();
+    let _ = fs::remove_file(folder.join("node.yaml"));
+    let (processes, state) = (line.node.processes(), line.node.run(&["get", "--yaml"]));
+    let revision = || {
+        let told =
+            line.node.run(&["apply", "--dry-run", "--json", &line.node.file("n.yml", &text)]);
+        let told: serde_json::Value = serde_json::from_str(&told).expect("JSON");
+        told["revision"].as_u64().expect("a number")
+    };
+    let before = revision();
+    let mut wrong = 0;
+    for mutant in mutants::mutants(&folder, 90) {
+        let file = line.node.file("wrong.yml", &mutant.text);
+        // By chance one or the other is right.
+        if line.node.attempt(&["apply", "--dry-run", &file]).status.success() {
+            assert!(!mutant.wrong, "{}: it is taken for right\n{}", mutant.what, mutant.text);
+            continue;
+        }
+        wrong += 1;
+        let output = line.node.attempt(&["apply", &file]);
+        assert_eq!(output.status.code(), Some(4), "{}: {}", mutant.what, output.stderr);
+        let place = output.stderr.split("wrong.yml:").nth(1).unwrap_or_default();
+        assert!(
+            place.starts_with(|c: char| c.is_ascii_digit()) && output.stderr.contains('╰'),
+            "{}: {}",
+            mutant.what,
+            output.stderr
+        );
+    }
+    assert!(wrong >= 50, "only {wrong}");
+    assert_eq!(revision(), before, "desired state has not changed once");
+    assert_eq!(line.node.run(&["get", "--yaml"]), state);
+    assert_eq!(line.node.processes(), processes);
+    let ping = line.a.ping("10.0.2.2", 3, &[]).expect("a ping");
+    assert!(ping.is_perfect(), "{ping:?}");
+    eprintln!("{wrong} wrong files told, and nothing changed");
 }

@@ -19,19 +19,8 @@
 //! | `click`    | `click`: Click configurations without a node                 |
 //! | `complete` | names of objects, for completion                             |
 //! | `table`    | aligned columns, colours                                     |
+//! | `slow_path`| `exec`, and the programs of slow paths                       |
 //! | `roles`    | `node`, `switch` and `router` processes                      |
-//! | file       | concern                                              |
-//! |------------|------------------------------------------------------|
-//! | `cli`      | what can be typed                                    |
-//! | `up`       | `up` and `down`                                      |
-//! | `show`     | `stats`, `doctor`, `read`: what is printed           |
-//! | `capture`  | `capture`: packets to the terminal or into a file     |
-//! | `trace`    | `trace`: single packets through a router             |
-//! | `graph`    | `graph`: drawings of the topology and of elements     |
-//! | `handler`  | handlers of routers, asked through the node          |
-//! | `import`   | topologies of other tools                            |
-//! | `slow_path`| `exec`, and the programs of slow paths                |
-//! | `roles`    | `node`, `switch` and `router` processes              |
 
 mod capture;
 mod cli;

@@ -9,9 +9,13 @@
 //! |-------------|--------------------------------------------------|
 //! | `place`     | the namespace that a document means              |
 //! | `container` | Docker's answer to where a container is          |
+//! | `difference`| what of the hosts that there are does not stay   |
+//! | `configure` | addresses, parameters and routes                 |
 //! | `run`       | a host's commands                                |
 
+mod configure;
 mod container;
+mod difference;
 mod place;
 mod run;
 
@@ -20,16 +24,23 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use europa_api::{At, Documents, Host, HostAttachment, HostInterface, HostPlace, Mac, hash};
+use europa_api::{
+    At, Documents, Fault, Host, HostAttachment, HostInterface, HostPlace, Key, Mac, hash,
+};
 use europa_port::{
-    Device, End, Namespace, Route, add_address, add_route, delete_veths, device_index, make_veth,
-    move_device, name_path, set_mtu, set_up,
+    Device, End, Namespace, delete_device, delete_veths, device_index, make_veth, move_device,
+    name_path, set_mtu, set_up,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
+use self::configure::configure;
+pub(crate) use self::difference::cut_ports;
+use self::difference::{Key as Line, cut, direct, find, interfaces, runs_others, stays};
 pub(crate) use self::run::run;
+use crate::kept::replace;
+use crate::plan::PortFacts;
 use crate::{Doing, Instance, NodeError};
 use europa_api::stats::{HostInterfaceStats, HostStats};
 
@@ -77,39 +88,22 @@ fn outer_name(port: &str) -> String {
     if port.len() <= 15 { port.to_owned() } else { format!("h{:014x}", hash(port) >> 8) }
 }
 
+/// The Ethernet address of an outer end.
+fn port_mac(port: &str) -> [u8; 6] {
+    Mac::generated(&format!("port.{port}")).0
+}
+
 /// Whether a port is one that an interface on a link makes.
 pub(crate) fn is_hidden(port: &str) -> bool {
     port.contains('.')
 }
 
-/// A host's interface, by both names.
-type Key = (String, String);
-
-/// Links that join two hosts without a router: nothing of them is a port. The first end,
-/// which makes both, has the second; the second has none.
-fn direct(documents: &Documents) -> HashMap<Key, Option<Key>> {
-    let mut ends: HashMap<&str, Vec<(String, String)>> = HashMap::new();
-    for host in &documents.hosts {
-        for (name, interface) in &host.interfaces.0 {
-            if let Some(link) = &interface.link {
-                let end = (host.name.to_string(), name.to_string());
-                ends.entry(link).or_default().push(end);
-            }
-        }
-    }
-    let mut pairs = HashMap::new();
-    for ends in ends.into_values() {
-        if let [a, b] = ends.as_slice() {
-            pairs.insert(a.clone(), Some(b.clone()));
-            pairs.insert(b.clone(), None);
-        }
-    }
-    pairs
-}
-
-/// The ports that hosts make.
-pub(crate) fn ports(instance: &Instance, documents: &Documents) -> Vec<europa_api::Port> {
-    let direct = direct(documents);
+/// The ports that hosts make, and what is known of their devices before they are there.
+pub(crate) fn ports(
+    instance: &Instance,
+    documents: &Documents,
+) -> Vec<(europa_api::Port, PortFacts)> {
+    let direct = direct(&documents.hosts);
     let mut ports = Vec::new();
     for host in &documents.hosts {
         for (name, interface) in &host.interfaces.0 {
@@ -118,80 +112,192 @@ pub(crate) fn ports(instance: &Instance, documents: &Documents) -> Vec<europa_ap
                 continue;
             }
             let at = |text: String| At { value: text, place: name.place };
-            ports.push(europa_api::Port {
+            let facts = PortFacts { mac: port_mac(&port), mtu: interface.mtu(), vlan: Ok(()) };
+            let document = europa_api::Port {
                 device: at(outer_name(&port)),
                 name: At { value: port, place: name.place },
                 namespace: Some(at(outside(instance))),
                 rate: None,
                 mtu: None,
-            });
+            };
+            ports.push((document, facts));
         }
     }
     ports
 }
 
-/// Makes and attaches all hosts.
+/// Takes away those of the hosts `made`, and those of their interfaces, that are not to stay
+/// when `wanted` is made next; `made` becomes what is left. Returns the names of the hosts
+/// whose commands have ended with that.
+pub(crate) fn trim(
+    instance: &Instance,
+    made: &mut Vec<Host>,
+    wanted: &[Host],
+) -> Result<Vec<String>, NodeError> {
+    let mut kept = read_records(instance);
+    for key in cut(made, wanted) {
+        let (Some((host, interface)), Some(record)) =
+            (find(made, &key), kept.iter_mut().find(|record| record.host == key.0))
+        else {
+            continue;
+        };
+        // One that has gone has taken its devices along.
+        if let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) {
+            if let Some(HostAttachment::Device(_)) = interface.attachment() {
+                let (back, stay) = record.moved.drain(..).partition(|m| m.inside == key.1);
+                record.moved = stay;
+                move_back(&key.0, &inside, back)?;
+            } else {
+                delete_device(&inside, &key.1).map_err(|error| {
+                    refused(host, &["interfaces", &key.1], format!("interface {}: {error}", key.1))
+                })?;
+            }
+        }
+        if let Some(host) = made.iter_mut().find(|host| *host.name.value == *key.0) {
+            host.interfaces.0.retain(|(name, _)| *name.value != *key.1);
+        }
+    }
+    let mut ended = Vec::new();
+    for host in std::mem::take(made) {
+        let stay = wanted.iter().find(|other| stays(&host, other));
+        if stay.is_none_or(|other| runs_others(&host, other)) && host.place() == HostPlace::Own {
+            let name = own(instance, &host.name);
+            match stay {
+                None => end(&name)?,
+                Some(_) if !host.run.is_empty() => {
+                    if let Ok(inside) = Namespace::named(&name) {
+                        end_processes(&inside);
+                    }
+                }
+                Some(_) => {}
+            }
+            ended.push(host.name.to_string());
+        }
+        match stay {
+            None => kept.retain(|record| record.host != *host.name.value),
+            Some(other) if runs_others(&host, other) => {
+                made.push(Host { run: Vec::new(), ..host });
+            }
+            Some(_) => made.push(host),
+        }
+    }
+    if made.is_empty() && wanted.is_empty() {
+        Namespace::delete(&outside(instance)).doing("taking the namespace of outer ends away")?;
+        let _ = fs::remove_file(records(instance));
+    } else {
+        write_records(instance, &kept)?;
+    }
+    Ok(ended)
+}
+
+/// Whether `old` becomes `new` without any of its devices made anew.
+pub(crate) fn stays_whole(old: &Host, new: &Host) -> bool {
+    let one = std::slice::from_ref;
+    stays(old, new) && cut(one(old), one(new)).is_empty()
+}
+
+/// Makes of the hosts `made` those that are `wanted`, but for their commands. `made` is true
+/// also when it fails half-way.
 pub(crate) fn make(
     instance: &Instance,
-    documents: &Documents,
+    made: &mut Vec<Host>,
+    wanted: &[Host],
 ) -> Result<Vec<HostStats>, NodeError> {
-    if documents.hosts.is_empty() {
+    if wanted.is_empty() {
         return Ok(Vec::new());
     }
-    let direct = direct(documents);
+    let before = read_records(instance);
     let mut places = HashMap::new();
     let mut kept = Vec::new();
-    for host in &documents.hosts {
-        let path = place::path(host).map_err(|why| refused(host, why))?;
+    for host in wanted {
+        let path = place::path(host).map_err(|why| refused(host, place_field(host), why))?;
         let path = path.unwrap_or_else(|| name_path(&own(instance, &host.name)));
-        let namespace = if host.place() == HostPlace::Own {
+        let there = made.iter().any(|other| other.name == host.name);
+        let namespace = if host.place() == HostPlace::Own && !there {
             prepare(instance, host)?
         } else {
-            Namespace::named(&path.to_string_lossy())
-                .map_err(|error| refused(host, format!("{}: {error}", path.display())))?
+            Namespace::named(&path.to_string_lossy()).map_err(|error| {
+                refused(host, place_field(host), format!("{}: {error}", path.display()))
+            })?
         };
-        kept.push(Record {
-            host: host.name.to_string(),
-            namespace: path,
-            moved: host.interfaces.0.iter().filter_map(|(name, i)| moved(name, i)).collect(),
+        if !there {
+            made.push(bare(host));
+        }
+        let known = before.iter().find(|record| record.host == *host.name.value);
+        let moved = host.interfaces.0.iter().filter_map(|(name, interface)| {
+            let known = known.and_then(|record| record.moved.iter().find(|m| *m.inside == ***name));
+            known.cloned().or_else(|| moved(name, interface))
         });
+        kept.push(Record { host: host.name.to_string(), namespace: path, moved: moved.collect() });
         places.insert(host.name.to_string(), namespace);
     }
     // Before anything is moved: whoever comes after a kill knows what to move back.
-    let text = serde_json::to_vec(&kept).map_err(std::io::Error::from);
-    fs::write(records(instance), text.doing("writing down hosts")?).doing("writing down hosts")?;
+    write_records(instance, &kept)?;
     let outer =
         Namespace::create(&outside(instance)).doing("making the namespace of outer ends")?;
     quiet(&outer).doing("setting parameters of outer ends")?;
-    for host in &documents.hosts {
-        let Some(inside) = places.get(&*host.name.to_string()) else { continue };
-        for (name, interface) in &host.interfaces.0 {
-            let key = (host.name.to_string(), name.to_string());
-            let far = match direct.get(&key) {
-                // The first end has made both.
-                Some(None) => continue,
-                Some(Some((other, its))) => documents
-                    .hosts
-                    .iter()
-                    .find(|host| *host.name.value == **other)
-                    .zip(places.get(other))
-                    .map(|(other, place)| (other, place, its.clone())),
-                None => None,
-            };
-            attach(host, name, interface, inside, &outer, far)
-                .map_err(|error| refused(host, format!("interface {name}: {error}")))?;
+    let direct = direct(wanted);
+    for (host, key, interface) in interfaces(wanted) {
+        let Some(inside) = places.get(&key.0).filter(|_| find(made, &key).is_none()) else {
+            continue;
+        };
+        // The first end makes both.
+        let far = direct.get(&key).and_then(|far| {
+            find(wanted, far).zip(places.get(&far.0)).map(|((host, _), place)| (host, place, far))
+        });
+        attach(host, &key.1, interface, inside, &outer, far).map_err(|error| {
+            refused(host, &["interfaces", &key.1], format!("interface {}: {error}", key.1))
+        })?;
+        for key in std::iter::once(&key).chain(direct.get(&key)) {
+            note_attached(made, wanted, key);
         }
     }
-    for host in &documents.hosts {
+    for host in wanted {
         let Some(inside) = places.get(&*host.name.to_string()) else { continue };
-        configure(host, inside)?;
+        let Some(old) = made.iter_mut().find(|old| old.name == host.name) else { continue };
+        configure(old, host, inside)?;
+        // The commands are another matter.
+        *old = Host { run: old.run.clone(), ..host.clone() };
     }
-    let told = documents.hosts.iter().zip(&kept).map(|(host, record)| told(host, record));
-    Ok(told.collect())
+    Ok(wanted.iter().zip(&kept).map(|(host, record)| told(host, record)).collect())
 }
 
-fn refused(host: &Host, why: impl std::fmt::Display) -> NodeError {
-    NodeError::Refused(format!("host {}: {why}", host.name))
+/// A host without anything inside.
+fn bare(host: &Host) -> Host {
+    Host {
+        interfaces: Default::default(),
+        routes: Vec::new(),
+        gateway: Vec::new(),
+        sysctls: Default::default(),
+        run: Vec::new(),
+        ..host.clone()
+    }
+}
+
+/// Adds an interface, without addresses, to a host that was made.
+fn note_attached(made: &mut [Host], wanted: &[Host], key: &Line) {
+    let Some(host) = wanted.iter().find(|host| *host.name.value == *key.0) else { return };
+    let Some(made) = made.iter_mut().find(|made| made.name == host.name) else { return };
+    let found = host.interfaces.0.iter().find(|(name, _)| *name.value == *key.1);
+    if let Some((name, interface)) = found {
+        let value = HostInterface { addresses: Vec::new(), ..interface.value.clone() };
+        made.interfaces.0.push((name.clone(), At { value, place: interface.place }));
+    }
+}
+
+/// What a field of a host's document asks of the machine in vain.
+fn refused(host: &Host, path: &[&str], why: impl std::fmt::Display) -> NodeError {
+    Fault::new(Key::new("host", host.name.to_string()), path, why).into()
+}
+
+/// The field that says which namespace a host is.
+fn place_field(host: &Host) -> &'static [&'static str] {
+    match host.place() {
+        HostPlace::Own => &[],
+        HostPlace::Namespace(_) => &["namespace"],
+        HostPlace::Process(_) => &["pid"],
+        HostPlace::Container(_) => &["container"],
+    }
 }
 
 fn moved(name: &str, interface: &HostInterface) -> Option<Moved> {
@@ -208,7 +314,7 @@ fn quiet(outer: &Namespace) -> std::io::Result<()> {
 
 /// Makes the namespace of a host.
 fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
-    let failed = |what: &str, error| refused(host, format!("{what}: {error}"));
+    let failed = |what: &str, error| refused(host, &[], format!("{what}: {error}"));
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
     // Its addresses are its own: they are usable at once.
@@ -230,7 +336,7 @@ fn attach(
     interface: &HostInterface,
     inside: &Namespace,
     outer: &Namespace,
-    far: Option<(&Host, &Namespace, String)>,
+    far: Option<(&Host, &Namespace, &Line)>,
 ) -> std::io::Result<()> {
     if let Some(HostAttachment::Device(device)) = interface.attachment() {
         if device_index(inside, name)?.is_none() {
@@ -245,44 +351,15 @@ fn attach(
         return Err(std::io::Error::new(ErrorKind::AlreadyExists, "it has a device of that name"));
     }
     let near = End { namespace: inside, name, mac: Some(host.mac(name, interface).0) };
-    if let Some((other, place, its)) = far {
+    if let Some((other, place, (_, its))) = far {
         let there = other.interfaces.0.iter().find(|(key, _)| ***key == *its);
-        let mac = there.map(|(_, interface)| other.mac(&its, interface).0);
-        return make_veth(near, End { namespace: place, name: &its, mac }, interface.mtu());
+        let mac = there.map(|(_, interface)| other.mac(its, interface).0);
+        return make_veth(near, End { namespace: place, name: its, mac }, interface.mtu());
     }
     let port = host.port(name, interface).map(|port| port.to_string()).unwrap_or_default();
     let outer_name = outer_name(&port);
-    let mac = Mac::generated(&format!("port.{port}")).0;
-    make_veth(near, End { namespace: outer, name: &outer_name, mac: Some(mac) }, interface.mtu())
-}
-
-/// Addresses, parameters and routes of a host.
-fn configure(host: &Host, inside: &Namespace) -> Result<(), NodeError> {
-    for (name, value) in &host.sysctls.0 {
-        inside
-            .sysctl(name, value)
-            .map_err(|error| refused(host, format!("{}={}: {error}", name.value, value.value)))?;
-    }
-    for (name, interface) in &host.interfaces.0 {
-        for address in &interface.addresses {
-            add_address(inside, name, address.value)
-                .map_err(|error| refused(host, format!("{name}: {}: {error}", address.value)))?;
-        }
-    }
-    let add = |to: ipnet::IpNet, via: Option<std::net::IpAddr>, device: Option<&str>| {
-        add_route(inside, Route { to, via, device })
-            .map_err(|error| refused(host, format!("a route to {to}: {error}")))
-    };
-    for route in &host.routes {
-        let device = route.interface.as_ref().map(|name| &***name);
-        add(route.to.value, route.via.map(|via| via.value), device)?;
-    }
-    for gateway in &host.gateway {
-        let all = if gateway.is_ipv4() { "0.0.0.0/0" } else { "::/0" };
-        let Ok(all) = all.parse() else { continue };
-        add(all, Some(gateway.value), None)?;
-    }
-    Ok(())
+    let mac = Some(port_mac(&port));
+    make_veth(near, End { namespace: outer, name: &outer_name, mac }, interface.mtu())
 }
 
 fn told(host: &Host, record: &Record) -> HostStats {
@@ -321,8 +398,7 @@ pub(crate) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats
 
 /// The file of a host's network namespace; none if there is no such host.
 pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
-    let text = fs::read(records(instance)).ok()?;
-    let kept: Vec<Record> = serde_json::from_slice(&text).ok()?;
+    let kept = read_records(instance);
     kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
 }
 
@@ -331,33 +407,54 @@ pub(crate) fn exist(instance: &Instance) -> bool {
     records(instance).exists() || name_path(&outside(instance)).exists()
 }
 
+/// Writes them down anew.
+fn write_records(instance: &Instance, kept: &[Record]) -> Result<(), NodeError> {
+    let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
+    replace(&records(instance), &text.doing("writing down hosts")?).doing("writing down hosts")
+}
+
+/// Moves devices of the machine back to this namespace.
+fn move_back(host: &str, inside: &Namespace, moved: Vec<Moved>) -> Result<(), NodeError> {
+    let here = Namespace::current().doing("opening our network namespace")?;
+    for Moved { inside: inner, before, was_up } in moved {
+        let back = move_device(inside, &inner, &here, &before)
+            .and_then(|()| if was_up { set_up(&here, &before) } else { Ok(()) });
+        if let Err(error) = back {
+            tracing::warn!("host {host}: moving {inner} back: {error}");
+        }
+    }
+    Ok(())
+}
+
+fn end_processes(inside: &Namespace) {
+    for pid in inside.processes() {
+        // It may have ended by itself.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
+/// Takes a namespace of a host away, with what runs inside, and every pair.
+fn end(name: &str) -> Result<(), NodeError> {
+    let what = || format!("taking the namespace {name} away");
+    if let Ok(inside) = Namespace::named(name) {
+        end_processes(&inside);
+        delete_veths(&inside).doing(what())?;
+    }
+    Namespace::delete(name).doing(what())
+}
+
 /// Takes all hosts away: what runs inside those that Europa has made, their namespaces,
 /// every pair; and moves devices back to this namespace. Also after a kill.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
-    let here = Namespace::current().doing("opening our network namespace")?;
-    for record in &read_records(instance) {
+    for record in read_records(instance) {
         let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };
-        for Moved { inside: inner, before, was_up } in &record.moved {
-            let back = move_device(&inside, inner, &here, before)
-                .and_then(|()| if *was_up { set_up(&here, before) } else { Ok(()) });
-            if let Err(error) = back {
-                tracing::warn!("host {}: moving {inner} back: {error}", record.host);
-            }
-        }
+        move_back(&record.host, &inside, record.moved)?;
     }
     let mine = format!("{}.", outside(instance));
     // Further dots are in names of others: hosts have none.
     let is_host = |name: &String| name.strip_prefix(&mine).is_some_and(|rest| !rest.contains('.'));
     for name in Namespace::names(&mine).into_iter().filter(is_host) {
-        let what = || format!("taking the namespace {name} away");
-        if let Ok(inside) = Namespace::named(&name) {
-            for pid in inside.processes() {
-                // It may have ended by itself.
-                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            }
-            delete_veths(&inside).doing(what())?;
-        }
-        Namespace::delete(&name).doing(what())?;
+        end(&name)?;
     }
     let outer = outside(instance);
     if let Ok(namespace) = Namespace::named(&outer) {

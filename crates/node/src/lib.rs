@@ -60,6 +60,8 @@ pub use instance::{Instance, Lifetime};
 pub use node::run;
 pub use rest::openapi;
 
+use europa_api::Fault;
+
 /// Takes away what a node that was killed left behind; says what could not be.
 ///
 /// # Errors
@@ -99,9 +101,18 @@ pub enum NodeError {
     /// Desired state.
     #[error(transparent)]
     Store(#[from] store::StoreError),
+    /// What an object says cannot be on this machine.
+    #[error("{0}")]
+    Fault(Box<Fault>),
     /// Another node runs, or none does, or a document cannot be carried out.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<Fault> for NodeError {
+    fn from(fault: Fault) -> NodeError {
+        NodeError::Fault(Box::new(fault))
+    }
 }
 
 /// Names what was tried.

@@ -11,6 +11,7 @@
 //! | `answers`   | what routers answer                                        |
 //! | `pools`     | packet pools, made ahead of need                           |
 //! | `revive`    | processes that have ended: noted, and started again        |
+//! | `restart`   | a router's new process takes over from the old one         |
 //! | `tunnels`   | tunnels' outer headers follow their next hops              |
 //! | `watch`     | what is looked at now and then: links, devices, logs       |
 //! | `show`      | what is told of everything                                 |
@@ -23,6 +24,7 @@ mod bring_up;
 mod hosts;
 mod pools;
 mod processes;
+mod restart;
 mod revive;
 mod show;
 mod steps;
@@ -51,6 +53,7 @@ use nix::sys::socket::{
 
 use self::apply::{Desired, Job, Order};
 pub(crate) use self::apply::{Refusal, Submission};
+pub(crate) use self::restart::Successor;
 use self::tunnels::TUNNELS_EVERY;
 use self::watch::WATCH_EVERY;
 use crate::capture::Captures;
@@ -60,7 +63,7 @@ use crate::kept::Kept;
 use crate::ports::Port;
 use crate::relays::Relay;
 use crate::rest::Rest;
-use crate::router::Router;
+use crate::router::{Process, Router};
 use crate::slow_path::SlowPaths;
 use crate::store::{RedbStore, Store};
 use crate::switch::{Lasting, Revival, Switch};
@@ -143,11 +146,11 @@ pub(crate) struct Node {
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
     hosts: Vec<HostStats>,
-    /// The documents that the hosts were made from.
+    /// What the hosts that there are were made from, as far as they are made.
     hosts_made: Vec<europa_api::Host>,
     relays: Vec<Relay>,
-    /// Shells that run hosts' commands.
-    running: Vec<std::process::Child>,
+    /// Shells that run hosts' commands, by host.
+    running: Vec<(String, std::process::Child)>,
     tunnels_looked: Instant,
     captures: Captures,
     watched: Instant,
@@ -221,7 +224,7 @@ impl Node {
             if let Some(switch) = &self.switch {
                 wait.push(PollFd::new(switch.child.as_fd(), PollFlags::POLLIN));
             }
-            for process in self.routers.iter().filter_map(|router| router.process.as_ref()) {
+            for process in self.routers.iter().flat_map(Router::processes) {
                 wait.push(PollFd::new(process.child.as_fd(), PollFlags::POLLIN));
                 wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
             }
@@ -239,6 +242,7 @@ impl Node {
             }
             // Answers before ends: a router that refuses its configuration says why and goes.
             self.hear_routers();
+            self.hear_successors();
             self.bury();
             self.revive();
             self.work();
@@ -257,7 +261,8 @@ impl Node {
     fn next_timeout(&self) -> PollTimeout {
         let now = Instant::now();
         let dues = self.routers.iter().filter_map(|router| router.due).chain(self.revival.due);
-        let answers = self.routers.iter().filter_map(|router| router.process.as_ref()?.next_due());
+        let answers = self.routers.iter().flat_map(Router::processes);
+        let answers = answers.filter_map(Process::next_due);
         let tunnels = self
             .routers
             .iter()

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use europa_api::{Attachment, Choice, Documents, Poll, Selector, SlotBytes};
+use europa_api::{Attachment, Choice, Documents, Fault, Key, Poll, Selector, SlotBytes};
 use europa_elements::builtin::Description;
 use europa_impair::Settings;
 use europa_pool::layout::{InterfaceRow, LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
@@ -33,8 +33,8 @@ pub(crate) struct PortFacts {
 pub(crate) enum To {
     /// A port, by name.
     Port(String),
-    /// The other end: router by name, interface by index.
-    Link { router: String, interface: usize },
+    /// The other end, by the names of router and interface.
+    Link { router: String, interface: String },
 }
 
 /// An interface, planned.
@@ -54,6 +54,32 @@ pub(crate) struct InterfacePlan {
     pub(crate) link: Option<String>,
 }
 
+impl InterfacePlan {
+    /// Whether its router can go on when it becomes `new`: what differs is the switch's and
+    /// the tables' business, and nothing of the router's own.
+    pub(crate) fn stays(&self, new: &Self) -> bool {
+        let on_a_link = |to: &To| matches!(to, To::Link { .. });
+        let at_a_host = |one: &Self| one.link.is_some() && !on_a_link(&one.to);
+        let mut spec = new.spec.clone();
+        if at_a_host(self) && at_a_host(new) {
+            // A relay takes them when the link begins to do something to what the host sends.
+            spec.matches.clone_from(&self.spec.matches);
+        }
+        self.name == new.name
+            && self.mtu == new.mtu
+            && self.spec == spec
+            && self.tunnel == new.tunnel
+            && self.addresses == new.addresses
+            && (self.to == new.to || (on_a_link(&self.to) && on_a_link(&new.to)))
+    }
+
+    /// Whether the switch need not hear of it when it becomes `new`, which it
+    /// [`stays`](Self::stays) as.
+    pub(crate) fn is_wired_as(&self, new: &Self) -> bool {
+        self.to == new.to && self.impairment == new.impairment && self.link == new.link
+    }
+}
+
 /// A VXLAN tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tunnel {
@@ -65,8 +91,8 @@ pub(crate) struct Tunnel {
 /// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum End {
-    /// Router by name, and interface by index.
-    Router(String, usize),
+    /// Router and interface by name.
+    Router(String, String),
     /// A host, by the port that its interface makes.
     Host(String),
 }
@@ -150,11 +176,11 @@ pub(crate) fn plan(
 ) -> Vec<Result<RouterPlan, NodeError>> {
     let mut ends: HashMap<String, Vec<End>> = HashMap::new();
     for document in &documents.routers {
-        for (index, (_, interface)) in document.interfaces.0.iter().enumerate() {
+        for (key, interface) in &document.interfaces.0 {
             if let Some(Attachment::Link(name)) = interface.value.attachment() {
                 ends.entry(name.value.to_string())
                     .or_default()
-                    .push(End::Router(document.full_name(), index));
+                    .push(End::Router(document.full_name(), key.to_string()));
             }
         }
     }
@@ -175,7 +201,9 @@ fn one(
     joined: &HashMap<String, Vec<End>>,
 ) -> Result<RouterPlan, NodeError> {
     let name = router.full_name();
-    let refused = |what: String| NodeError::Refused(format!("router {name}: {what}"));
+    let refused = |path: &[&str], what: String| {
+        NodeError::from(Fault::new(Key::new("router", &*name), path, what))
+    };
     let mut interfaces = Vec::new();
     let mut addresses = Vec::new();
     for (index, (key, interface)) in router.interfaces.0.iter().enumerate() {
@@ -184,25 +212,32 @@ fn one(
             Some(Attachment::Port(port)) => To::Port(port.value.to_string()),
             Some(Attachment::Link(link)) => {
                 let ends = joined.get(&*link.value.to_string()).map_or(&[][..], Vec::as_slice);
-                let own = End::Router(name.clone(), index);
+                let own = End::Router(name.clone(), key.to_string());
                 match ends.iter().find(|end| **end != own) {
                     Some(End::Router(router, interface)) => {
-                        To::Link { router: router.clone(), interface: *interface }
+                        To::Link { router: router.clone(), interface: interface.clone() }
                     }
                     Some(End::Host(port)) => To::Port(port.clone()),
-                    None => return Err(refused(format!("link {} has one end", link.value))),
+                    None => return Err(refused(&[], format!("link {} has one end", link.value))),
                 }
             }
-            None => return Err(refused(format!("interface {} is attached to nothing", key.value))),
+            None => {
+                let what = format!("interface {} is attached to nothing", key.value);
+                return Err(refused(&["interfaces", &key.value], what));
+            }
         };
         let facts = match &to {
             To::Port(port) => {
-                Some(ports.get(port).ok_or_else(|| refused(format!("there is no port {port}")))?)
+                let none = || refused(&[], format!("there is no port {port}"));
+                Some(ports.get(port).ok_or_else(none)?)
             }
             To::Link { .. } => None,
         };
         let mut planned = plan_interface(router, &key.value, index, interface, to.clone(), facts)
-            .map_err(|what| refused(format!("interface {}: {what}", key.value)))?;
+            .map_err(|(field, what)| {
+            let what = format!("interface {}: {what}", key.value);
+            refused(&["interfaces", &key.value, field], what)
+        })?;
         let link = interface.link.as_ref();
         if let To::Port(port) = &planned.to
             && relays::plan(documents).iter().any(|relay| relay.port == *port)
@@ -218,7 +253,8 @@ fn one(
         }));
     }
     let geometry = geometry(router, &interfaces);
-    let (configuration, file) = configuration(router, &interfaces).map_err(refused)?;
+    let (configuration, file) =
+        configuration(router, &interfaces).map_err(|what| refused(&["fast_path"], what))?;
     let description = crate::builtin::description(router, &interfaces);
     Ok(RouterPlan {
         description,
@@ -240,10 +276,10 @@ fn plan_interface(
     interface: &europa_api::Interface,
     to: To,
     facts: Option<&PortFacts>,
-) -> Result<InterfacePlan, String> {
+) -> Result<InterfacePlan, (&'static str, String)> {
     let vlan = interface.vlan().unwrap_or(0);
     if let (Some(Err(why)), 1..) = (facts.map(|facts| &facts.vlan), vlan) {
-        return Err(why.clone());
+        return Err(("match", why.clone()));
     }
     let own = router.mac(name, interface).0;
     let port_mac = facts.map_or(own, |facts| facts.mac);
@@ -287,7 +323,8 @@ fn plan_interface(
     }
     if let Some(asked) = &interface.mtu {
         if facts.is_some() && asked.value > mtu {
-            return Err(format!("an MTU of {} does not fit its port's {mtu}", asked.value));
+            let what = format!("an MTU of {} does not fit its port's {mtu}", asked.value);
+            return Err(("mtu", what));
         }
         mtu = asked.value;
     }

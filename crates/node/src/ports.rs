@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use europa_api::{Documents, Selector};
+use europa_api::{Documents, Fault, Key, Selector};
 use europa_port::{
     Device, Kind, Limitation, LinkState, Namespace, Undo, Wants, counter_socket, open_socket,
     prepare, refuse, set_promiscuous,
@@ -43,23 +43,30 @@ impl Needs {
     }
 }
 
+/// What a port's document asks of the machine in vain.
+fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) -> Fault {
+    Fault::new(Key::new("port", document.name.to_string()), &[field], why)
+}
+
 /// The device of a port, and the port's MTU.
 fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
     let namespace = match &document.namespace {
         None => Namespace::current().doing("opening our network namespace")?,
-        Some(name) => Namespace::named(&name.value).doing(format!(
-            "port {}: opening the network namespace {}",
-            document.name.value, name.value
-        ))?,
+        Some(name) => Namespace::named(&name.value).map_err(|error| {
+            let why = format!("there is no network namespace {name} ({error})");
+            fault(document, "namespace", why).label("not there").help("see `ip netns list`")
+        })?,
     };
-    let device = Device::open(&namespace, &document.device.value)?;
+    let device = Device::open(&namespace, &document.device.value)
+        .map_err(|error| fault(document, "device", error).label("not there"))?;
     let mtu = document.mtu.as_ref().map_or(device.mtu, |mtu| mtu.value);
     if mtu > device.mtu {
-        return Err(NodeError::Refused(format!(
-            "port {}: an MTU of {mtu} does not fit the device {}, which has {}; \
-             raise it with `ip link set {} mtu {mtu}`",
-            document.name.value, device.name, device.mtu, device.name
-        )));
+        let Device { name, mtu: most, .. } = &device;
+        let why = format!("an MTU of {mtu} does not fit the device {name}, which has {most}");
+        return Err(fault(document, "mtu", why)
+            .label(format!("more than the device's {most}"))
+            .help(format!("raise it with `ip link set {name} mtu {mtu}`"))
+            .into());
     }
     Ok((device, mtu))
 }
@@ -86,6 +93,10 @@ struct PortRecord {
 
 fn text(document: &europa_api::Port) -> String {
     serde_json::to_string(document).unwrap_or_default()
+}
+
+fn rate(document: &europa_api::Port) -> Option<u64> {
+    document.rate.as_ref().map(|rate| rate.value.bits_per_second)
 }
 
 /// A port of this node.
@@ -120,7 +131,8 @@ impl Port {
     /// What is known of a port before its device is touched.
     pub(crate) fn peek(document: &europa_api::Port) -> Result<PortFacts, NodeError> {
         let (device, mtu) = find(document)?;
-        refuse(&device)?;
+        refuse(&device)
+            .map_err(|error| fault(document, "device", error).label("cannot be a port"))?;
         Ok(PortFacts { mac: device.mac, mtu, vlan: Ok(()) })
     }
 
@@ -129,7 +141,8 @@ impl Port {
     pub(crate) fn open(id: u32, document: &europa_api::Port) -> Result<Self, NodeError> {
         let (device, mtu) = find(document)?;
         let wants = Wants { vlan: false, generic: false };
-        let mut prepared = prepare(&device, wants)?;
+        let mut prepared =
+            prepare(&device, wants).map_err(|error| fault(document, "device", error))?;
         let generic = prepared
             .limitations
             .iter()
@@ -151,7 +164,7 @@ impl Port {
         Ok(Self {
             id,
             name: document.name.value.to_string(),
-            rate_bits: document.rate.as_ref().map(|rate| rate.value.bits_per_second),
+            rate_bits: rate(document),
             mtu,
             live,
             limitations: prepared.limitations,
@@ -169,9 +182,26 @@ impl Port {
         })
     }
 
-    /// Whether it is what a document says, and its device the one that it was.
+    /// Whether it has the device that a document says, and that the one that it was.
     pub(crate) fn is(&self, document: &europa_api::Port) -> bool {
-        !self.stale && self.document == *document
+        !self.stale
+            && self.document.name == document.name
+            && self.document.device == document.device
+            && self.document.namespace == document.namespace
+    }
+
+    /// Becomes what a document says. Its device stays.
+    pub(crate) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
+        self.mtu = find(document)?.1;
+        self.rate_bits = rate(document);
+        self.document = document.clone();
+        Ok(())
+    }
+
+    /// What a plan must know of it when it becomes what a document says.
+    pub(crate) fn facts_as(&self, document: &europa_api::Port) -> Result<PortFacts, NodeError> {
+        let mtu = if self.document == *document { self.mtu } else { find(document)?.1 };
+        Ok(PortFacts { mtu, ..self.facts() })
     }
 
     /// Makes it able to do what the interfaces on it need; what was changed is added to
@@ -234,7 +264,7 @@ impl Port {
         Ok(Some(Self {
             id: record.id,
             name: document.name.value.to_string(),
-            rate_bits: document.rate.as_ref().map(|rate| rate.value.bits_per_second),
+            rate_bits: rate(document),
             mtu,
             live: record.live,
             limitations: record.limitations,
@@ -270,13 +300,14 @@ impl Port {
         );
         self.attachment = Some(attached.map_err(|error| match error {
             europa_substrate::Error::Busy => {
-                let (port, device) = (&self.name, &self.device.name);
-                NodeError::Refused(format!(
-                    "port {port}: {device} has another XDP program (see `ip link show {device}`); \
-                     is it a port of another node?"
-                ))
+                let device = &self.device.name;
+                let why =
+                    format!("{device} has another XDP program; is it a port of another node?");
+                fault(&self.document, "device", why)
+                    .label("taken")
+                    .help(format!("see `ip link show {device}`"))
             }
-            other => other.into(),
+            other => fault(&self.document, "device", other),
         })?);
         Ok(())
     }
@@ -291,8 +322,7 @@ impl Port {
         [&self.socket, &self.counters]
     }
 
-    /// What a plan must know.
-    pub(crate) fn facts(&self) -> PortFacts {
+    fn facts(&self) -> PortFacts {
         let untrusted = self
             .limitations
             .iter()

@@ -5,6 +5,7 @@
 //! to it, it goes into a pool of the switch's own instead, and from there over the link.
 
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use europa_api::Documents;
 use europa_impair::Settings;
@@ -21,6 +22,8 @@ use crate::{NodeError, links};
 
 /// Packets that are on the way from one host at a time, twice.
 const SLOTS: u32 = 4096;
+/// How long a switch may take to empty a pool into which nothing comes any more.
+const DRAIN: Duration = Duration::from_millis(3);
 /// An Ethernet header and a VLAN tag.
 const HEADER_BYTES: u32 = 18;
 
@@ -34,12 +37,19 @@ pub(crate) struct RelayPlan {
     impairment: Settings,
 }
 
+impl RelayPlan {
+    /// Whether a relay of this plan can go on as one of `new`.
+    pub(crate) fn stays(&self, new: &Self) -> bool {
+        self.port == new.port && self.mtu == new.mtu
+    }
+}
+
 /// A relay of this node.
 pub(crate) struct Relay {
     pub(crate) plan: RelayPlan,
     /// Its number in the substrate.
     pub(crate) interface: u32,
-    spec: InterfaceSpec,
+    pub(crate) spec: InterfaceSpec,
     pool: PoolHandle,
 }
 
@@ -149,6 +159,41 @@ impl Relay {
         let spec = spec(&plan);
         let interface = substrate.add_interface(&spec, port, &pool)?;
         Ok(Self { plan, interface, spec, pool })
+    }
+
+    /// What is on the way arrives at once, and what comes passes as it comes.
+    pub(crate) fn flush(&self, switch: Option<&mut Switch>) {
+        if let Some(switch) = switch {
+            let order = Order::Impair { interface: self.interface, impairment: None };
+            // One that has just ended never learns of it.
+            let _ = switch.order(&order, &[]);
+        }
+    }
+
+    /// Somebody else has what its port receives: what it has got is passed on.
+    pub(crate) fn lose_port(
+        &mut self,
+        switch: Option<&Switch>,
+        substrate: &Substrate,
+        port: &PortAttachment,
+    ) -> Result<(), NodeError> {
+        substrate.leave(self.interface, &self.spec, port)?;
+        self.spec.matches.clear();
+        if switch.is_some() {
+            // A program that has read the tables before puts its frame into the pool, and the
+            // switch takes it out.
+            std::thread::sleep(DRAIN);
+        }
+        Ok(())
+    }
+
+    /// Tells a switch what the link does now.
+    pub(crate) fn impair(&self, switch: Option<&mut Switch>) {
+        let impairment = Some(self.plan.impairment);
+        if let Some(switch) = switch {
+            // One that has just ended learns of it when it starts.
+            let _ = switch.order(&Order::Impair { interface: self.interface, impairment }, &[]);
+        }
     }
 
     /// Takes it out of the tables and frees its pool; a switch forgets it first.

@@ -18,6 +18,7 @@ use crate::bell::Bell;
 use crate::control::Reply;
 use crate::cores::argument;
 use crate::kept::{Found, Kept};
+use crate::node::Successor;
 use crate::plan::RouterPlan;
 use crate::switch::{Lasting, WORKER};
 
@@ -38,6 +39,8 @@ pub(crate) struct Router {
     pub(crate) interfaces: Vec<u32>,
     pub(crate) pool: Option<PoolHandle>,
     pub(crate) process: Option<Process>,
+    /// Takes over when it is ready.
+    pub(crate) successor: Option<Successor>,
     pub(crate) backoff: Backoff,
     pub(crate) restarts: u64,
     pub(crate) due: Option<Instant>,
@@ -127,6 +130,7 @@ impl Router {
             interfaces: Vec::new(),
             pool: None,
             process: None,
+            successor: None,
             backoff: Backoff::new(),
             restarts: 0,
             due: None,
@@ -191,6 +195,7 @@ impl Router {
             interfaces: record.interfaces.clone(),
             pool: Some(pool),
             process: Some(process),
+            successor: None,
             backoff: Backoff::new(),
             restarts: record.restarts,
             due: None,
@@ -241,6 +246,17 @@ impl Router {
             ready: false,
             pending: VecDeque::new(),
         })
+    }
+
+    /// Its process, and the one that is to take over.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.process.iter().chain(self.successor.as_ref().map(|successor| &successor.process))
+    }
+
+    /// The number in the substrate of its interface of this name.
+    pub(crate) fn number_of(&self, interface: &str) -> Option<u32> {
+        let mut all = self.plan.interfaces.iter().zip(&self.interfaces);
+        all.find(|(planned, _)| planned.name == interface).map(|(_, id)| *id)
     }
 
     /// What became of it, for people.
@@ -322,6 +338,16 @@ impl Process {
         restarts: u64,
     ) -> Result<(), NodeError> {
         (self.record.complete, self.record.restarts) = (complete, restarts);
+        self.note(kept)
+    }
+
+    /// Notes what of `plan` has changed around it.
+    pub(crate) fn note_outside(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
+        let outside = outside(plan);
+        if self.record.outside == outside {
+            return Ok(());
+        }
+        self.record.outside = outside;
         self.note(kept)
     }
 

@@ -35,8 +35,8 @@ pub use drops::{DropCounters, Drops, counter_socket};
 pub use error::PortError;
 pub use limitation::Limitation;
 pub use make::{
-    End, Route, add_address, add_route, delete_device, delete_veths, device_index, make_veth,
-    move_device, name_path, set_mtu, set_up,
+    End, Route, add_address, add_route, delete_address, delete_device, delete_route, delete_veths,
+    device_index, make_veth, move_device, name_path, set_mtu, set_up,
 };
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};

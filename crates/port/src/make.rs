@@ -18,7 +18,9 @@ const NEWLINK: u16 = 16;
 const DELLINK: u16 = 17;
 const GETLINK: u16 = 18;
 const NEWADDR: u16 = 20;
+const DELADDR: u16 = 21;
 const NEWROUTE: u16 = 24;
+const DELROUTE: u16 = 25;
 /// Flags of a request: create, and fail if it is there.
 const CREATE: u16 = 0x600;
 
@@ -343,11 +345,41 @@ pub fn add_address(namespace: &Namespace, device: &str, address: IpNet) -> io::R
     }
 }
 
+/// Takes an address from a device.
+///
+/// # Errors
+/// There is no such device, or it has no such address.
+pub fn delete_address(namespace: &Namespace, device: &str, address: IpNet) -> io::Result<()> {
+    let mut netlink = Netlink::route(namespace)?;
+    let index = known(&mut netlink, device)?;
+    let mut body = [family(address.addr()), address.prefix_len(), 0, 0, 0, 0, 0, 0];
+    body[4..8].copy_from_slice(&index.to_ne_bytes());
+    let request = Request::new(DELADDR, 0, &body).with(IFA_LOCAL, &octets(address.addr()));
+    netlink.talk(&mut { request }, |_, _| {})
+}
+
 /// Adds a route.
 ///
 /// # Errors
 /// There is one already, or the next hop cannot be reached.
 pub fn add_route(namespace: &Namespace, route: Route<'_>) -> io::Result<()> {
+    change_route(namespace, route, NEWROUTE, CREATE)
+}
+
+/// Takes a route away.
+///
+/// # Errors
+/// There is none.
+pub fn delete_route(namespace: &Namespace, route: Route<'_>) -> io::Result<()> {
+    change_route(namespace, route, DELROUTE, 0)
+}
+
+fn change_route(
+    namespace: &Namespace,
+    route: Route<'_>,
+    message: u16,
+    flags: u16,
+) -> io::Result<()> {
     const MAIN: u8 = 254;
     const STATIC: u8 = 4;
     const UNICAST: u8 = 1;
@@ -355,7 +387,7 @@ pub fn add_route(namespace: &Namespace, route: Route<'_>) -> io::Result<()> {
     let scope = if route.via.is_some() || route.to.addr().is_ipv6() { 0 } else { 253 };
     let family = family(route.to.addr());
     let body = [family, route.to.prefix_len(), 0, 0, MAIN, STATIC, scope, UNICAST, 0, 0, 0, 0];
-    let mut request = Request::new(NEWROUTE, CREATE, &body);
+    let mut request = Request::new(message, flags, &body);
     if route.to.prefix_len() > 0 {
         request = request.with(RTA_DST, &octets(route.to.network()));
     }

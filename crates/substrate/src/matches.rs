@@ -119,6 +119,53 @@ impl Substrate {
         self.write_interface(id, spec, flags, port.map_or(NONE, |p| p.id), pool);
     }
 
+    /// Gives an interface another port, and what its spec matches there. A whole port it takes
+    /// from whoever has it: every frame goes to the one or to the other, and none is lost.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn connect(
+        &self,
+        id: u32,
+        spec: &InterfaceSpec,
+        port: &PortAttachment,
+    ) -> Result<(), Error> {
+        self.port_of(id).store(port.id, Ordering::Release);
+        spec.matches.iter().try_for_each(|one| self.add_match(port, id, one))?;
+        if spec.matches.is_empty() { Ok(()) } else { self.join_group(port, spec.vlan, id) }
+    }
+
+    /// Takes an interface from a port that goes.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn disconnect(
+        &self,
+        id: u32,
+        spec: &InterfaceSpec,
+        port: &PortAttachment,
+    ) -> Result<(), Error> {
+        self.leave(id, spec, port)?;
+        spec.matches.iter().try_for_each(|one| self.remove_match(port, one))?;
+        self.port_of(id).store(NONE, Ordering::Release);
+        Ok(())
+    }
+
+    /// Ends an interface's part in what is for all on a port; somebody else has what it
+    /// matched.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn leave(&self, id: u32, spec: &InterfaceSpec, port: &PortAttachment) -> Result<(), Error> {
+        self.leave_group(port, spec.vlan, id)?;
+        self.next_of(id).store(NONE, Ordering::Release);
+        Ok(())
+    }
+
+    fn port_of(&self, id: u32) -> &std::sync::atomic::AtomicU32 {
+        self.interfaces.atomic_u32(id, std::mem::offset_of!(layout::Interface, port))
+    }
+
     /// Changes the headers that go before an interface's frames: its tunnel's next hop
     /// has another address.
     ///

@@ -39,7 +39,7 @@ pub(crate) struct Plan {
 
 /// The state of that decision for one port.
 pub(crate) struct Batching {
-    rate_bits: Option<u64>,
+    pub(crate) rate_bits: Option<u64>,
     live: bool,
     ways_join: bool,
     /// Learned from the device's drop counters.

@@ -51,6 +51,13 @@ pub enum Order {
         /// sent: true of veth and tap, whose ways join in one queue.
         ways_join: bool,
     },
+    /// The rate of a port from now on.
+    Rate {
+        /// Number of the port.
+        port: u32,
+        /// Its rate in bits a second, if known.
+        rate_bits: Option<u64>,
+    },
     /// Forget a port.
     RemovePort {
         /// Number of the port.

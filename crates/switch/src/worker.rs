@@ -227,12 +227,19 @@ impl Worker {
             Order::AddPort { port, device, rate_bits, live, ways_join } => {
                 let socket = Socket::new(descriptor()?, descriptor()?, device)
                     .map_err(|error| error.to_string())?;
+                let mut queue = PortQueue::new();
+                let to = Target::Port(port);
+                queue.reserve(self.tables.interfaces.iter().filter(|i| i.to == to).count());
                 self.tables.ports.push(Port {
                     id: port,
-                    queue: PortQueue::new(),
+                    queue,
                     socket,
                     batching: Batching::new(rate_bits, live, ways_join),
                 });
+            }
+            Order::Rate { port, rate_bits } => {
+                let found = self.tables.ports.iter_mut().find(|p| p.id == port);
+                found.ok_or("no such port")?.batching.rate_bits = rate_bits;
             }
             Order::RemovePort { port } => {
                 let place = self.tables.ports.iter().position(|p| p.id == port);

@@ -20,7 +20,7 @@ pub(crate) fn run(
     log: File,
     group: Option<&Group>,
 ) -> Result<Child, NodeError> {
-    let failed = |error: std::io::Error| refused(host, format!("its commands: {error}"));
+    let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));
     let inside = Namespace::named(&own(instance, &host.name)).map_err(failed)?;
     let script = host.run.iter().map(|line| line.value.as_str()).collect::<Vec<_>>().join("\n");
     let errors = log.try_clone().map_err(failed)?;

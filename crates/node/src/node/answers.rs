@@ -4,6 +4,7 @@ use europa_api::rest::ProblemDetails;
 use europa_router::orders::Order;
 
 use super::Node;
+use super::apply::Failure;
 use crate::control::Reply;
 use crate::router::{Asked, Outcome};
 
@@ -39,7 +40,7 @@ impl Node {
                             && job.awaited.contains(name)
                         {
                             job.awaited.retain(|other| other != name);
-                            job.failure = Some(format!("router {name}: {why}"));
+                            job.failure = Some(Failure::of_router(name, why));
                         }
                     }
                     (Asked::Update, _) => {
@@ -56,7 +57,7 @@ impl Node {
                             router.astray = true;
                             self.events.warn("router", name, "Refused", why.clone());
                             if let Some(job) = &mut self.job {
-                                job.failure = Some(format!("router {name}: {why}"));
+                                job.failure = Some(Failure::of_router(name, &why));
                             }
                         }
                     }

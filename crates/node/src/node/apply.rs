@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use europa_api::rest::{Applied, Change, ProblemDetails};
-use europa_api::{Documents, Kept, Key};
+use europa_api::{Documents, Fault, Kept, Key};
 
 use super::Node;
 use super::steps::{Step, Target};
@@ -61,6 +61,47 @@ pub(crate) struct Order {
     pub(crate) reply: Reply<Outcome>,
 }
 
+/// Why a change is not carried out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failure {
+    /// For people.
+    pub(super) text: String,
+    /// Objects and fields that are at fault, if some are.
+    pub(super) faults: Vec<Fault>,
+}
+
+impl From<&NodeError> for Failure {
+    fn from(error: &NodeError) -> Failure {
+        let faults = match error {
+            NodeError::Fault(fault) => vec![(**fault).clone()],
+            _ => Vec::new(),
+        };
+        Failure { text: error.to_string(), faults }
+    }
+}
+
+impl Failure {
+    /// A router that does not come up as it is to be.
+    pub(super) fn of_router(name: &str, why: &str) -> Failure {
+        // What a router says of its configuration shows the place itself.
+        let faults = match why.contains('\n') {
+            true => Vec::new(),
+            false => vec![Fault::new(Key::new("router", name), &[], why)],
+        };
+        Failure { text: format!("router {name}: {why}"), faults }
+    }
+
+    fn problem(self) -> ProblemDetails {
+        ProblemDetails::failed(self.text).faults(self.faults)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure { text, faults: Vec::new() }
+    }
+}
+
 /// Why a job is done.
 enum Purpose {
     /// Somebody wants it.
@@ -68,7 +109,7 @@ enum Purpose {
     /// The node has just started, or a device has come: as much as can be is done.
     Restore,
     /// To be told once the state of before is back.
-    Rollback(Reply<Outcome>, String),
+    Rollback(Reply<Outcome>, Box<ProblemDetails>),
 }
 
 /// Desired state that is being carried out.
@@ -86,7 +127,7 @@ pub(super) struct Job {
     pub(super) awaited: Vec<String>,
     /// Answers to updates that are still to come.
     pub(super) updates: usize,
-    pub(super) failure: Option<String>,
+    pub(super) failure: Option<Failure>,
     /// The state of before.
     before: Option<Desired>,
     until: Instant,
@@ -175,7 +216,7 @@ impl Node {
         let documents = self.desired.documents.clone();
         let target = self.target(&documents);
         for (port, why) in &target.missing {
-            self.events.warn("port", port, "Missing", why.clone());
+            self.events.warn("port", port, "Missing", why.to_string());
         }
         let steps = self.steps(&target);
         if steps.is_empty() {
@@ -247,7 +288,8 @@ impl Node {
             target,
         };
         if let Some(why) = job.target.refusal() {
-            self.refuse(job, ProblemDetails::configuration(why));
+            let problem = ProblemDetails::configuration(why.text).faults(why.faults);
+            self.refuse(job, problem);
             return;
         }
         for change in &mut job.applied.changes {
@@ -291,13 +333,14 @@ impl Node {
         }
         if job.until <= Instant::now() && job.failure.is_none() {
             let names = job.awaited.join(", ");
-            job.failure = Some(format!("not ready within {} s: {names}", PATIENCE.as_secs()));
+            let why = format!("not ready within {} s: {names}", PATIENCE.as_secs());
+            job.failure = Some(why.into());
         }
         if let Some(why) = &job.failure {
             if !job.is_tolerant() {
-                return Err(ProblemDetails::failed(why.clone()));
+                return Err(why.clone().problem());
             }
-            self.events.warn("node", "", "Failed", why.clone());
+            self.events.warn("node", "", "Failed", why.text.clone());
             job.failure = None;
             if job.until <= Instant::now() {
                 return Ok(true);
@@ -314,7 +357,7 @@ impl Node {
         if let Some(step) = steps.pop_front()
             && let Err(error) = self.take_step(&step, job)
         {
-            job.failure = Some(error.to_string());
+            job.failure = Some(Failure::from(&error));
         }
         Ok(false)
     }
@@ -364,13 +407,13 @@ impl Node {
         match (job.purpose, before) {
             (Purpose::Apply(reply), Some(before)) => {
                 self.events.warn("node", "", "Failed", problem.detail.clone());
-                self.take_back(before, reply, problem.detail);
+                self.take_back(before, reply, problem);
             }
             (Purpose::Apply(reply), None) => {
                 let _ = reply.send(Err(Refusal::Problem(Box::new(problem))));
             }
             (Purpose::Rollback(reply, why), _) => {
-                let why = format!("{why}; going back failed too: {}", problem.detail);
+                let why = format!("{}; going back failed too: {}", why.detail, problem.detail);
                 let problem = ProblemDetails::failed(why);
                 let _ = reply.send(Err(Refusal::Problem(Box::new(problem))));
             }
@@ -381,7 +424,7 @@ impl Node {
     }
 
     /// Carries out the state of before.
-    fn take_back(&mut self, before: Desired, reply: Reply<Outcome>, why: String) {
+    fn take_back(&mut self, before: Desired, reply: Reply<Outcome>, why: ProblemDetails) {
         let put: Vec<Stored> = before.stored.iter().cloned().collect();
         let now = &self.desired.stored;
         let gone: Vec<Key> = now
@@ -398,7 +441,7 @@ impl Node {
         let target = self.target(&documents);
         let steps = self.steps(&target);
         self.job = Some(Job {
-            purpose: Purpose::Rollback(reply, why),
+            purpose: Purpose::Rollback(reply, Box::new(why)),
             documents,
             kept: Vec::new(),
             dry_run: false,
@@ -427,11 +470,7 @@ impl Node {
             }
             Purpose::Rollback(reply, why) => {
                 self.events.note("node", "", "TakenBack", "the state of before is back");
-                let mut problem = ProblemDetails::failed(format!(
-                    "{}\nEverything is as it was before.",
-                    why.trim_end()
-                ));
-                problem.kind = "urn:europa:problem:taken-back".into();
+                let problem = ProblemDetails::taken_back(&why.detail).faults(why.faults);
                 let _ = reply.send(Err(Refusal::Problem(Box::new(problem))));
             }
             Purpose::Restore => {

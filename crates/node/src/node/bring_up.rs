@@ -1,12 +1,13 @@
 //! One port or router added or removed, while all others go on.
 
+use europa_api::{Fault, Key};
 use europa_substrate::Substrate;
 use europa_switch::orders::Order;
 use nix::sys::signal::Signal;
 
 use super::Node;
 use super::tunnels::{PATIENCE, encap};
-use crate::plan::{RouterPlan, To};
+use crate::plan::{InterfacePlan, RouterPlan, To};
 use crate::ports::Port;
 use crate::router::{Router, wake_name};
 use crate::switch::Lasting;
@@ -54,11 +55,78 @@ impl Node {
             self.switch = Some(switch);
             told?;
         }
-        Ok(())
+        self.connect(&document.name)
     }
 
-    /// Gives a device back; no router has an interface on it any more.
+    /// Gives a port that was opened again to the interfaces that stayed without it.
+    fn connect(&mut self, port: &str) -> Result<(), NodeError> {
+        let attachment = self.ports.iter().find(|other| other.name == *port);
+        let Some(attachment) = attachment.and_then(|port| port.attachment.as_ref()) else {
+            return Ok(());
+        };
+        let mut switch = self.switch.take();
+        let mut connected = Ok(());
+        for (router, interface, id) in self.on_port(port) {
+            connected = connected.and(
+                self.substrate()
+                    .and_then(|s| Ok(s.connect(id, &interface.spec, attachment)?))
+                    .and_then(|()| match &mut switch {
+                        Some(switch) => self.tell_interface(switch, router, id),
+                        None => Ok(()),
+                    }),
+            );
+        }
+        self.switch = switch;
+        connected
+    }
+
+    /// Takes a port that goes from the interfaces that stay. What their routers send waits.
+    fn disconnect(&mut self, port: &str) -> Result<(), NodeError> {
+        let attachment = self.ports.iter().find(|other| other.name == *port);
+        let Some(attachment) = attachment.and_then(|port| port.attachment.as_ref()) else {
+            return Ok(());
+        };
+        let mut switch = self.switch.take();
+        let mut disconnected = Ok(());
+        for (_, interface, id) in self.on_port(port) {
+            if let Some(switch) = &mut switch {
+                // A switch that has just ended never learns of it.
+                let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
+            }
+            let done =
+                self.substrate().and_then(|s| Ok(s.disconnect(id, &interface.spec, attachment)?));
+            disconnected = disconnected.and(done);
+        }
+        self.switch = switch;
+        disconnected
+    }
+
+    /// Routers' interfaces on a port, with their numbers.
+    fn on_port(&self, port: &str) -> impl Iterator<Item = (&Router, &InterfacePlan, u32)> {
+        let all = self.routers.iter().flat_map(|router| {
+            let ids = router.plan.interfaces.iter().zip(&router.interfaces);
+            ids.map(move |(interface, id)| (router, interface, *id))
+        });
+        all.filter(move |(_, interface, _)| matches!(&interface.to, To::Port(to) if *to == *port))
+    }
+
+    /// Changes what an open port's document says beside its device.
+    pub(super) fn change_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
+        let Some(port) = self.ports.iter_mut().find(|port| port.is(document)) else {
+            return Ok(());
+        };
+        port.change(document)?;
+        if let Some(switch) = &mut self.switch {
+            // A switch that has just ended learns of it when it starts.
+            let _ = switch.order(&Order::Rate { port: port.id, rate_bits: port.rate_bits }, &[]);
+        }
+        self.events.note("port", &port.name, "Changed", format!("MTU {}", port.mtu));
+        self.note_ports()
+    }
+
+    /// Gives a device back.
     pub(super) fn close_port(&mut self, name: &str) -> Result<(), NodeError> {
+        self.disconnect(name)?;
         let Some(place) = self.ports.iter().position(|port| port.name == name) else {
             return Ok(());
         };
@@ -117,7 +185,11 @@ impl Node {
             if let (Some(tunnel), Some(port)) =
                 (interface.tunnel, self.ports.iter().find(|port| port.name == *name))
             {
-                interface.spec.encap = encap(port, tunnel, PATIENCE)?;
+                interface.spec.encap = encap(port, tunnel, PATIENCE).map_err(|error| {
+                    let why = format!("interface {}: {error}", interface.name);
+                    let path = ["interfaces", &interface.name, "match", "vxlan", "remote"];
+                    Fault::new(Key::new("router", &*router.plan.name), &path, why)
+                })?;
             }
         }
         let pool = self.take_pool(router.plan.geometry)?;
@@ -137,10 +209,9 @@ impl Node {
                 let attachment = port.and_then(|port| port.attachment.as_ref());
                 let id = substrate.add_interface(&interface.spec, attachment, &pool).map_err(
                     |error| {
-                        NodeError::Refused(format!(
-                            "router {}: interface {}: {error}",
-                            router.plan.name, interface.name
-                        ))
+                        let why = format!("interface {}: {error}", interface.name);
+                        let path = ["interfaces", &interface.name, "match"];
+                        Fault::new(Key::new("router", &*router.plan.name), &path, why)
                     },
                 )?;
                 router.interfaces.push(id);
@@ -168,6 +239,9 @@ impl Node {
             return Ok(());
         };
         let mut router = self.routers.remove(place);
+        if let Some(successor) = router.successor.take() {
+            self.discard(successor, "it is removed");
+        }
         if let Some(substrate) = &self.substrate {
             for id in &router.interfaces {
                 substrate.halt_interface(*id);

@@ -141,8 +141,8 @@ impl Node {
                 .routers
                 .iter()
                 .find(|other| other.plan.name == *router)
-                .and_then(|other| other.interfaces.get(*interface))
-                .map(|id| Target::Link(*id)),
+                .and_then(|other| other.number_of(interface))
+                .map(Target::Link),
         }
     }
 

@@ -1,15 +1,16 @@
 //! What turns the ports and routers that there are into those that are wanted.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use europa_api::Documents;
 use europa_api::rest::{Action, Change};
 use europa_elements::builtin::{Update, update};
 use europa_router::orders;
 use europa_sandbox::cgroup::Limits;
+use europa_switch::orders::Order;
 
 use super::Node;
-use super::apply::Job;
+use super::apply::{Failure, Job};
 use crate::checker::Checker;
 use crate::plan::{PortFacts, RouterPlan, To, plan};
 use crate::ports::{Needs, Port};
@@ -25,14 +26,16 @@ const SWITCH_WEIGHT: u64 = 1000;
 pub(super) enum Step {
     /// A router goes.
     RemoveRouter(String),
-    /// All hosts go, with what they send over links.
-    RemoveHosts,
-    /// All hosts come.
+    /// Hosts and their interfaces that do not stay go.
+    TrimHosts,
+    /// Hosts and their interfaces come, and change.
     MakeHosts,
-    /// What hosts send over links has no way.
-    RemoveRelays,
-    /// What hosts send over links has its ways.
-    MakeRelays,
+    /// What comes in by this port has no way over its link.
+    RemoveRelay(String),
+    /// What comes in by this port has its way over its link.
+    MakeRelay(String),
+    /// What comes in by this port fares otherwise on its link.
+    ImpairRelay(String),
     /// Slow paths that are not wanted any more go, others come.
     MakeSlowPaths,
     /// Programs of slow paths that have come are started.
@@ -41,13 +44,15 @@ pub(super) enum Step {
     ClosePort(String),
     /// A port comes.
     OpenPort(String),
+    /// What is said of a port, its device apart, changes.
+    ChangePort(String),
     /// What ports must be able to do for the interfaces on them.
     AdaptPorts,
     /// The switch, if none runs.
     StartSwitch,
     /// A router comes.
     AddRouter(String),
-    /// A router's fast path changes.
+    /// A router's fast path, or what its links do, changes.
     UpdateRouter(String),
 }
 
@@ -64,22 +69,30 @@ pub(super) struct Target {
     /// Ports, also those that hosts make.
     pub(super) ports: Vec<europa_api::Port>,
     pub(super) relays: Vec<RelayPlan>,
-    plans: Vec<Result<RouterPlan, String>>,
+    plans: Vec<Result<RouterPlan, NodeError>>,
+    /// Ports whose devices, made by hosts, go or are made anew.
+    cut: BTreeSet<String>,
     /// Ports whose devices are not there, and why.
-    pub(super) missing: BTreeMap<String, String>,
+    pub(super) missing: BTreeMap<String, NodeError>,
 }
 
 impl Target {
     /// Why it cannot be carried out as a whole.
-    pub(super) fn refusal(&self) -> Option<String> {
-        let missing = self.missing.values().cloned();
-        let plans = self.plans.iter().filter_map(|plan| plan.as_ref().err().cloned());
-        let all: Vec<String> = missing.chain(plans).collect();
-        (!all.is_empty()).then(|| all.join("\n"))
+    pub(super) fn refusal(&self) -> Option<Failure> {
+        let plans = self.plans.iter().filter_map(|plan| plan.as_ref().err());
+        let all: Vec<Failure> = self.missing.values().chain(plans).map(Failure::from).collect();
+        (!all.is_empty()).then(|| Failure {
+            text: all.iter().map(|failure| failure.text.as_str()).collect::<Vec<_>>().join("\n"),
+            faults: all.into_iter().flat_map(|failure| failure.faults).collect(),
+        })
     }
 
     fn plan(&self, name: &str) -> Option<&RouterPlan> {
         self.plans.iter().flatten().find(|plan| plan.name == name)
+    }
+
+    fn relay(&self, port: &str) -> Option<&RelayPlan> {
+        self.relays.iter().find(|plan| plan.port == *port)
     }
 
     /// Routers whose ports are all there.
@@ -103,7 +116,8 @@ enum Way {
 fn way(router: &Router, new: &RouterPlan) -> Way {
     let old = &router.wanted;
     let same_outside = old.geometry == new.geometry
-        && old.interfaces == new.interfaces
+        && old.interfaces.len() == new.interfaces.len()
+        && old.interfaces.iter().zip(&new.interfaces).all(|(old, new)| old.stays(new))
         && old.addresses == new.addresses
         && old.busy == new.busy
         && old.cpus == new.cpus;
@@ -114,7 +128,9 @@ fn way(router: &Router, new: &RouterPlan) -> Way {
         return Way::Swap;
     }
     if text(&old.configuration) == text(&new.configuration) {
-        return Way::Same;
+        let mut pairs = old.interfaces.iter().zip(&new.interfaces);
+        let wired = pairs.all(|(old, new)| old.is_wired_as(new));
+        return if wired { Way::Same } else { Way::InPlace(Vec::new()) };
     }
     if let (Some(from), Some(to)) = (&old.description, &new.description)
         && let Ok(Some(updates)) = update(from, to)
@@ -130,23 +146,22 @@ impl Node {
         let mut missing = BTreeMap::new();
         let mut facts = HashMap::new();
         let made = hosts::ports(&self.instance, documents);
-        let same_hosts = self.hosts_made == documents.hosts;
-        for document in documents.ports.iter().chain(&made) {
+        let cut = hosts::cut_ports(&self.hosts_made, &documents.hosts);
+        let written = documents.ports.iter().map(|document| (document, None));
+        let by_host = made.iter().map(|(document, facts)| (document, Some(facts)));
+        for (document, guess) in written.chain(by_host) {
             let name = document.name.value.to_string();
-            let open = self.ports.iter().find(|port| port.is(document));
-            let by_host = made.iter().any(|port| port.name == document.name);
-            let found = match open {
-                Some(port) => port.facts(),
+            let open = self.ports.iter().find(|port| port.is(document) && !cut.contains(&name));
+            let found = match (open, guess) {
+                (Some(port), _) => port.facts_as(document),
                 // Its device is made when its turn comes.
-                None if by_host && !same_hosts => {
-                    let mtu = document.mtu.as_ref().map_or(1500, |mtu| mtu.value);
-                    PortFacts { mac: [0; 6], mtu, vlan: Ok(()) }
-                }
-                None => Port::peek(document).unwrap_or_else(|error| {
-                    missing.insert(name.clone(), error.to_string());
-                    PortFacts { mac: [0; 6], mtu: 9216, vlan: Ok(()) }
-                }),
+                (None, Some(guess)) => Ok(guess.clone()),
+                (None, None) => Port::peek(document),
             };
+            let found = found.unwrap_or_else(|error| {
+                missing.insert(name.clone(), error);
+                PortFacts { mac: [0; 6], mtu: 9216, vlan: Ok(()) }
+            });
             facts.insert(name, found);
         }
         let (expanded, hidden) = crate::slow_path::expand(&self.instance, documents);
@@ -160,15 +175,12 @@ impl Node {
                 }
             }
         }
-        let plans = plan(&expanded, &facts)
-            .into_iter()
-            .map(|plan| plan.map_err(|error| error.to_string()))
-            .collect();
+        let plans = plan(&expanded, &facts);
         let mut ports = documents.ports.clone();
-        ports.extend(made);
+        ports.extend(made.into_iter().map(|(document, _)| document));
         ports.extend(hidden);
         let relays = relays::plan(documents);
-        Target { documents: documents.clone(), ports, relays, plans, missing }
+        Target { documents: documents.clone(), ports, relays, plans, cut, missing }
     }
 
     fn is_gone(&self, target: &Target, port: &Port) -> bool {
@@ -176,16 +188,17 @@ impl Node {
         if crate::slow_path::is_hidden(&port.name) {
             return !stays || !self.slow_paths.has_port(&target.documents, &port.name);
         }
-        let by_host = !target.documents.ports.iter().any(|document| port.is(document));
-        !stays || (by_host && self.hosts_made != target.documents.hosts)
+        !stays || target.cut.contains(&port.name)
     }
 
-    fn on_gone_port(&self, target: &Target, router: &Router) -> bool {
+    /// Whether the devices of a router's slow path are made anew. Its process must be told of
+    /// the new ones.
+    fn loses_slow_path(&self, target: &Target, router: &Router) -> bool {
         router.wanted.interfaces.iter().any(|interface| match &interface.to {
-            To::Port(name) => {
+            To::Port(name) if crate::slow_path::is_hidden(name) => {
                 self.ports.iter().any(|port| port.name == *name && self.is_gone(target, port))
             }
-            To::Link { .. } => false,
+            _ => false,
         })
     }
 
@@ -194,13 +207,36 @@ impl Node {
         if change.action != Action::Change {
             return None;
         }
-        if change.kind == "port" {
-            return Some("restart of its routers".into());
+        let restarts = |router: &&Router| {
+            let plan = target.plan(&router.wanted.name);
+            self.loses_slow_path(target, router)
+                || plan.is_some_and(|plan| way(router, plan) == Way::Restart)
+        };
+        let on_it = |router: &&Router| {
+            router.wanted.interfaces.iter().any(|interface| match change.kind.as_str() {
+                "port" => matches!(&interface.to, To::Port(port) if *port == change.name),
+                "link" => interface.link.as_ref() == Some(&change.name),
+                _ => false,
+            })
+        };
+        let same = |old: &&europa_api::Host| *old.name.value.to_string() == change.name;
+        match change.kind.as_str() {
+            "port" | "link" => {
+                let restart = self.routers.iter().filter(on_it).any(|router| restarts(&router));
+                return Some(if restart { "restart of its routers" } else { "in place" }.into());
+            }
+            "host" => {
+                let old = self.hosts_made.iter().find(same);
+                let new = target.documents.hosts.iter().find(same);
+                let stays = old.zip(new).is_some_and(|(old, new)| hosts::stays_whole(old, new));
+                return Some(if stays { "in place" } else { "made anew" }.into());
+            }
+            _ => {}
         }
         let router = self.routers.iter().find(|router| router.wanted.name == change.name)?;
         let plan = target.plan(&change.name).filter(|_| change.kind == "router")?;
         match way(router, plan) {
-            _ if self.on_gone_port(target, router) => Some("restart".into()),
+            _ if self.loses_slow_path(target, router) => Some("restart".into()),
             // What Linux has of it.
             Way::Same if !self.slow_paths.is_same(&target.documents) => Some("in place".into()),
             Way::Same => None,
@@ -238,11 +274,11 @@ impl Node {
             let plan = target.feasible().find(|plan| plan.name == name);
             match plan {
                 Some(plan)
-                    if !self.on_gone_port(target, router) && way(router, plan) != Way::Restart => {}
+                    if !self.loses_slow_path(target, router)
+                        && way(router, plan) != Way::Restart => {}
                 _ => steps.push_back(Step::RemoveRouter(name)),
             }
         }
-        let same_hosts = self.hosts_made == target.documents.hosts;
         let behind = |relay: &Relay| {
             let is_behind = |router: &&Router| {
                 let mut all = router.plan.interfaces.iter();
@@ -251,17 +287,30 @@ impl Node {
             let router = self.routers.iter().find(is_behind);
             router.is_none_or(|r| steps.contains(&Step::RemoveRouter(r.wanted.name.clone())))
         };
-        let same_relays = same_hosts
-            && self.relays.iter().map(|relay| &relay.plan).eq(&target.relays)
-            && !self.relays.iter().any(behind);
-        if !same_relays {
-            // First of all: their interfaces are in the tables of ports.
-            steps.push_back(Step::RemoveRelays);
+        // First of all: their interfaces are in the tables of ports.
+        let mut relays = Vec::new();
+        for relay in &self.relays {
+            let port = relay.plan.port.clone();
+            let wanted = target.relays.iter().find(|wanted| relay.plan.stays(wanted));
+            match wanted {
+                Some(wanted) if !behind(relay) && !target.cut.contains(&port) => {
+                    if relay.plan != *wanted {
+                        additions.push(Step::ImpairRelay(port));
+                    }
+                }
+                _ => relays.push(port),
+            }
         }
+        let there = |port: &String| {
+            !relays.contains(port) && self.relays.iter().any(|relay| relay.plan.port == *port)
+        };
+        let new_relays: Vec<_> = target.relays.iter().map(|plan| plan.port.clone()).collect();
+        let new_relays: Vec<_> = new_relays.into_iter().filter(|port| !there(port)).collect();
+        steps.extend(relays.into_iter().map(Step::RemoveRelay));
         let gone = self.ports.iter().filter(|port| self.is_gone(target, port));
         steps.extend(gone.map(|port| Step::ClosePort(port.name.clone())));
-        if !same_hosts {
-            steps.push_back(Step::RemoveHosts);
+        if self.hosts_made != target.documents.hosts {
+            steps.push_back(Step::TrimHosts);
             steps.push_back(Step::MakeHosts);
         }
         let same_slow_paths = self.slow_paths.is_same(&target.documents);
@@ -271,9 +320,14 @@ impl Node {
         for document in &target.ports {
             let name = document.name.value.to_string();
             let open =
-                self.ports.iter().any(|port| port.is(document) && !self.is_gone(target, port));
-            if !open && !target.missing.contains_key(&name) {
-                steps.push_back(Step::OpenPort(name));
+                self.ports.iter().find(|port| port.is(document) && !self.is_gone(target, port));
+            match open {
+                _ if target.missing.contains_key(&name) => {}
+                None => steps.push_back(Step::OpenPort(name)),
+                Some(port) if port.document != *document => {
+                    steps.push_back(Step::ChangePort(name));
+                }
+                Some(_) => {}
             }
         }
         for plan in target.feasible() {
@@ -288,9 +342,7 @@ impl Node {
                 _ => additions.push(Step::AddRouter(plan.name.clone())),
             }
         }
-        if !same_relays {
-            additions.push(Step::MakeRelays);
-        }
+        additions.extend(new_relays.into_iter().map(Step::MakeRelay));
         if !same_slow_paths {
             additions.push(Step::StartSlowPaths);
         }
@@ -332,9 +384,19 @@ impl Node {
             Step::StartSlowPaths => {
                 self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)
             }
-            Step::RemoveRelays => self.remove_relays(),
-            Step::MakeRelays => self.make_relays(&job.target().relays),
-            Step::RemoveHosts => self.remove_hosts(),
+            Step::ChangePort(name) => {
+                let ports = &job.target().ports;
+                let document = ports.iter().find(|port| *port.name.value == **name);
+                document.map_or(Ok(()), |document| self.change_port(document))
+            }
+            Step::RemoveRelay(port) => self.remove_relay(port),
+            Step::MakeRelay(port) => {
+                job.target().relay(port).map_or(Ok(()), |plan| self.make_relay(plan))
+            }
+            Step::ImpairRelay(port) => {
+                job.target().relay(port).map_or(Ok(()), |plan| self.impair_relay(plan))
+            }
+            Step::TrimHosts => self.trim_hosts(),
             Step::MakeHosts => self.make_hosts(),
             Step::AdaptPorts => {
                 for port in &mut self.ports {
@@ -344,7 +406,10 @@ impl Node {
                 // What has turned out now, like VLAN tags that cannot be seen, counts.
                 job.retarget(self.target(&self.desired.documents));
                 match job.target().refusal() {
-                    Some(why) if !job.is_tolerant() => Err(NodeError::Refused(why)),
+                    Some(why) if !job.is_tolerant() => {
+                        job.failure = Some(why);
+                        Ok(())
+                    }
                     _ => Ok(()),
                 }
             }
@@ -372,10 +437,48 @@ impl Node {
             }
             Step::UpdateRouter(name) => {
                 let Some(plan) = job.target().plan(name).cloned() else { return Ok(()) };
+                self.rewire(&plan);
                 self.update_router(plan, job);
+                if let Some(index) = self.routers.iter().position(|r| r.wanted.name == *name) {
+                    self.renew_successor(index);
+                }
+                self.show_scene();
                 Ok(())
             }
         }
+    }
+
+    /// Tells the switch where a router's interfaces lead now, and what their links do.
+    fn rewire(&mut self, plan: &RouterPlan) {
+        let Some(place) = self.routers.iter().position(|r| r.wanted.name == plan.name) else {
+            return;
+        };
+        // A switch that has just ended learns of it when it starts.
+        let mut switch = self.switch.take();
+        for (index, new) in plan.interfaces.iter().enumerate() {
+            let Some(router) = self.routers.get_mut(place) else { continue };
+            let (Some(old), Some(id)) =
+                (router.plan.interfaces.get_mut(index), router.interfaces.get(index).copied())
+            else {
+                continue;
+            };
+            let led = old.to.clone();
+            let fared = old.impairment;
+            old.to.clone_from(&new.to);
+            old.link.clone_from(&new.link);
+            old.impairment = new.impairment;
+            let Some(switch) = &mut switch else { continue };
+            if led != new.to {
+                let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
+                if let Some(router) = self.routers.get(place) {
+                    let _ = self.tell_interface(switch, router, id);
+                }
+            } else if fared != new.impairment {
+                let impairment = new.impairment;
+                let _ = switch.order(&Order::Impair { interface: id, impairment }, &[]);
+            }
+        }
+        self.switch = switch;
     }
 
     /// Gives a router another fast path, in the process that runs.
@@ -396,7 +499,12 @@ impl Node {
             job.awaited.push(router.wanted.name.clone());
             return;
         };
+        if let Err(error) = process.note_outside(&self.kept, &router.wanted) {
+            tracing::warn!("router {}: {error}", router.wanted.name);
+        }
+        let changes = !matches!(&way, Way::InPlace(updates) if updates.is_empty());
         if way != Way::Same
+            && changes
             && let Err(error) = process.note_change(&self.kept, &router.wanted)
         {
             tracing::warn!("router {}: {error}", router.wanted.name);

@@ -19,7 +19,10 @@ impl Node {
         let children = self
             .routers
             .drain(..)
-            .filter_map(|router| router.process.map(|process| process.child))
+            .flat_map(|router| {
+                let successor = router.successor.map(|successor| successor.process);
+                router.process.into_iter().chain(successor).map(|process| process.child)
+            })
             .chain(self.switch.take().map(|switch| switch.child));
         let mut children: Vec<_> = children.collect();
         for child in &children {
@@ -31,9 +34,10 @@ impl Node {
         self.stock.clear();
         self.ports.clear();
         self.hosts.clear();
+        self.hosts_made.clear();
         self.relays.clear();
         hosts::remove(&self.instance)?;
-        for mut shell in self.running.drain(..) {
+        for (_, mut shell) in self.running.drain(..) {
             shell.wait().doing("waiting for a host's commands")?;
         }
         Ok(())

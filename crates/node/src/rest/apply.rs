@@ -196,7 +196,13 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
         match outcome {
             Ok(applied) => return Ok(Json(applied)),
             Err(Refusal::Stale) => {}
-            Err(Refusal::Problem(problem)) => return Err((*problem).into()),
+            Err(Refusal::Problem(problem)) => {
+                return Err(match &*wish {
+                    Wish::Apply(request) => problem.located(&request.bundle(), request.colour),
+                    Wish::Delete(_) => *problem,
+                }
+                .into());
+            }
         }
     }
     Err(ProblemDetails::conflict("desired state changes all the time; try again").into())

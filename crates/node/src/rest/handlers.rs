@@ -66,7 +66,7 @@ pub(super) async fn write(
     params(("slice" = String, Path, description = "The slice"),
         ("name" = String, Path, description = "The router")),
     responses(
-        (status = 200, description = "It has been started", body = ref("#/components/schemas/Said")),
+        (status = 200, description = "The new process forwards", body = ref("#/components/schemas/Said")),
         (status = 404, description = "No such router",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn restart(
@@ -74,7 +74,7 @@ pub(super) async fn restart(
     Path((slice, name)): Path<(String, String)>,
 ) -> Answer<Said> {
     let name = format!("{slice}/{name}");
-    api.control.ask(move |node| node.restart(&name)).await??;
+    api.control.ask_later(move |node, reply| node.restart(&name, reply)).await??;
     Ok(Json(Said::default()))
 }
 

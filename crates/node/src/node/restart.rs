@@ -1,0 +1,235 @@
+//! A router gets a new process and a new pool: on demand, or because its process has ended.
+//!
+//! On demand, the successor builds its sandbox and its graph while the old process goes on
+//! forwarding: packets are lost only while one takes over from the other, which is one wait
+//! for RCU. A successor that does not come up changes nothing.
+
+use europa_api::rest::ProblemDetails;
+use europa_substrate::PoolHandle;
+use europa_switch::orders::Order;
+use nix::sys::signal::Signal;
+
+use super::Node;
+use crate::NodeError;
+use crate::control::Reply;
+use crate::plan::To;
+use crate::router::{Asked, Process};
+
+/// A process that is to take over from another.
+pub(crate) struct Successor {
+    pub(crate) process: Process,
+    pool: PoolHandle,
+    /// Who asked for it.
+    asked: Vec<Reply<Result<(), ProblemDetails>>>,
+}
+
+impl Node {
+    /// Restarts a router; `reply` is told when the new process forwards.
+    pub(crate) fn restart(&mut self, name: &str, reply: Reply<Result<(), ProblemDetails>>) {
+        if let Err(problem) = self.known_router(name) {
+            let _ = reply.send(Err(problem));
+            return;
+        }
+        let Some(index) = self.routers.iter().position(|router| router.plan.name == name) else {
+            return;
+        };
+        let Some(router) = self.routers.get_mut(index) else { return };
+        if let Some(successor) = &mut router.successor {
+            successor.asked.push(reply);
+            return;
+        }
+        // Whoever asks forgives earlier ends.
+        router.backoff.forget();
+        let forwards = router.process.as_ref().is_some_and(|process| process.ready);
+        let restarted = match self.begin_successor(index) {
+            Ok(successor) if forwards => {
+                if let Some(router) = self.routers.get_mut(index) {
+                    router.successor = Some(Successor { asked: vec![reply], ..successor });
+                }
+                return;
+            }
+            Ok(successor) => self.relieve(index, successor),
+            Err(error) => Err(error),
+        };
+        let told = restarted.map_err(|error| ProblemDetails::failed(error.to_string()));
+        if told.is_ok() {
+            self.events.note("router", name, "Restarted", "somebody asked for it");
+        }
+        let _ = reply.send(told);
+    }
+
+    /// Gives a router whose process has ended a new one. It builds its sandbox and its graph,
+    /// on the new pool, while we wait for RCU (8 to 14 ms).
+    pub(super) fn restart_router(&mut self, index: usize) -> Result<(), NodeError> {
+        if let Some(router) = self.routers.get_mut(index)
+            && let Some(successor) = router.successor.take()
+        {
+            return self.relieve(index, successor);
+        }
+        let successor = self.begin_successor(index)?;
+        self.relieve(index, successor)
+    }
+
+    /// Starts a process on a pool that nobody sends to yet.
+    fn begin_successor(&mut self, index: usize) -> Result<Successor, NodeError> {
+        let none = || NodeError::Refused("there is no such router".into());
+        let geometry = self.routers.get(index).ok_or_else(none)?.plan.geometry;
+        let pool = self.take_pool(geometry)?;
+        let router = self.routers.get(index).ok_or_else(none)?;
+        let begun =
+            pool.name_interfaces(&router.plan.rows()).map_err(NodeError::from).and_then(|()| {
+                let mut process = router
+                    .spawn(std::os::fd::AsFd::as_fd(&self.log(&router.plan.name)?), &self.cores)?;
+                process.begin(router, &pool, self.lasting()?, &self.kept)?;
+                self.slow_paths.follow(&router.plan.name, &mut process)?;
+                Ok(process)
+            });
+        match begun {
+            Ok(process) => Ok(Successor { process, pool, asked: Vec::new() }),
+            Err(error) => {
+                let substrate = self.substrate()?;
+                substrate.retire_pool(&pool)?;
+                substrate.delete_pool(pool)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Hears successors: one that is ready takes over, one that is not to be goes.
+    pub(super) fn hear_successors(&mut self) {
+        for index in 0..self.routers.len() {
+            let Some(router) = self.routers.get_mut(index) else { continue };
+            let Some(successor) = &mut router.successor else { continue };
+            let mut refused = None;
+            for (asked, outcome) in successor.process.answers() {
+                if let (Asked::Start, Err(why)) = (asked, outcome) {
+                    refused = Some(why);
+                }
+            }
+            if let Ok(Some(exit)) = successor.process.child.try_wait() {
+                refused.get_or_insert_with(|| exit.to_string());
+            }
+            let ready = successor.process.ready;
+            match (refused, router.successor.take()) {
+                (Some(why), Some(successor)) => self.discard(successor, &why),
+                (None, Some(successor)) if ready => {
+                    let name = router.plan.name.clone();
+                    if let Err(error) = self.relieve(index, successor) {
+                        self.events.warn("router", &name, "Failed", error.to_string());
+                    } else {
+                        self.events.note("router", &name, "Restarted", "somebody asked for it");
+                    }
+                }
+                (None, successor) => router.successor = successor,
+                (Some(_), None) => {}
+            }
+        }
+    }
+
+    /// Ends a successor that does not take over, and says why.
+    pub(super) fn discard(&mut self, successor: Successor, why: &str) {
+        let Successor { mut process, pool, asked, .. } = successor;
+        let _ = process.child.kill(Signal::SIGKILL);
+        let _ = process.child.wait();
+        process.forget(&self.kept);
+        process.disappoint(why);
+        if let Some(substrate) = &self.substrate {
+            let gone = substrate.retire_pool(&pool).and_then(|()| substrate.delete_pool(pool));
+            if let Err(error) = gone {
+                tracing::error!("{error}");
+            }
+        }
+        for reply in asked {
+            let _ = reply.send(Err(ProblemDetails::failed(format!("it goes on as it was: {why}"))));
+        }
+    }
+
+    /// What a router is to be has changed: its successor begins anew.
+    pub(super) fn renew_successor(&mut self, index: usize) {
+        let Some(router) = self.routers.get_mut(index) else { return };
+        let Some(mut old) = router.successor.take() else { return };
+        let asked = std::mem::take(&mut old.asked);
+        self.discard(old, "its configuration has changed");
+        match self.begin_successor(index) {
+            Ok(successor) => {
+                if let Some(router) = self.routers.get_mut(index) {
+                    router.successor = Some(Successor { asked, ..successor });
+                }
+            }
+            Err(error) => {
+                for reply in asked {
+                    let _ = reply.send(Err(ProblemDetails::failed(error.to_string())));
+                }
+            }
+        }
+    }
+
+    /// Lets a successor take over.
+    fn relieve(&mut self, index: usize, successor: Successor) -> Result<(), NodeError> {
+        let Successor { mut process, pool: new, asked } = successor;
+        let Some(router) = self.routers.get_mut(index) else { return Ok(()) };
+        let Some(substrate) = &self.substrate else { return Ok(()) };
+        let mut before = router.process.take();
+        if let Some(before) = &mut before {
+            before.note_complete(&self.kept, false, 0)?;
+        }
+        for id in &router.interfaces {
+            substrate.halt_interface(*id);
+        }
+        if let Some(before) = &before {
+            before.child.kill(Signal::SIGKILL)?;
+        }
+        let old = router.pool.replace(new);
+        // A switch that has just ended learns of the new pool when it starts.
+        if let Some(mut switch) = self.switch.take() {
+            if let Some(old) = &old {
+                let _ = switch.order(&Order::RemovePool { pool: old.id }, &[]);
+            }
+            if let Some(router) = self.routers.get(index) {
+                let _ = self.tell_pool(&mut switch, router);
+            }
+            self.switch = Some(switch);
+        }
+        let substrate = self.substrate()?;
+        if let Some(old) = &old {
+            substrate.retire_pool(old)?;
+        }
+        let Some(router) = self.routers.get(index) else { return Ok(()) };
+        let Some(new) = &router.pool else { return Ok(()) };
+        for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
+            let port = match &interface.to {
+                To::Port(name) => self.ports.iter().find(|port| port.name == *name),
+                To::Link { .. } => None,
+            };
+            let attachment = port.and_then(|port| port.attachment.as_ref());
+            substrate.move_interface(*id, &interface.spec, attachment, new);
+        }
+        if let Some(mut switch) = self.switch.take() {
+            if let Some(router) = self.routers.get(index) {
+                let _ = self.tell_interfaces(&mut switch, router);
+            }
+            self.switch = Some(switch);
+        }
+        if let Some(router) = self.routers.get_mut(index) {
+            router.restarts += 1;
+            router.due = None;
+            if process.ready {
+                process.note_complete(&self.kept, true, router.restarts)?;
+            }
+            router.process = Some(process);
+        }
+        for reply in asked {
+            let _ = reply.send(Ok(()));
+        }
+        // All of this may wait: the new process forwards.
+        if let Some(mut before) = before {
+            before.child.wait()?;
+            before.forget(&self.kept);
+            before.disappoint("it is restarted");
+        }
+        if let Some(old) = old {
+            self.substrate()?.delete_pool(old)?;
+        }
+        Ok(())
+    }
+}
