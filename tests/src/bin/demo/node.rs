@@ -43,6 +43,11 @@ impl Node {
         run(&[&["nsenter", &namespace], &self.command(&["up", file])[..]].concat()).map(drop)
     }
 
+    /// Changes what runs; what was done.
+    pub(crate) fn apply(&self, file: &str) -> Result<String, Error> {
+        run(&self.command(&["apply", file])).map(|output| output.stdout)
+    }
+
     /// Takes the node down, or away what it left when it was killed.
     pub(crate) fn down(&self) {
         if let Err(error) = run(&self.command(&["down"])) {

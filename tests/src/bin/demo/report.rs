@@ -10,7 +10,17 @@ use europa_tests::{Iperf, Ping, Received};
 pub(crate) struct Figures {
     pub(crate) ping: Ping,
     pub(crate) tcp: Iperf,
+    pub(crate) edits: Edits,
     pub(crate) stream: Received,
+}
+
+/// What came of editing a configuration while packets passed.
+#[derive(Debug)]
+pub(crate) struct Edits {
+    pub(crate) count: u32,
+    /// The longest that `europa apply` took.
+    pub(crate) slowest: Duration,
+    pub(crate) received: Received,
 }
 
 /// What a row of the table shows of a tenant.
@@ -46,17 +56,23 @@ pub(crate) fn paint(colour: &str, text: &str) -> String {
 
 /// The closing table.
 pub(crate) fn table(red: &Figures, blue: &Figures, restart: Duration) {
-    let rows: [(&str, Cell); 8] = [
+    let rows: [(&str, Cell); 12] = [
         ("round trip, median", |f| time(f.ping.median().unwrap_or_default())),
         ("round trip, longest", |f| time(f.ping.times.iter().max().copied().unwrap_or_default())),
         ("pings lost", |f| lost((f.ping.sent - f.ping.received).into(), f.ping.sent.into())),
         ("TCP, both at once", |f| format!("{:.2} Gb/s", f.tcp.bits_per_second / 1e9)),
         ("TCP segments sent again", |f| grouped(f.tcp.retransmits)),
-        ("numbered packets lost", |f| lost(f.stream.lost, f.stream.packets + f.stream.lost)),
+        ("edited under load", |f| format!("{} times", f.edits.count)),
+        ("longest `europa apply`", |f| time(f.edits.slowest)),
+        ("packets lost by that", |f| {
+            lost(f.edits.received.lost, f.edits.received.packets + f.edits.received.lost)
+        }),
+        ("longest pause by that", |f| time(f.edits.received.longest_gap)),
+        ("lost while red was killed", |f| lost(f.stream.lost, f.stream.packets + f.stream.lost)),
         ("foreign, changed, doubled", |f| {
             grouped(f.stream.foreign + f.stream.corrupted + f.stream.duplicates)
         }),
-        ("longest pause between them", |f| time(f.stream.longest_gap)),
+        ("longest pause by that", |f| time(f.stream.longest_gap)),
     ];
     say("");
     let head = format!("  {:<27} {:>22} {:>22}", "", "red (builtin: ipv4)", "blue (Click)");

@@ -1,7 +1,8 @@
 //! The demo itself.
 
+use std::fs;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use europa_tests::{Iperf, Ping, Received};
 use nix::sys::signal::{SigSet, Signal, kill};
@@ -9,7 +10,7 @@ use nix::unistd::Pid;
 
 use crate::hosts::{Hosts, Tenant};
 use crate::node::{Node, Router};
-use crate::report::{Figures, paint, say, step, table};
+use crate::report::{Edits, Figures, paint, say, step, table};
 use crate::{Failure, Outcome};
 
 const FILE: &str = "examples/two-slices.yaml";
@@ -18,6 +19,8 @@ const TCP_SECONDS: u32 = 5;
 /// Numbered packets of each tenant in a second, and the bytes that they carry.
 const STREAM_RATE: u32 = 10_000;
 const STREAM_BYTES: usize = 200;
+/// Times that both configurations are edited while packets pass.
+const EDITS: u32 = 10;
 /// The router that is killed.
 const VICTIM: &str = "red/r1";
 
@@ -46,14 +49,18 @@ pub(crate) fn run(instance: &str) -> Outcome<()> {
     step("20 IPv6 pings through red's", || ping(&hosts.red, "fd00:2::2", 20))?;
     let what = format!("iperf3 TCP through each for {TCP_SECONDS} s, default offloads, at once");
     let [red_tcp, blue_tcp] = step(&what, || at_once(both, tcp))?;
+    let what = format!(
+        "numbered packets through each; {EDITS} times `europa apply`: red's routes, blue's Click file"
+    );
+    let [red_edits, blue_edits] = step(&what, || edit_under_load(&node, both, &file))?;
     let what = "numbered packets through each; red's router gets SIGKILL in their midst";
     let (streams, again) = step(what, || kill_in_the_midst(&node, both))?;
     let [red_stream, blue_stream] = streams;
     step("20 pings through red's router, which is back", || ping(&hosts.red, "10.0.2.2", 20))?;
 
     let restart = red_stream.longest_gap;
-    let red = Figures { ping: red_ping, tcp: red_tcp, stream: red_stream };
-    let blue = Figures { ping: blue_ping, tcp: blue_tcp, stream: blue_stream };
+    let red = Figures { ping: red_ping, tcp: red_tcp, edits: red_edits, stream: red_stream };
+    let blue = Figures { ping: blue_ping, tcp: blue_tcp, edits: blue_edits, stream: blue_stream };
     table(&red, &blue, restart);
     say(&format!(
         "  {VICTIM} runs again as process {}, restarted {} time(s).",
@@ -64,15 +71,20 @@ pub(crate) fn run(instance: &str) -> Outcome<()> {
 
 /// What must hold for the demo to have shown something.
 fn judge(red: &Figures, blue: &Figures) -> Outcome<()> {
-    let wrong = |f: &Figures| f.stream.foreign + f.stream.corrupted + f.stream.duplicates;
-    let isolated = wrong(red) + wrong(blue) == 0;
-    let undisturbed = blue.stream.lost == 0;
-    if isolated && undisturbed {
-        say(&paint("32", "  Blue lost nothing while red's router died and came back."));
-        return Ok(());
+    let wrong = |r: &Received| r.foreign + r.corrupted + r.duplicates;
+    let all = [red, blue].map(|f| wrong(&f.stream) + wrong(&f.edits.received));
+    if all.iter().sum::<u64>() > 0 {
+        return Err("packets were changed or misdelivered".into());
     }
-    let what = if isolated { "blue lost packets" } else { "packets were changed or misdelivered" };
-    Err(what.into())
+    if blue.stream.lost > 0 {
+        return Err("blue lost packets while red's router died".into());
+    }
+    if red.edits.received.lost + blue.edits.received.lost > 0 {
+        return Err("packets were lost while configurations were edited".into());
+    }
+    say(&paint("32", "  Nobody lost a packet while both configurations were edited under load."));
+    say(&paint("32", "  Blue lost nothing while red's router died and came back."));
+    Ok(())
 }
 
 /// Does the same for both tenants at once.
@@ -106,9 +118,11 @@ fn tcp(tenant: &Tenant) -> Outcome<Iperf> {
     Ok(tenant.a.iperf("10.0.2.2", TCP_SECONDS, &[])?)
 }
 
-/// Sends numbered packets through both routers and kills one after a second.
-fn kill_in_the_midst(node: &Node, tenants: [&Tenant; 2]) -> Outcome<([Received; 2], Router)> {
-    let before = node.router(VICTIM)?.ok_or_else(|| Failure::from("red's router does not run"))?;
+/// Sends numbered packets through both routers while `work` is done: what came of them.
+fn under_load<T>(
+    tenants: [&Tenant; 2],
+    work: impl FnOnce() -> Outcome<T>,
+) -> Outcome<([Received; 2], T)> {
     let mut under_way = Vec::new();
     for (tenant, number) in tenants.into_iter().zip(1..) {
         let sink = tenant.b.sink("10.0.2.2:5000", number)?;
@@ -116,13 +130,55 @@ fn kill_in_the_midst(node: &Node, tenants: [&Tenant; 2]) -> Outcome<([Received; 
         under_way.push((stream, sink));
     }
     thread::sleep(Duration::from_secs(1));
-    kill(Pid::from_raw(before.pid), Signal::SIGKILL)?;
-    let after = node.wait_for_another(VICTIM, before.pid)?;
-    thread::sleep(Duration::from_secs(2));
+    let done = work();
+    thread::sleep(Duration::from_secs(1));
     let sent: Vec<_> = under_way.into_iter().map(|(stream, sink)| (stream.stop(), sink)).collect();
     let received: Vec<_> = sent.into_iter().map(|(sent, sink)| sink.stop(sent)).collect();
-    let after = after.ok_or_else(|| Failure::from("red's router did not come back"))?;
-    let [red, blue] = <[Received; 2]>::try_from(received)
+    let received = <[Received; 2]>::try_from(received)
         .unwrap_or_else(|all| unreachable!("two streams, not {}", all.len()));
-    Ok(([red, blue], after))
+    Ok((received, done?))
+}
+
+/// Kills one router while numbered packets pass through both.
+fn kill_in_the_midst(node: &Node, tenants: [&Tenant; 2]) -> Outcome<([Received; 2], Router)> {
+    let before = node.router(VICTIM)?.ok_or_else(|| Failure::from("red's router does not run"))?;
+    under_load(tenants, || {
+        kill(Pid::from_raw(before.pid), Signal::SIGKILL)?;
+        let after = node.wait_for_another(VICTIM, before.pid)?;
+        thread::sleep(Duration::from_secs(1));
+        after.ok_or_else(|| Failure::from("red's router did not come back"))
+    })
+}
+
+/// Edits red's routes and blue's Click file, again and again, while numbered packets pass
+/// through both.
+fn edit_under_load(node: &Node, tenants: [&Tenant; 2], file: &str) -> Outcome<[Edits; 2]> {
+    const ROUTES: &str = "  routes:\n";
+    const PLACE: &str = "routes[2] -> DropBroadcasts";
+    let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
+    let yaml = read(file)?;
+    let click = read(&file.replace("two-slices.yaml", "blue.click"))?;
+    let folder = tempfile::tempdir()?;
+    let edited = folder.path().join("two-slices.yaml");
+    let path = edited.to_string_lossy().into_owned();
+    let mut slowest = Duration::ZERO;
+    let (received, ()) = under_load(tenants, || {
+        for number in 1..=EDITS {
+            let route = format!("    - {{to: 10.{}.0.0/16, via: 10.0.2.2}}\n", 100 + number);
+            let element = format!("routes[2] -> edit{number} :: Counter -> DropBroadcasts");
+            fs::write(&edited, yaml.replacen(ROUTES, &format!("{ROUTES}{route}"), 1))?;
+            fs::write(folder.path().join("blue.click"), click.replacen(PLACE, &element, 1))?;
+            let start = Instant::now();
+            let told = node.apply(&path)?;
+            slowest = slowest.max(start.elapsed());
+            for done in ["~ router red/r1 (in place)", "~ router blue/r1 (hot swap)"] {
+                if !told.contains(done) {
+                    return Err(format!("europa apply did not say {done:?} but\n{told}").into());
+                }
+            }
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    })?;
+    Ok(received.map(|received| Edits { count: EDITS, slowest, received }))
 }
