@@ -406,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_part_of_the_table_is_read() {
-        let routes = ["0/0 2", "10.0.0.0/8 0", "10.1.0.0/16 1", "11.0.0.0/8 2"];
+        let routes = ["0.0.0.0/0 2", "10.0.0.0/8 0", "10.1.0.0/16 1", "11.0.0.0/8 2"];
         let mut bench = Bench::new("RadixIPLookup", &routes);
         for (within, wanted) in [
             ("10.0.0.0/8", Ok("10.0.0.0/8\t-\t0\n10.1.0.0/16\t-\t1\n")),
