@@ -158,7 +158,11 @@ impl Problems {
     pub fn render(&self, colour: bool) -> String {
         let theme =
             if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-        let handler = GraphicalReportHandler::new_themed(theme).with_links(false);
+        // What is to be typed must stay in one piece: no break after a hyphen, nor in a path.
+        let handler = GraphicalReportHandler::new_themed(theme)
+            .with_links(false)
+            .with_word_splitter(textwrap::WordSplitter::NoHyphenation)
+            .with_break_words(false);
         let mut out = String::new();
         for problem in &self.list {
             if handler.render_report(&mut out, problem).is_err() {

@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 
 use europa_api::{Documents, Fault, Key, Selector};
 use europa_port::{
-    Device, Kind, Limitation, LinkState, Namespace, Undo, Wants, counter_socket, open_socket,
-    prepare, refuse, set_promiscuous,
+    Device, Kind, Limitation, LinkState, Namespace, Undo, Wants, before, counter_socket,
+    open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
 
@@ -136,8 +136,23 @@ impl Port {
         Ok(PortFacts { mac: device.mac, mtu, vlan: Ok(()) })
     }
 
-    /// Opens the device of a port and makes it fit. What was changed on it is in `undo`,
-    /// to be noted at once.
+    /// How the device of a port is before it is opened.
+    pub(crate) fn before(document: &europa_api::Port) -> Result<Noted, NodeError> {
+        let (device, _) = find(document)?;
+        let undo = before(&device).map_err(|error| fault(document, "device", error))?;
+        Ok(Noted { undo, port: serde_json::Value::Null })
+    }
+
+    /// Adds to `undo` what may be changed by becoming able to do what interfaces need.
+    pub(crate) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
+        if needs.vlan && !self.vlan {
+            // Of what has been changed already, the older state counts.
+            self.undo.changes.extend(before(&self.device)?.changes);
+        }
+        Ok(())
+    }
+
+    /// Opens the device of a port and makes it fit. What was changed on it is in `undo`.
     pub(crate) fn open(id: u32, document: &europa_api::Port) -> Result<Self, NodeError> {
         let (device, mtu) = find(document)?;
         let wants = Wants { vlan: false, generic: false };

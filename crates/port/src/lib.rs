@@ -40,7 +40,7 @@ pub use make::{
 };
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};
-pub use prepare::{Prepared, Wants, prepare, refuse};
+pub use prepare::{Prepared, Wants, before, prepare, refuse};
 pub use socket::{open_listener, open_socket, set_promiscuous};
 pub use undo::{Change, Undo};
 pub use xdp::XdpFeatures;

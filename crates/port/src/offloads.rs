@@ -48,6 +48,20 @@ impl<'a> End<'a> {
         }
     }
 
+    /// Notes how the features are that `which` picks by name.
+    pub(crate) fn note(&self, undo: &mut Undo, which: impl Fn(&str) -> bool) {
+        let picked =
+            self.features.iter().filter(|feature| feature.changeable && which(&feature.name));
+        undo.changes.extend(picked.map(|feature| Change {
+            namespace: self.namespace.inode,
+            index: self.index,
+            device: self.name.clone(),
+            mac: self.mac,
+            feature: feature.name.clone(),
+            was: feature.requested,
+        }));
+    }
+
     /// Gives the orders. Returns the features that did not follow.
     pub(crate) fn apply(self, undo: &mut Undo) -> Result<Vec<String>, PortError> {
         let find = |name: &str| self.features.iter().find(move |feature| feature.name == name);
@@ -57,19 +71,8 @@ impl<'a> End<'a> {
             .filter(|(name, _)| find(name).is_some_and(|feature| feature.changeable))
             .map(|(name, on)| (name.as_str(), *on))
             .collect();
-        if !possible.is_empty() {
-            // First noted, then done: what is noted and not done costs nothing.
-            undo.changes.extend(possible.iter().filter_map(|(name, _)| {
-                Some(Change {
-                    namespace: self.namespace.inode,
-                    index: self.index,
-                    device: self.name.clone(),
-                    mac: self.mac,
-                    feature: (*name).to_owned(),
-                    was: find(name)?.requested,
-                })
-            }));
-        }
+        // First noted, then done: what is noted and not done costs nothing.
+        self.note(undo, |feature| possible.iter().any(|(name, _)| *name == feature));
         let ethtool = Ethtool::new(self.netlink.as_fd(), &self.name);
         let set = || {
             if !possible.is_empty() {

@@ -48,6 +48,28 @@ fn segments_tcp(feature: &str) -> bool {
     feature.starts_with("tx-tcp") && postpones_segmentation(feature)
 }
 
+/// Whether [`prepare`] may switch a feature of a port or of its peer.
+fn may_be_switched(feature: &str) -> bool {
+    [&RECEIVE_VLAN[..], &TRANSMIT_VLAN, &MERGING, &["rx-gro", "rx-vlan-filter"]]
+        .concat()
+        .contains(&feature)
+        || postpones_segmentation(feature)
+}
+
+/// How everything is that [`prepare`] may switch. To be kept where a later process finds it
+/// before it is switched: whoever does it may be killed meanwhile.
+///
+/// # Errors
+/// When the kernel refuses to speak about the device.
+pub fn before(device: &Device) -> Result<Undo, PortError> {
+    let mut undo = Undo::default();
+    End::open(&device.namespace, device.index)?.note(&mut undo, may_be_switched);
+    if let Peer::At { namespace, index, .. } = &device.peer {
+        End::open(namespace, *index)?.note(&mut undo, may_be_switched);
+    }
+    Ok(undo)
+}
+
 /// Switches the offloads of a port and of its peer as Europa needs them.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use nix::sys::signal::Signal;
 
 use super::Node;
 use super::tunnels::{PATIENCE, encap};
+use crate::leftovers::Noted;
 use crate::plan::{InterfacePlan, RouterPlan, To};
 use crate::ports::Port;
 use crate::router::{Router, wake_name};
@@ -26,15 +27,22 @@ impl Node {
 
     /// Writes down what the ports are, and what was changed on their devices.
     pub(super) fn note_ports(&self) -> Result<(), NodeError> {
-        let ports: Vec<_> = self.ports.iter().map(Port::noted).collect();
+        self.note_ports_and(None)
+    }
+
+    /// The same, with a device that is about to be changed: this node may be killed meanwhile.
+    fn note_ports_and(&self, before: Option<Noted>) -> Result<(), NodeError> {
+        let ports: Vec<_> = self.ports.iter().map(Port::noted).chain(before).collect();
         leftovers::note(&self.instance, &ports)
     }
 
     pub(super) fn open_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.substrate_opened()?;
         let id = (1..).find(|id| !self.ports.iter().any(|port| port.id == *id)).unwrap_or(1);
-        self.ports.push(Port::open(id, document)?);
+        self.note_ports_and(Some(Port::before(document)?))?;
+        let opened = Port::open(id, document).map(|port| self.ports.push(port));
         self.note_ports()?;
+        opened?;
         let Some(port) = self.ports.last_mut() else { return Ok(()) };
         if let Some(substrate) = &mut self.substrate
             && let Err(error) = port.attach(substrate)

@@ -400,6 +400,10 @@ impl Node {
             Step::MakeHosts => self.make_hosts(),
             Step::AdaptPorts => {
                 for port in &mut self.ports {
+                    port.expect(Needs::of(&self.desired.documents, &port.name))?;
+                }
+                self.note_ports()?;
+                for port in &mut self.ports {
                     port.adapt(Needs::of(&self.desired.documents, &port.name))?;
                 }
                 self.note_ports()?;
