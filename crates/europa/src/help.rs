@@ -7,7 +7,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 17] = [
+const EXAMPLES: [(&str, &str); 18] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -18,6 +18,11 @@ const EXAMPLES: [(&str, &str); 17] = [
         "europa apply network.yaml --dry-run    what would change\n  \
          europa apply network.yaml              change it\n  \
          europa apply tenants/ --prune          and remove what is not there any more",
+    ),
+    (
+        "click",
+        "europa click router.click\n  europa click check router.click\n  \
+         europa click -h counter.count router.click",
     ),
     ("down", "europa down\n  europa --instance lab down"),
     (

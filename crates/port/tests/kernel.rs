@@ -362,6 +362,8 @@ fn what_a_socket_sends_to_a_veth_joins_the_queue_of_live_frames() -> Result {
     }
     let (here, there) = pair()?;
     let device = Device::open(&here, "eup0")?;
+    // Or Linux asks for IPv6 routers meanwhile.
+    run(&here, "sysctl -qw net.ipv6.conf.eup0.disable_ipv6=1")?;
     let prepared = prepare(&device, Wants::default())?;
     // What comes by that queue is counted where an XDP program would see it.
     let joined = || -> Result<u64> {

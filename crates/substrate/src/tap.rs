@@ -66,7 +66,7 @@ pub struct Record {
     /// Which way it went.
     pub direction: Direction,
     /// 0: it went its way; else the number of its counter in [`layout::Counters`], or one of
-    /// [`line`].
+    /// [`mod@line`].
     pub cause: u8,
     /// How it went.
     pub way: Way,

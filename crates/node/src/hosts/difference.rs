@@ -115,7 +115,7 @@ mod tests {
                 "a.eth1 b.eth1",
             ),
             ("name: b\n", "name: bb\n", "a.eth1 b.eth0 b.eth1"),
-            ("sysctls: {net.ipv4.ip_forward: 1}", "run: [true]", "c.eth0"),
+            ("sysctls: {net.ipv4.ip_forward: 1}", "run: [\"true\"]", "c.eth0"),
             ("ip_forward: 1}", "ip_forward: 0}", ""),
         ] {
             let (old, new) = (hosts(LAB), hosts(&LAB.replace(from, to)));
