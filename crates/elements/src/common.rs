@@ -1,6 +1,8 @@
 //! What several elements do the same way.
 
-use europa_engine::{Arena, Arguments, Batch, ConfigError, HandlerError, Names, Value};
+use europa_engine::{
+    Arena, Arguments, Batch, ConfigError, Context, HandlerError, Names, Packet, Value,
+};
 
 /// Reads what was written to a handler.
 pub(crate) fn parse<T: Value>(handler: &str, text: &str) -> Result<T, HandlerError> {
@@ -76,5 +78,20 @@ impl Data {
             packet.data_mut().copy_from_slice(&self.packet);
         }
         count
+    }
+}
+
+/// A turn of a source that makes one packet at a time: whether there was one.
+pub(crate) fn push_next(packet: Option<Packet>, context: &mut Context<'_>) -> bool {
+    let Some(packet) = packet else { return false };
+    context.push(0, packet);
+    true
+}
+
+/// A pull from such a source: packets from `next` as long as it has any, `max` at most.
+pub(crate) fn fill(max: usize, batch: &mut Batch, next: impl FnMut() -> Option<Packet>) {
+    for packet in std::iter::from_fn(next).take(max.min(batch.room())) {
+        // There is room.
+        let _ = batch.push(packet);
     }
 }

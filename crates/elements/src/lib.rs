@@ -19,6 +19,7 @@ mod common;
 mod counter;
 mod dec_ip6_hlim;
 mod dec_ip_ttl;
+mod delegate;
 mod diagnose;
 mod direct_ip_lookup;
 mod discard;

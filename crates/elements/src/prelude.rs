@@ -7,4 +7,5 @@ pub(crate) use europa_engine::{
 pub(crate) use europa_pool::packet::annotation;
 
 pub(crate) use crate::common::parse;
+pub(crate) use crate::delegate::delegate;
 pub(crate) use crate::handlers::handlers;

@@ -38,6 +38,7 @@
 //! `ToDump`, `FromIPSummaryDump`
 
 use super::pcap::{self, Reader, Record};
+use crate::common::{fill, push_next};
 use crate::fields::Annotations;
 use crate::files;
 use crate::prelude::*;
@@ -235,19 +236,11 @@ impl Element for FromDump {
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let packet = self.next(context);
-        let worked = packet.is_some();
-        if let Some(packet) = packet {
-            context.push(0, packet);
-        }
-        worked
+        push_next(packet, context)
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        for _ in 0..max.min(batch.room()) {
-            let Some(packet) = self.next(context) else { break };
-            // There is room.
-            let _ = batch.push(packet);
-        }
+        fill(max, batch, || self.next(context));
     }
 
     handlers! { this, context, value;

@@ -36,33 +36,5 @@ impl Class for SortedIPLookup {
 }
 
 impl Element for SortedIPLookup {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
-
-    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        self.0.push(port, batch, context);
-    }
-
-    fn handlers(&self) -> &'static [Handler] {
-        self.0.handlers()
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler, value, context)
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
+    delegate!();
 }

@@ -25,7 +25,6 @@
 //! ## See also
 //! `Queue`, `MixedQueue`
 
-use super::queue_element;
 use crate::prelude::*;
 use crate::queue::Queue;
 
@@ -38,10 +37,6 @@ impl Class for FrontDropQueue {
 }
 
 impl Element for FrontDropQueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
-
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         for packet in batch.drain() {
             if self.0.is_full()
@@ -55,7 +50,7 @@ impl Element for FrontDropQueue {
         }
     }
 
-    queue_element!(@rest);
+    delegate!(but push);
 }
 
 #[cfg(test)]

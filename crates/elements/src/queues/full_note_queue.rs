@@ -24,7 +24,6 @@
 //! ## See also
 //! `Queue`
 
-use super::queue_element;
 use crate::prelude::*;
 use crate::queue::Queue;
 
@@ -37,5 +36,5 @@ impl Class for FullNoteQueue {
 }
 
 impl Element for FullNoteQueue {
-    queue_element!();
+    delegate!();
 }

@@ -26,7 +26,6 @@
 //! ## See also
 //! `Queue`, `FrontDropQueue`
 
-use super::queue_element;
 use crate::prelude::*;
 use crate::queue::Queue;
 
@@ -39,10 +38,6 @@ impl Class for MixedQueue {
 }
 
 impl Element for MixedQueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
-
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
         if port == 0 {
             return self.0.push(0, batch, context);
@@ -59,7 +54,7 @@ impl Element for MixedQueue {
         }
     }
 
-    queue_element!(@rest);
+    delegate!(but push);
 }
 
 #[cfg(test)]

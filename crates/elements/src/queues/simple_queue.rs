@@ -25,7 +25,6 @@
 //! ## See also
 //! `Queue`
 
-use super::queue_element;
 use crate::prelude::*;
 use crate::queue::Queue;
 
@@ -38,7 +37,7 @@ impl Class for SimpleQueue {
 }
 
 impl Element for SimpleQueue {
-    queue_element!();
+    delegate!();
 }
 
 #[cfg(test)]

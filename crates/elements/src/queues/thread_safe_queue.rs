@@ -24,7 +24,6 @@
 //! ## See also
 //! `Queue`
 
-use super::queue_element;
 use crate::prelude::*;
 use crate::queue::Queue;
 
@@ -37,5 +36,5 @@ impl Class for ThreadSafeQueue {
 }
 
 impl Element for ThreadSafeQueue {
-    queue_element!();
+    delegate!();
 }

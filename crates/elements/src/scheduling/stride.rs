@@ -14,6 +14,8 @@ struct Share {
     tickets: u32,
     stride: u32,
     pass: u64,
+    /// The last turn in which it was asked.
+    asked: u64,
 }
 
 impl Share {
@@ -25,7 +27,11 @@ impl Share {
 
 /// Ports with tickets.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Strides(Vec<Share>);
+pub(crate) struct Strides {
+    shares: Vec<Share>,
+    /// Number of the turn under way.
+    turn: u64,
+}
 
 impl Strides {
     /// Handlers for the tickets of the first ports.
@@ -67,7 +73,7 @@ impl Strides {
             }
             // All have had one turn, so that the first differ by their tickets.
             share.pass = share.stride.into();
-            self.0.push(share);
+            self.shares.push(share);
         }
         Ok(())
     }
@@ -75,17 +81,15 @@ impl Strides {
     /// Whose turn it is. Ports that `has` says have nothing lose their turn, so that they do
     /// not save turns up; `None` if none has.
     pub(crate) fn next(&mut self, mut has: impl FnMut(usize) -> bool) -> Option<usize> {
-        let mut tried = 0u64;
+        self.turn += 1;
         loop {
-            let shares = self.0.iter().enumerate();
-            let open = shares.filter(|(port, s)| s.tickets > 0 && tried >> (port % 64) & 1 == 0);
-            let (port, _) = open.min_by_key(|(_, share)| share.pass)?;
-            tried |= 1 << (port % 64);
-            let found = has(port);
-            if let Some(share) = self.0.get_mut(port) {
-                share.pass += u64::from(share.stride);
-            }
-            if found {
+            let turn = self.turn;
+            let shares = self.shares.iter_mut().enumerate();
+            let open = shares.filter(|(_, share)| share.tickets > 0 && share.asked != turn);
+            let (port, share) = open.min_by_key(|(_, share)| share.pass)?;
+            share.asked = turn;
+            share.pass += u64::from(share.stride);
+            if has(port) {
                 return Some(port);
             }
         }
@@ -94,22 +98,23 @@ impl Strides {
     fn port(&self, handler: &str) -> Result<usize, HandlerError> {
         let number = handler.strip_prefix("tickets").and_then(|number| number.parse().ok());
         number
-            .filter(|port| *port < self.0.len())
+            .filter(|port| *port < self.shares.len())
             .ok_or_else(|| HandlerError::NotFound(handler.to_owned()))
     }
 
     /// Answers `tickets0` and the like.
     pub(crate) fn read(&self, handler: &str) -> Result<String, HandlerError> {
         let port = self.port(handler)?;
-        Ok(self.0.get(port).map_or(0, |share| share.tickets).to_string())
+        Ok(self.shares.get(port).map_or(0, |share| share.tickets).to_string())
     }
 
     /// Sets a port's tickets.
     pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
         let port = self.port(handler)?;
         let tickets = parse::<u32>(handler, value)?.min(MAX_TICKETS);
-        let least = self.0.iter().filter(|share| share.tickets > 0).map(|share| share.pass).min();
-        if let Some(share) = self.0.get_mut(port) {
+        let least =
+            self.shares.iter().filter(|share| share.tickets > 0).map(|share| share.pass).min();
+        if let Some(share) = self.shares.get_mut(port) {
             let joins = share.tickets == 0;
             share.set(tickets);
             if joins {
@@ -117,5 +122,30 @@ impl Strides {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_many_ports_are_asked_once_a_turn() {
+        let mut strides = Strides::default();
+        for _ in 0..100 {
+            let mut share = Share::default();
+            share.set(1);
+            strides.shares.push(share);
+        }
+        let mut asked = [0; 100];
+        assert_eq!(
+            strides.next(|port| {
+                asked[port] += 1;
+                false
+            }),
+            None
+        );
+        assert_eq!(asked, [1; 100]);
+        assert_eq!(strides.next(|port| port == 99), Some(99));
     }
 }

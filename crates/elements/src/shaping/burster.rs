@@ -36,37 +36,5 @@ impl Class for Burster {
 }
 
 impl Element for Burster {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
-
-    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        self.0.initialize(context)
-    }
-
-    fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
-        self.0.run_timer(timer, context);
-    }
-
-    fn handlers(&self) -> &'static [Handler] {
-        self.0.handlers()
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler, value, context)
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
+    delegate!();
 }

@@ -11,6 +11,7 @@ pub(crate) mod delay_unqueue;
 pub(crate) mod link_unqueue;
 pub(crate) mod meter;
 pub(crate) mod random_source;
+mod rated_pull;
 pub(crate) mod rated_splitter;
 pub(crate) mod rated_unqueue;
 pub(crate) mod shaper;

@@ -22,79 +22,14 @@
 //! ## See also
 //! `BandwidthRatedUnqueue`, `Unqueue`, `Shaper`
 
-use europa_engine::BATCH;
-
-use super::bucket::Bucket;
+use super::rated_pull::RatedPull;
 use crate::prelude::*;
 
-/// Pulls at a rate.
-#[derive(Default)]
-pub(crate) struct RatedUnqueue {
-    bucket: Bucket,
-    active: bool,
-    count: u64,
-}
+/// Pulls at a rate of packets.
+pub(crate) type RatedUnqueue = RatedPull<false>;
 
 impl Class for RatedUnqueue {
     const INFO: ClassInfo = ClassInfo::new("RatedUnqueue", "1/1").processing("l/h");
-}
-
-/// Tokens that must be there for a packet.
-const LEAST: u64 = 1;
-
-impl RatedUnqueue {
-    fn work(&mut self, context: &mut Context<'_>) -> bool {
-        let (now_ns, mut one, mut batch) =
-            (context.now_ns(), context.take_batch(), context.take_batch());
-        let mut starved = false;
-        while self.active && batch.len() < BATCH {
-            starved = !self.bucket.has(LEAST, now_ns);
-            if starved || context.pull(0, 1, &mut one) == 0 {
-                break;
-            }
-            for packet in one.drain() {
-                self.bucket.take(1);
-                // There is room: it is not full.
-                let _ = batch.push(packet);
-            }
-        }
-        if starved && let Some(at_ns) = self.bucket.next_ns(LEAST) {
-            context.schedule(0, at_ns);
-        }
-        let count = batch.len();
-        self.count += count as u64;
-        context.push_batch(0, &mut batch);
-        context.give_batch(batch);
-        context.give_batch(one);
-        count > 0
-    }
-}
-
-impl Element for RatedUnqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.bucket = Bucket::read(arguments, false)?;
-        arguments.finish()
-    }
-
-    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        context.add_task(1024);
-        Ok(())
-    }
-
-    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
-        self.work(context)
-    }
-
-    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
-        self.work(context);
-    }
-
-    handlers! { this, context, value;
-        both "rate" => this.bucket.rate(), set this.bucket.set_rate(parse("rate", value)?);
-        both "active" [CHECKBOX] => this.active;
-        read "count" => this.count;
-    }
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ use europa_engine::{Names, Value};
 use super::field::Field;
 use super::read::{Builder, Defaults, Flow, Given};
 use super::to_ip_summary_dump::words;
+use crate::common::{fill, push_next};
 use crate::fields::{Annotations, be16, network_mut, set};
 use crate::files;
 use crate::prelude::*;
@@ -447,19 +448,11 @@ impl Element for FromIPSummaryDump {
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let packet = self.next(context);
-        let worked = packet.is_some();
-        if let Some(packet) = packet {
-            context.push(0, packet);
-        }
-        worked
+        push_next(packet, context)
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        for _ in 0..max.min(batch.room()) {
-            let Some(packet) = self.next(context) else { break };
-            // There is room.
-            let _ = batch.push(packet);
-        }
+        fill(max, batch, || self.next(context));
     }
 
     handlers! { this, context, value;

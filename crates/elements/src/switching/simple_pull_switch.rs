@@ -30,33 +30,5 @@ impl Class for SimplePullSwitch {
 }
 
 impl Element for SimplePullSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
-
-    fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        self.0.pull(port, max, batch, context);
-    }
-
-    fn handlers(&self) -> &'static [Handler] {
-        self.0.handlers()
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler, value, context)
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
+    delegate!();
 }
