@@ -88,6 +88,11 @@ fn checks_and_drawings_need_no_run() {
     assert!(code == Some(0) && out.contains("<svg") && out.contains("src :: Idle"), "{out}");
     let (_, out, _) = run(&["graph", "--dot", "-e", source]);
     assert!(out.starts_with("digraph"), "{out}");
+    let source = "InfiniteSource(LIMIT 50000, STOP true) -> c :: Counter -> Discard;";
+    let (code, out, err) = run(&["graph", "--profile", "--dot", "-e", source]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.starts_with("digraph") && out.contains("50 000 packets"), "{out}");
+    assert_eq!(out.matches(" ns a packet").count(), 2, "{out}");
     let (code, _, err) = run(&["check", "-e", "Queue -> Queue"]);
     assert!(code == Some(1) && !err.is_empty(), "{err}");
     assert!(run(&["--list"]).1.lines().count() > 50);

@@ -31,7 +31,8 @@ fn sources(folder: &Path) -> Vec<String> {
 
 /// Manual pages by element name, from the sources.
 fn pages() -> BTreeMap<String, String> {
-    let sources = sources(&root().join("crates/elements/src"));
+    let folders = ["crates/elements/src", "crates/driver/src"];
+    let sources: Vec<String> = folders.iter().flat_map(|at| sources(&root().join(at))).collect();
     sources.iter().filter_map(|source| page(source)).collect()
 }
 
@@ -104,8 +105,9 @@ fn the_element_reference_is_current() {
 
 #[test]
 fn every_class_has_a_page_with_all_sections() {
-    let registry = fs::read_to_string(root().join("crates/elements/src/registry.rs"));
-    let registry = registry.expect("the registry");
+    // Those of the library, and those that only `europa click` has.
+    let read = |file: &str| fs::read_to_string(root().join(file)).expect("a registry");
+    let registry = read("crates/elements/src/registry.rs") + &read("crates/driver/src/run.rs");
     let classes: Vec<&str> = registry
         .lines()
         .filter_map(|line| line.trim().strip_prefix("registry.add::<")?.split('>').next())

@@ -12,6 +12,7 @@
 //! | `globals`        | handlers of the router itself                                    |
 //! | `control_socket` | handlers over TCP and Unix sockets                               |
 //! | `chatter_socket` | messages over the same                                           |
+//! | `kernel_tun`     | tun and tap devices as elements                                  |
 //!
 //! # Order
 //! Where it can be seen which packet was where first, each packet goes alone, as in Click
@@ -22,10 +23,11 @@ mod clock;
 mod control_socket;
 mod devices;
 mod globals;
+mod kernel_tun;
 pub mod load;
 mod options;
 mod rounds;
 mod run;
 
 pub use options::{Options, Parsed, Source, parse};
-pub use run::{registry, run};
+pub use run::{Cost, registry, run, run_with};

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::control_socket::ControlSocket;
 use crate::devices::PacketDevices;
 use crate::globals::{Pending, add_hotconfig, add_texts, add_timewarp};
+use crate::kernel_tun::{KernelTun, kernel_tap::KernelTap};
 use crate::load::{self, Text};
 use crate::options::Options;
 use crate::rounds::{self, Running};
@@ -29,6 +30,8 @@ pub fn registry() -> Registry {
     let mut registry = europa_elements::registry();
     registry.add::<ChatterSocket>();
     registry.add::<ControlSocket>();
+    registry.add::<KernelTap>();
+    registry.add::<KernelTun>();
     registry
 }
 
@@ -106,6 +109,13 @@ fn print(text: &str) {
 
 /// Runs a configuration; returns the exit code.
 pub fn run(options: Options) -> u8 {
+    run_with(options, registry(), |costs| say(&table(costs)))
+}
+
+/// Runs a configuration made of these classes; returns the exit code. With
+/// [`Options::profile`], `measured` is told at the end what elements did, in the order of the
+/// flat configuration.
+pub fn run_with(options: Options, registry: Registry, measured: impl FnOnce(&[Cost])) -> u8 {
     let text = match load::read(&options.source) {
         Ok(text) => text,
         Err(error) => {
@@ -115,7 +125,7 @@ pub fn run(options: Options) -> u8 {
     };
     let clock = options.simulated.map_or_else(Clock::real, Clock::simulated);
     let maker = Maker {
-        registry: Rc::new(registry()),
+        registry: Rc::new(registry),
         arena: Arena::heap(SLOTS, SLOT_BYTES),
         clock: Rc::new(Cell::new(clock)),
         pending: Pending::default(),
@@ -152,7 +162,7 @@ pub fn run(options: Options) -> u8 {
         print(&times(before, used(), begun.elapsed()));
     }
     if options.profile {
-        say(&profile(&mut running.router));
+        measured(&costs(&mut running.router));
     }
     if !read_handlers(&mut running.router, &options.handlers) {
         code = 1;
@@ -183,28 +193,65 @@ fn times(before: (TimeVal, TimeVal), after: (TimeVal, TimeVal), passed: Duration
     )
 }
 
-/// What each element did and what it cost, the costliest first.
-fn profile(router: &mut Router) -> String {
-    let mut rows = Vec::new();
-    for (index, name) in router.names().to_vec().into_iter().enumerate() {
-        let spent_ns = router.spent_ns(index).unwrap_or(0);
-        let account = router.account(index).unwrap_or_default();
-        if spent_ns > 0 || account.packets > 0 {
-            let class = router.read(&format!("{name}.class"), "").unwrap_or_default();
-            rows.push((spent_ns, account, format!("{name} :: {class}")));
-        }
+/// What an element did and what it cost.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// Its name.
+    pub name: String,
+    /// Its class.
+    pub class: String,
+    /// Packets that came to it.
+    pub packets: u64,
+    /// Calls with packets.
+    pub calls: u64,
+    /// Time spent in it, in nanoseconds.
+    pub spent_ns: u64,
+    /// The part of all elements' time that this is, 0 to 1.
+    pub share: f64,
+}
+
+impl Cost {
+    /// Nanoseconds a packet.
+    pub fn each_ns(&self) -> f64 {
+        self.spent_ns as f64 / self.packets.max(1) as f64
     }
-    rows.sort_by_key(|(spent_ns, ..)| std::cmp::Reverse(*spent_ns));
-    let total_ns = rows.iter().map(|(spent_ns, ..)| *spent_ns).sum::<u64>().max(1);
+}
+
+/// What all elements did, in their order.
+fn costs(router: &mut Router) -> Vec<Cost> {
+    let names = router.names().to_vec();
+    let spent = |router: &Router, index| router.spent_ns(index).unwrap_or(0);
+    let total: u64 = (0..names.len()).map(|index| spent(router, index)).sum();
+    let cost = |(index, name): (usize, String)| {
+        let spent_ns = spent(router, index);
+        let account = router.account(index).unwrap_or_default();
+        Cost {
+            class: router.read(&format!("{name}.class"), "").unwrap_or_default(),
+            name,
+            packets: account.packets,
+            calls: account.batches,
+            spent_ns,
+            share: spent_ns as f64 / total.max(1) as f64,
+        }
+    };
+    names.into_iter().enumerate().map(cost).collect()
+}
+
+/// A line an element that did something, the costliest first.
+fn table(costs: &[Cost]) -> String {
+    let mut rows: Vec<&Cost> = costs.iter().filter(|c| c.spent_ns > 0 || c.packets > 0).collect();
+    rows.sort_by_key(|cost| std::cmp::Reverse(cost.spent_ns));
     let mut text =
         format!("{:>6} {:>12} {:>12} {:>10} element\n", "share", "packets", "calls", "ns/packet");
-    for (spent_ns, account, name) in rows {
-        let each = spent_ns as f64 / account.packets.max(1) as f64;
+    for cost in rows {
         text += &format!(
-            "{:>5.1}% {:>12} {:>12} {each:>10.1} {name}\n",
-            100.0 * spent_ns as f64 / total_ns as f64,
-            account.packets,
-            account.batches,
+            "{:>5.1}% {:>12} {:>12} {:>10.1} {} :: {}\n",
+            100.0 * cost.share,
+            cost.packets,
+            cost.calls,
+            cost.each_ns(),
+            cost.name,
+            cost.class,
         );
     }
     text

@@ -76,6 +76,10 @@ macro_rules! delegate {
             self.0.ready(context)
         }
 
+        fn held(&self) -> Option<usize> {
+            self.0.held()
+        }
+
         fn take_state(&mut self, old: &mut dyn Element) {
             if let Some(old) = (old as &mut dyn std::any::Any).downcast_mut::<Self>() {
                 self.0.take_state(&mut old.0);

@@ -1,45 +1,32 @@
 //! Files that elements read and write.
 //!
-//! A router of a node runs in a sandbox that opens nothing, so there these elements are refused
-//! when the configuration is checked. `europa click` opens what its user may open.
+//! `europa click` opens what its user may open. A router of a node is given what its document
+//! grants ([`InitContext::open`]); the standard streams are not worth much there.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
 
-use europa_engine::ConfigError;
+use europa_engine::{ConfigError, InitContext, Resource};
 
-fn failed(name: &str, error: &io::Error) -> ConfigError {
-    let hint = match error.kind() {
-        io::ErrorKind::PermissionDenied => " (a router of a node may not open files)",
-        _ => "",
-    };
-    ConfigError::other(format!("{name}: {}{hint}", reason(error)))
-}
-
-/// What the system says, without the number behind it.
-fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
-}
+/// Bytes that are read or written at once.
+const BUFFER: usize = 1 << 16;
 
 /// Opens a file to read; `-` is standard input.
-pub(crate) fn open(name: &str) -> Result<Box<dyn Read>, ConfigError> {
+pub(crate) fn open(name: &str, context: &InitContext<'_>) -> Result<Box<dyn Read>, ConfigError> {
     if name == "-" {
         return Ok(Box::new(BufReader::new(io::stdin())));
     }
-    let file = File::open(name).map_err(|error| failed(name, &error))?;
-    Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
+    let file = File::from(context.open(&Resource::Read(name.to_owned()))?);
+    Ok(Box::new(BufReader::with_capacity(BUFFER, file)))
 }
 
 /// Opens a file to write; `-` is standard output.
-pub(crate) fn create(name: &str, append: bool) -> Result<Box<dyn Write>, ConfigError> {
+pub(crate) fn create(name: &str, context: &InitContext<'_>) -> Result<Box<dyn Write>, ConfigError> {
     if name == "-" {
         return Ok(Box::new(BufWriter::new(io::stdout())));
     }
-    let mut options = OpenOptions::new();
-    options.create(true).write(true).append(append).truncate(!append);
-    let file = options.open(name).map_err(|error| failed(name, &error))?;
-    Ok(Box::new(BufWriter::with_capacity(1 << 16, file)))
+    let file = File::from(context.open(&Resource::Write(name.to_owned()))?);
+    Ok(Box::new(BufWriter::with_capacity(BUFFER, file)))
 }
 
 /// Whether a file is missing, which some elements are told not to mind.

@@ -183,6 +183,10 @@ impl Element for Queue {
         Ok(())
     }
 
+    fn held(&self) -> Option<usize> {
+        Some(self.packets.len())
+    }
+
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<Queue>() {
             let room = self.capacity.saturating_sub(self.packets.len());

@@ -207,7 +207,7 @@ impl Bench {
         graph.resolved(&registry)
     }
 
-    fn try_new(
+    pub(crate) fn try_new(
         class: &str,
         arguments: &[&str],
         inputs: Option<usize>,

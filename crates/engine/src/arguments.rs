@@ -32,6 +32,12 @@ pub enum ConfigError {
         /// What is written.
         found: String,
     },
+    /// A file or socket that the router may not have.
+    #[error("this router has no grant for `{resource}`")]
+    NotGranted {
+        /// What a grant would say.
+        resource: String,
+    },
     /// Anything else.
     #[error("{message}")]
     Other {
@@ -43,6 +49,17 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// What might help.
+    pub fn help(&self) -> Option<String> {
+        match self {
+            ConfigError::NotGranted { resource } => Some(format!(
+                "if it is to have it, say so in its document: `grants: [{{{resource}}}]`; a grant \
+                 is for one element"
+            )),
+            _ => None,
+        }
+    }
+
     /// An error that concerns the element as a whole.
     pub fn other(message: impl Into<String>) -> ConfigError {
         ConfigError::Other { index: None, message: message.into() }
@@ -56,7 +73,7 @@ impl ConfigError {
     /// The argument it concerns, from 0, if known.
     pub fn index(&self) -> Option<usize> {
         match self {
-            ConfigError::Missing { .. } => None,
+            ConfigError::Missing { .. } | ConfigError::NotGranted { .. } => None,
             ConfigError::Value { index, .. } | ConfigError::Other { index, .. } => *index,
             ConfigError::Unexpected { index, .. } => Some(*index),
         }

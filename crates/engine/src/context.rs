@@ -2,12 +2,15 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::ops::Range;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 use europa_pool::{Arena, Batch, Packet};
+use europa_resource::Resource;
 
+use crate::arguments::ConfigError;
 use crate::call::Global;
 use crate::devices::{Devices, Interface, NoDevices};
 use crate::element::{ClassInfo, Element};
@@ -543,6 +546,23 @@ impl InitContext<'_> {
     pub fn interface(&self, name: &str) -> Option<(usize, &Interface)> {
         let index = self.devices.index(name)?;
         Some((index, self.devices.interface(index)?))
+    }
+
+    /// Opens a file or socket.
+    ///
+    /// # Errors
+    /// Why not: [`ConfigError::NotGranted`] if the router may not have it.
+    pub fn open(&self, resource: &Resource) -> Result<OwnedFd, ConfigError> {
+        self.devices.open(resource).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+                ConfigError::NotGranted { resource: resource.to_string() }
+            }
+            _ => {
+                let text = error.to_string();
+                let reason = text.split(" (os error").next().unwrap_or(&text);
+                ConfigError::other(format!("{}: {reason}", resource.what()))
+            }
+        })
     }
 
     /// Number of inputs.

@@ -1,8 +1,11 @@
 //! The router's interfaces as elements see them.
 
+use std::io;
 use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
 
 use europa_pool::{Arena, Batch, PacketType};
+use europa_resource::Resource;
 
 /// What is known of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +33,15 @@ pub trait Devices {
     fn to_host(&mut self, interface: usize, batch: &mut Batch) {
         let _ = interface;
         batch.clear();
+    }
+
+    /// Opens a file or socket that an element asks for; here, whatever the process may open.
+    ///
+    /// # Errors
+    /// What the system says, or [`io::ErrorKind::PermissionDenied`] if it is not for this
+    /// router.
+    fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
+        resource.open()
     }
 
     /// Number of the interface of this name.

@@ -207,6 +207,12 @@ pub trait Element: Any {
         true
     }
 
+    /// How many packets the element holds until they are pulled; `None` from one that is no
+    /// queue. Elements that drop early ask their queues.
+    fn held(&self) -> Option<usize> {
+        None
+    }
+
     /// Whether a turn of the element's task would find work; `None` if only trying tells.
     fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
         let _ = context;

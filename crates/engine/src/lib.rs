@@ -63,6 +63,7 @@ pub use context::{Account, Context, DROP, InitContext};
 pub use devices::{Devices, Interface, MemoryDevices, NoDevices};
 pub use element::{Class, ClassInfo, Element, Phase};
 pub use europa_pool::{Arena, BATCH, Batch, Packet, PacketType};
+pub use europa_resource::Resource;
 pub use graph::{Connection, ConnectionView, Graph, GraphElement, GraphElementView, GraphView};
 pub use handler::{Flags, Handler, HandlerError};
 pub use names::{Named, Names};

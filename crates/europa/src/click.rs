@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use europa_click::{Graph, Processing};
 use europa_draw::{dot, layout, svg};
-use europa_driver::{Options, Parsed, load, parse, registry, run};
+use europa_driver::{Cost, Options, Parsed, Source, load, parse, registry, run, run_with};
 use europa_engine::{ConnectionView, GraphElementView, GraphView};
 
 use crate::graph::elements;
@@ -29,7 +29,12 @@ pub(crate) fn click(arguments: &[String]) -> ExitCode {
         "graph" => {
             let (own, rest): (Vec<String>, Vec<String>) =
                 rest.iter().cloned().partition(|argument| argument == "--dot");
-            with_graph(&rest, |graph, title| draw(graph, title, !own.is_empty()))
+            let as_dot = !own.is_empty();
+            // It is known only after a run what things cost.
+            match parse(&rest) {
+                Parsed::Run(options) if options.profile => draw_measured(*options, as_dot),
+                _ => with_graph(&rest, |graph, title| draw(graph, title, &[], as_dot)),
+            }
         }
         _ => match parse(arguments) {
             Parsed::Run(options) => ExitCode::from(run(*options)),
@@ -125,7 +130,47 @@ fn describe(graph: &Graph) -> String {
     )
 }
 
-fn draw(graph: &Graph, title: &str, as_dot: bool) -> String {
+/// Runs a configuration and draws it with what each element did and what it cost.
+fn draw_measured(mut options: Options, as_dot: bool) -> ExitCode {
+    // What the run itself would write there is another text.
+    let output = options.output.take().filter(|file| file != "-");
+    let mut text = None;
+    let path = options.path.clone();
+    let read = load::read(&options.source);
+    let checked = read
+        .as_ref()
+        .map_err(|error| error.clone() + "\n")
+        .and_then(|text| load::check(text, &registry(), &options.defines, path.as_deref()));
+    let graph = match checked {
+        Ok(graph) => graph,
+        Err(errors) => {
+            eprint!("{errors}");
+            return ExitCode::FAILURE;
+        }
+    };
+    // Standard input can be read but once.
+    if let Ok(read) = &read {
+        options.source = Source::Expression(read.text.clone());
+    }
+    let title = read.map_or_else(|_| String::new(), |read| read.file);
+    let code = run_with(options, registry(), |costs| {
+        text = Some(draw(&graph, &title, costs, as_dot));
+    });
+    match (text, output) {
+        (None, _) => {}
+        (Some(text), None) => print(&text),
+        (Some(text), Some(file)) => {
+            if let Err(error) = std::fs::write(&file, text) {
+                eprintln!("{file}: {error}");
+                return ExitCode::FAILURE;
+            }
+        }
+    }
+    ExitCode::from(code)
+}
+
+fn draw(graph: &Graph, title: &str, costs: &[Cost], as_dot: bool) -> String {
+    let cost = |name: &str| costs.iter().find(|cost| cost.name == name);
     let view = GraphView {
         elements: graph
             .elements
@@ -134,7 +179,7 @@ fn draw(graph: &Graph, title: &str, as_dot: bool) -> String {
                 name: element.name.clone(),
                 class: element.class.clone(),
                 config: element.config.clone(),
-                packets: 0,
+                packets: cost(&element.name).map_or(0, |cost| cost.packets),
             })
             .collect(),
         connections: graph
@@ -153,6 +198,15 @@ fn draw(graph: &Graph, title: &str, as_dot: bool) -> String {
             })
             .collect(),
     };
-    let diagram = elements(title, &view);
+    let mut diagram = elements(title, &view);
+    for (shown, element) in diagram.boxes.iter_mut().zip(&graph.elements) {
+        if let Some(cost) = cost(&element.name).filter(|cost| cost.spent_ns > 0) {
+            let (share, each) = (100.0 * cost.share, cost.each_ns());
+            shown.text.push(match cost.packets {
+                0 => format!("{share:.1} %"),
+                _ => format!("{share:.1} %, {each:.1} ns a packet"),
+            });
+        }
+    }
     if as_dot { dot(&diagram) } else { svg(&diagram, &layout(&diagram)) }
 }

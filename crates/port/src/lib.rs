@@ -11,7 +11,7 @@
 //! device lock. Nothing here belongs on the packet path.
 
 // ioctl, mmap and socket options that no crate wraps; only in `ethtool`,
-// `guarded` and `socket`.
+// `guarded`, `socket` and `tun`.
 #![allow(unsafe_code)]
 
 mod device;
@@ -27,6 +27,7 @@ pub mod netlink;
 mod offloads;
 mod prepare;
 mod socket;
+mod tun;
 mod undo;
 mod xdp;
 
@@ -36,11 +37,12 @@ pub use error::PortError;
 pub use limitation::Limitation;
 pub use make::{
     End, Route, add_address, add_route, delete_address, delete_device, delete_route, delete_veths,
-    device_index, make_veth, move_device, name_path, set_mtu, set_up,
+    device_index, make_veth, move_device, name_path, set_mac, set_mtu, set_up,
 };
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};
 pub use prepare::{Prepared, Wants, before, prepare, refuse};
 pub use socket::{open_listener, open_socket, set_promiscuous};
+pub use tun::make_tun;
 pub use undo::{Change, Undo};
 pub use xdp::XdpFeatures;

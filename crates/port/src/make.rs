@@ -276,6 +276,17 @@ pub fn set_mtu(namespace: &Namespace, name: &str, mtu: u32) -> io::Result<()> {
     netlink.talk(&mut { request }, |_, _| {})
 }
 
+/// Sets the Ethernet address of a device.
+///
+/// # Errors
+/// There is none of that name, or it cannot.
+pub fn set_mac(namespace: &Namespace, name: &str, mac: [u8; 6]) -> io::Result<()> {
+    let mut netlink = Netlink::route(namespace)?;
+    let body = link_body(known(&mut netlink, name)?, 0, 0);
+    let request = Request::new(NEWLINK, 0, &body).with(IFLA_ADDRESS, &mac);
+    netlink.talk(&mut { request }, |_, _| {})
+}
+
 /// Moves a device into another namespace, under another name.
 ///
 /// # Errors

@@ -34,11 +34,11 @@
 //! `AggregateIP`, `AggregateLength`, `AggregatePaint`, `Counter`
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::fs::File;
+use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 
 use crate::fields::Annotations;
-use crate::files;
 use crate::prelude::*;
 
 /// Counts by aggregate.
@@ -140,8 +140,11 @@ impl AggregateCounter {
 
     fn write_file(&self, name: &str, form: Form) -> Result<(), HandlerError> {
         let failed = |error: std::io::Error| HandlerError::Other(format!("{name}: {error}"));
-        let mut file =
-            files::create(name, false).map_err(|error| HandlerError::Other(error.to_string()))?;
+        // A handler opens what the process may open: in a router of a node, nothing.
+        let mut file: Box<dyn Write> = match name {
+            "-" => Box::new(std::io::stdout()),
+            name => Box::new(BufWriter::new(File::create(name).map_err(failed)?)),
+        };
         let mut text = "!IPAggregate 1.0\n".to_owned();
         if !self.banner.is_empty() {
             text += &format!("{}\n", self.banner.trim_end());

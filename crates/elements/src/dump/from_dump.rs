@@ -215,7 +215,7 @@ impl Element for FromDump {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        let reader = Reader::open(files::open(&self.name)?);
+        let reader = Reader::open(files::open(&self.name, context)?);
         let reader =
             reader.map_err(|error| ConfigError::other(format!("{}: {error}", self.name)))?;
         self.link_type = reader.link_type;

@@ -95,7 +95,7 @@ impl Element for ToDump {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        let mut file = files::create(&self.name, false)?;
+        let mut file = files::create(&self.name, context)?;
         let header = pcap::file_header(self.nano, self.snap_length, self.link_type);
         let failed = |_| ConfigError::other(format!("{}: unable to write file header", self.name));
         file.write_all(&header).map_err(failed)?;

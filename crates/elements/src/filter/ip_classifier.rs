@@ -20,6 +20,7 @@
 //! `IPFilter`, `Classifier`
 
 use super::ip_filter::IPFilter;
+use super::parse::Version;
 use crate::prelude::*;
 
 /// Sorts packets by expressions.
@@ -30,8 +31,17 @@ impl Class for IPClassifier {
     const INFO: ClassInfo = ClassInfo::new("IPClassifier", "1/-").processing("h/h");
 }
 
-impl Element for IPClassifier {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+impl IPClassifier {
+    pub(super) fn program(&self) -> &super::program::Program {
+        self.0.program()
+    }
+
+    /// Reads the patterns, one for each output.
+    pub(super) fn read_patterns(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+        version: Version,
+    ) -> Result<(), ConfigError> {
         let outputs = arguments.outputs();
         let unquoted = |text: &str| {
             europa_engine::unquote(text).and_then(|bytes| String::from_utf8(bytes).ok())
@@ -47,11 +57,17 @@ impl Element for IPClassifier {
                 (index, format!("{index} {}", unquoted(text).unwrap_or_else(|| text.to_owned())))
             })
             .collect();
-        self.0.compile(arguments, &rules);
+        self.0.compile(arguments, &rules, version);
         for output in self.0.program().unused(outputs) {
             arguments.warn(format!("output {output} matches no packets"));
         }
         Ok(())
+    }
+}
+
+impl Element for IPClassifier {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.read_patterns(arguments, Version::Four)
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -33,7 +33,7 @@
 
 use europa_engine::Names;
 
-use super::parse::{Parser, words};
+use super::parse::{Parser, Version, words};
 use super::program::{Expr, Next, Program};
 use crate::prelude::*;
 
@@ -48,7 +48,12 @@ impl Class for IPFilter {
 }
 
 /// Where a pattern sends packets, and what it is.
-fn rule(text: &str, outputs: usize, names: &Names) -> Result<(Expr, Next), String> {
+fn rule(
+    text: &str,
+    outputs: usize,
+    names: &Names,
+    version: Version,
+) -> Result<(Expr, Next), String> {
     let all = words(text);
     let Some((action, rest)) = all.split_first() else { return Err("empty pattern".to_owned()) };
     let next = match *action {
@@ -65,18 +70,23 @@ fn rule(text: &str, outputs: usize, names: &Names) -> Result<(Expr, Next), Strin
     };
     let expr = match rest {
         [] | ["-" | "any" | "all"] => Expr::Const(true),
-        rest => Parser::new(rest, names).pattern()?,
+        rest => Parser::new(rest, names, version).pattern()?,
     };
     Ok((expr, next))
 }
 
 impl IPFilter {
     /// Compiles rules, each with its number; notes all mistakes.
-    pub(super) fn compile(&mut self, arguments: &mut Arguments<'_>, rules: &[(usize, String)]) {
+    pub(super) fn compile(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+        rules: &[(usize, String)],
+        version: Version,
+    ) {
         let (outputs, names) = (arguments.outputs(), arguments.names().clone());
         let mut patterns = Vec::new();
         for (index, text) in rules {
-            match rule(text, outputs, &names) {
+            match rule(text, outputs, &names, version) {
                 Ok(pattern) => patterns.push(pattern),
                 Err(message) => {
                     let message = format!("pattern {index}: {message}");
@@ -92,8 +102,13 @@ impl IPFilter {
     }
 }
 
-impl Element for IPFilter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+impl IPFilter {
+    /// Reads the rules of a filter.
+    pub(super) fn read_rules(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+        version: Version,
+    ) -> Result<(), ConfigError> {
         let unquoted = |text: &str| {
             europa_engine::unquote(text).and_then(|bytes| String::from_utf8(bytes).ok())
         };
@@ -102,8 +117,14 @@ impl Element for IPFilter {
             .into_iter()
             .map(|(index, text)| (index, unquoted(text).unwrap_or_else(|| text.to_owned())))
             .collect();
-        self.compile(arguments, &rules);
+        self.compile(arguments, &rules, version);
         Ok(())
+    }
+}
+
+impl Element for IPFilter {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.read_rules(arguments, Version::Four)
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -244,7 +265,7 @@ alignment offset 0
         #[test]
         fn any_pattern(words in proptest::collection::vec("(and|or|not|\\(|\\)|\\?|:|&|==|!=|<|>|src|dst|port|host|net|tcp|udp|icmp|type|ip|ether|proto|opt|\\[|\\]|10\\.0\\.0\\.1|1:2:3:4:5:6|[0-9]{1,3}|echo|syn|frag|true|mask)", 0..14)) {
             let names = europa_engine::Names::default();
-            if let Ok(rule) = super::rule(&format!("0 {}", words.join(" ")), 1, &names) {
+            if let Ok(rule) = super::rule(&format!("0 {}", words.join(" ")), 1, &names, super::Version::Four) {
                 let program = super::Program::compile(&[rule]);
                 let bench = Bench::new("IPFilter", &[]);
                 let packet = bench.arena.packet(&ip_packet(1, 2, 3, b"12345678")).unwrap();

@@ -1,5 +1,7 @@
 //! Expressions about packets.
 
+pub(crate) mod ip6_classifier;
+pub(crate) mod ip6_filter;
 pub(crate) mod ip_classifier;
 pub(crate) mod ip_filter;
 mod parse;

@@ -10,6 +10,8 @@
 //!
 //! A test may leave out what the test before it has said: `src port 80 or 81`.
 
+mod ip6;
+
 use std::net::Ipv4Addr;
 
 use europa_engine::{Ipv4Prefix, Names, Value};
@@ -17,6 +19,15 @@ use europa_engine::{Ipv4Prefix, Names, Value};
 use super::program::{Base, Expr, Test};
 use crate::icmp_names;
 use crate::values::{Port, Protocol};
+
+/// Which packets patterns are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// IPv4.
+    Four,
+    /// IPv6.
+    Six,
+}
 
 /// Deepest nesting of parentheses and negations.
 const MAX_DEPTH: usize = 100;
@@ -179,13 +190,14 @@ pub(super) struct Parser<'a> {
     words: &'a [&'a str],
     at: usize,
     names: &'a Names,
+    version: Version,
     previous: Previous,
     depth: usize,
 }
 
 impl<'a> Parser<'a> {
-    pub(super) fn new(words: &'a [&'a str], names: &'a Names) -> Parser<'a> {
-        Parser { words, at: 0, names, previous: Previous::default(), depth: 0 }
+    pub(super) fn new(words: &'a [&'a str], names: &'a Names, version: Version) -> Parser<'a> {
+        Parser { words, at: 0, names, version, previous: Previous::default(), depth: 0 }
     }
 
     /// The whole pattern.
@@ -278,6 +290,9 @@ impl<'a> Parser<'a> {
                 return Ok(Expr::Const(self.words.get(self.at - 1) == Some(&"true")));
             }
             _ => {}
+        }
+        if self.version == Version::Six && self.peek() != Some("ether") {
+            return self.test6();
         }
         let start = self.at;
         let mut primitive = Primitive {

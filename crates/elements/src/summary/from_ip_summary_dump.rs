@@ -437,7 +437,7 @@ impl Element for FromIPSummaryDump {
             None if self.allow_missing && files::is_missing(&self.name) => {
                 Box::new(std::io::empty())
             }
-            None => files::open(&self.name)?,
+            None => files::open(&self.name, context)?,
         };
         self.input = Some(BufReader::new(input));
         if context.is_push_output(0) {

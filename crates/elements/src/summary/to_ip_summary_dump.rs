@@ -217,7 +217,7 @@ impl Element for ToIPSummaryDump {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        self.file = Some(files::create(&self.name, false)?);
+        self.file = Some(files::create(&self.name, context)?);
         if self.header {
             let head = self.head(0);
             self.put(head.as_bytes())

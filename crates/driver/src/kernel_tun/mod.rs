@@ -1,0 +1,278 @@
+//! # KernelTun
+//!
+//! ## Synopsis
+//! `KernelTun(ADDR/MASK [, GATEWAY, TAP, BURST, HEADROOM, ETHER, MTU, DEVNAME,
+//! IGNORE_QUEUE_OVERFLOWS])`
+//!
+//! ## Ports
+//! At most one input, push or pull. Push output 0 gets IP packets that Linux sends; output 1, if
+//! connected, whatever else it sends.
+//!
+//! ## Description
+//! Makes a tun device with the address ADDR, and sets it up: what Linux routes to its subnet comes
+//! out of output 0, and packets that come to the input are received by Linux. Packets of the input
+//! need the IP header annotation; what is in front of it is left out. The device goes with the
+//! router.
+//!
+//! Only in `europa click`: a router of a node has its own Linux by `slow_path:`, with `FromHost`
+//! and `ToHost`.
+//!
+//! ## Arguments
+//! - ADDR/MASK: IPv4 address of the device, and its subnet.
+//! - GATEWAY: make this address on the subnet Linux's default route; default none.
+//! - TAP (keyword): make a tap device, as `KernelTap` does; default false.
+//! - BURST (keyword): most packets that are received in a turn, default 1.
+//! - HEADROOM (keyword): bytes left free in front, default 64.
+//! - ETHER (keyword): Ethernet address of a tap device.
+//! - MTU (keyword): longest packet, default 1500; longer ones are dropped.
+//! - DEVNAME (keyword): name of the device; default the next free one.
+//! - IGNORE_QUEUE_OVERFLOWS (keyword): accepted; packets that Linux does not take are counted.
+//!
+//! ## Handlers
+//! - `dev_name` (read): name of the device.
+//! - `packets` (read): packets received from Linux.
+//! - `selected_calls` (read): how often it had some.
+//! - `drops` (read): packets that Linux did not take.
+//!
+//! ## See also
+//! `KernelTap`, `FromDevice`, `ToHost`
+
+pub(crate) mod kernel_tap;
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    InitContext, Interest, Ipv4Prefix, Packet,
+};
+use europa_port::{Namespace, Route, add_address, add_route, make_tun, set_mac, set_mtu, set_up};
+use nix::unistd::{read, write};
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+/// Bytes of a VLAN tag, which a frame may have beside.
+const TAG: usize = 4;
+
+/// A tun device.
+pub(crate) struct KernelTun {
+    near: Ipv4Prefix,
+    gateway: Option<Ipv4Addr>,
+    tap: bool,
+    burst: usize,
+    headroom: usize,
+    mac: Option<[u8; 6]>,
+    mtu: usize,
+    name: Option<String>,
+    device: String,
+    descriptor: Option<Rc<OwnedFd>>,
+    packets: u64,
+    calls: u64,
+    drops: u64,
+}
+
+impl Default for KernelTun {
+    fn default() -> KernelTun {
+        KernelTun {
+            near: Ipv4Prefix { address: Ipv4Addr::UNSPECIFIED, length: 0 },
+            gateway: None,
+            tap: false,
+            burst: 1,
+            headroom: 64,
+            mac: None,
+            mtu: 1500,
+            name: None,
+            device: String::new(),
+            descriptor: None,
+            packets: 0,
+            calls: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for KernelTun {
+    const INFO: ClassInfo = ClassInfo::new("KernelTun", "0-1/1-2").processing("a/h").flow("x/y");
+}
+
+impl KernelTun {
+    fn make(&mut self) -> io::Result<OwnedFd> {
+        let (descriptor, device) = make_tun(self.name.as_deref(), self.tap)?;
+        let namespace = Namespace::current()?;
+        if let Some(mac) = self.mac.filter(|_| self.tap) {
+            set_mac(&namespace, &device, mac)?;
+        }
+        if self.mtu != 1500 {
+            set_mtu(&namespace, &device, self.mtu as u32)?;
+        }
+        let subnet = ipnet::Ipv4Net::new(self.near.address, self.near.length);
+        let subnet = subnet.map_err(io::Error::other)?;
+        add_address(&namespace, &device, subnet.into())?;
+        set_up(&namespace, &device)?;
+        if let Some(gateway) = self.gateway {
+            let to = ipnet::Ipv4Net::default().into();
+            let route = Route { to, via: Some(gateway.into()), device: Some(&device) };
+            add_route(&namespace, route)?;
+        }
+        self.device = device;
+        Ok(descriptor)
+    }
+
+    /// One packet from Linux.
+    fn receive(&mut self, context: &mut Context<'_>) -> Option<Packet> {
+        let descriptor = self.descriptor.as_ref()?;
+        let mut packet = context.arena().alloc()?;
+        // One that cannot have so much keeps what it has.
+        let _ = packet.set_headroom(self.headroom);
+        let room = (self.mtu + if self.tap { ETHERNET + TAG } else { 0 }).min(packet.tailroom());
+        let length = read(descriptor, packet.put(room)?).ok()?;
+        packet.take(room.checked_sub(length)?)?;
+        packet.set_timestamp_ns(context.wall_ns());
+        self.packets += 1;
+        Some(packet)
+    }
+
+    /// Sets the header annotations of an IP packet; whether it is one.
+    fn mark(packet: &mut Packet) -> bool {
+        match packet.data().first().map(|byte| (byte >> 4, usize::from(byte & 15) * 4)) {
+            Some((4, length)) if (20..=packet.len()).contains(&length) => {
+                packet.set_network_header(0, length);
+                if let Some(to) = packet.data().get(16..).and_then(<[u8]>::first_chunk).copied() {
+                    packet.set_dst_ip(u32::from_be_bytes(to));
+                }
+                true
+            }
+            Some((6, _)) if packet.len() >= 40 => {
+                packet.set_network_header(0, 40);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// What Linux is to get of a packet; `None` if that is nothing.
+    fn contents<'a>(&self, packet: &'a Packet) -> Option<&'a [u8]> {
+        if self.tap {
+            let data = packet.data();
+            return (ETHERNET..=self.mtu + ETHERNET + TAG).contains(&data.len()).then_some(data);
+        }
+        let data = packet.network_header()?;
+        let version = data.first()? >> 4;
+        (matches!(version, 4 | 6) && (20..=self.mtu).contains(&data.len())).then_some(data)
+    }
+
+    fn send(&mut self, batch: &mut Batch) {
+        for packet in batch.drain() {
+            let taken = match (&self.descriptor, self.contents(&packet)) {
+                (Some(descriptor), Some(data)) => write(descriptor, data).is_ok(),
+                _ => false,
+            };
+            self.drops += u64::from(!taken);
+        }
+    }
+
+    pub(crate) fn make_tap(&mut self) {
+        self.tap = true;
+    }
+}
+
+impl Element for KernelTun {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.tap = arguments.keyword("TAP")?.unwrap_or(self.tap);
+        self.headroom = arguments.keyword("HEADROOM")?.unwrap_or(64);
+        self.burst = arguments.keyword("BURST")?.unwrap_or(1);
+        self.mac = arguments.keyword("ETHER")?;
+        arguments.keyword::<bool>("IGNORE_QUEUE_OVERFLOWS")?;
+        self.mtu = arguments.keyword("MTU")?.unwrap_or(1500);
+        self.name = arguments.keyword("DEVNAME")?;
+        self.near = arguments.mandatory("ADDR")?;
+        self.gateway = arguments.positional("GATEWAY")?;
+        let bad = |message: &str| Err(ConfigError::other(message));
+        if let Some(gateway) = self.gateway
+            && (u32::from(gateway) ^ u32::from(self.near.address)) & self.near.mask() != 0
+        {
+            return bad("bad GATEWAY");
+        }
+        if self.burst < 1 {
+            return bad("BURST must be >= 1");
+        }
+        if !(20..=65535).contains(&self.mtu) {
+            return bad("MTU must be greater than 20");
+        }
+        if self.headroom > 8192 {
+            return bad("HEADROOM too big");
+        }
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let made = self.make().map_err(|error| {
+            let kind = if self.tap { "tap" } else { "tun" };
+            ConfigError::other(format!("making a {kind} device: {}", crate::load::system(&error)))
+        });
+        let descriptor = Rc::new(made?);
+        context.watch(0, Interest::Read, descriptor.clone());
+        self.descriptor = Some(descriptor);
+        if context.is_pull(0) {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn descriptor_ready(&mut self, _: u32, _: Interest, context: &mut Context<'_>) {
+        self.calls += 1;
+        for _ in 0..self.burst {
+            let Some(mut packet) = self.receive(context) else { return };
+            let port = if self.tap {
+                packet.set_mac_header(0);
+                0
+            } else {
+                usize::from(!KernelTun::mark(&mut packet))
+            };
+            context.push(port, packet);
+        }
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {
+        self.send(batch);
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        let count = context.pull(0, context.burst(), &mut batch);
+        self.send(&mut batch);
+        context.give_batch(batch);
+        count > 0
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("dev_name"),
+                Handler::read("packets"),
+                Handler::read("selected_calls"),
+                Handler::read("drops"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "dev_name" => Ok(self.device.clone()),
+            "packets" => Ok(self.packets.to_string()),
+            "selected_calls" => Ok(self.calls.to_string()),
+            _ => Ok(self.drops.to_string()),
+        }
+    }
+
+    fn cleanup(&mut self) {
+        self.descriptor = None;
+    }
+}

@@ -1,0 +1,93 @@
+//! # VXLANDecap
+//!
+//! ## Synopsis
+//! `VXLANDecap([VNI])`
+//!
+//! ## Ports
+//! One input; output 0 gets the frames that were inside, output 1, if connected, packets that do
+//! not fit, as they came.
+//!
+//! ## Description
+//! Takes the VXLAN header (RFC 7348) off packets that begin with one, as behind `StripIPHeader` and
+//! `Strip(8)`, and sets the place of the Ethernet header. Packets that do not say that they have a
+//! network number, or have another one, do not fit.
+//!
+//! ## Arguments
+//! - VNI: the network; default any.
+//!
+//! ## Handlers
+//! - `drops` (read): packets that did not fit.
+//!
+//! ## See also
+//! `VXLANEncap`
+
+use super::bounded;
+use crate::fields::be32;
+use crate::prelude::*;
+
+/// Takes VXLAN headers off packets.
+#[derive(Default)]
+pub(crate) struct VXLANDecap {
+    network: Option<u32>,
+    drops: u64,
+}
+
+impl Class for VXLANDecap {
+    const INFO: ClassInfo = ClassInfo::new("VXLANDecap", "1/1-2").processing("a/ah");
+}
+
+impl VXLANDecap {
+    fn pull_header(&self, packet: &mut Packet) -> Option<()> {
+        let (flags, number) = (*packet.data().first()?, be32(packet.data(), 4)? >> 8);
+        if flags & 8 == 0 || self.network.is_some_and(|wanted| wanted != number) {
+            return None;
+        }
+        packet.pull(8)?;
+        packet.set_mac_header(0);
+        Some(())
+    }
+}
+
+impl Element for VXLANDecap {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let network = arguments.positional("VNI")?;
+        self.network = network.map(|number| bounded("VNI", number, 24)).transpose()?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut drops = 0;
+        batch.filter(
+            |packet| self.pull_header(packet).is_some(),
+            |packet| {
+                drops += 1;
+                context.push(1, packet);
+            },
+        );
+        self.drops += drops;
+    }
+
+    handlers! { this, context, value; read "drops" => this.drops; }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn only_the_networks_own_frames() {
+        for (arguments, packet, output) in [
+            (&[][..], b"\x08\0\0\0\0\0\x07\0frame", 0),
+            (&["7"], b"\x08\0\0\0\0\0\x07\0frame", 0),
+            (&["8"], b"\x08\0\0\0\0\0\x07\0frame", 1),
+            (&[], b"\0\0\0\0\0\0\x07\0frame", 1),
+        ] {
+            let mut bench = Bench::with_outputs("VXLANDecap", arguments, 2);
+            let left: &[u8] = if output == 0 { b"frame" } else { packet };
+            assert_eq!(bench.push(0, &[packet]), [(output, left.to_vec())], "{arguments:?}");
+        }
+        let mut bench = Bench::with_outputs("VXLANDecap", &[], 2);
+        assert_eq!(bench.push(0, &[b"\x08\0\0"])[0].0, 1);
+        assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
+    }
+}

@@ -1,0 +1,21 @@
+//! Files and sockets that elements use: their names, and how they are opened.
+//!
+//! A router's document grants what its elements ask for, both name it in the same words, and
+//! so a grant fits exactly one name:
+//!
+//! ```text
+//! read: /var/traces/in.pcap          connect: tcp 192.0.2.1:80
+//! write: /var/traces/out.pcap        connect: udp 192.0.2.1:53 from 0.0.0.0:1053
+//! listen: tcp 0.0.0.0:80             listen: unix /run/service.sock
+//! ```
+//!
+//! | file      | concern                                        |
+//! |-----------|------------------------------------------------|
+//! | `name`    | names: reading and writing them                |
+//! | `open`    | opening: by the user, and by a node for others |
+
+mod name;
+mod open;
+
+pub use name::{Access, Kind, Place, Resource, Socket};
+pub use open::accept;

@@ -1,0 +1,244 @@
+//! Opening resources.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::net::{IpAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+
+use nix::errno::Errno;
+use nix::fcntl::OFlag;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, bind, connect,
+    setsockopt, socket, sockopt,
+};
+
+use crate::name::{Kind, Place, Resource, Socket};
+
+impl Resource {
+    /// Opens it for the caller itself. Sockets do not block afterwards.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(&self) -> io::Result<OwnedFd> {
+        match self {
+            Resource::Read(path) => Ok(File::open(path)?.into()),
+            Resource::Write(path) => Ok(File::create(path)?.into()),
+            Resource::Listen(socket) => socket.listen(),
+            Resource::Connect(socket) => socket.connect(true),
+        }
+    }
+
+    /// Opens it for a router, by a process that has more rights and must not wait: files are
+    /// regular ones, and a stream may still be connecting. A file to write is made anew, so
+    /// that whoever had the one before can do it no harm.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open_granted(&self) -> io::Result<OwnedFd> {
+        let careful = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        match self {
+            Resource::Read(path) => {
+                let file = OpenOptions::new().read(true).custom_flags(careful.bits()).open(path)?;
+                regular(file.metadata()?)?;
+                Ok(file.into())
+            }
+            Resource::Write(path) => {
+                match fs::symlink_metadata(path) {
+                    Ok(there) => {
+                        regular(there)?;
+                        fs::remove_file(path)?;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+                Ok(OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?.into())
+            }
+            Resource::Listen(socket) => socket.listen(),
+            Resource::Connect(socket) => socket.connect(false),
+        }
+    }
+
+    /// Opens something in its place that changes nothing, for trying a configuration.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn stand_in(&self) -> io::Result<OwnedFd> {
+        match self {
+            Resource::Read(_) => self.open_granted(),
+            Resource::Write(_) => Ok(OpenOptions::new().write(true).open("/dev/null")?.into()),
+            Resource::Listen(_) | Resource::Connect(_) => Ok(UnixDatagram::unbound()?.into()),
+        }
+    }
+}
+
+fn regular(metadata: fs::Metadata) -> io::Result<()> {
+    match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::other("not a regular file")),
+    }
+}
+
+impl Socket {
+    fn listen(&self) -> io::Result<OwnedFd> {
+        match (self.kind, &self.at) {
+            (Kind::Tcp, Place::Inet(address)) => {
+                let listener = TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                // What it accepts has it too.
+                let _ = setsockopt(&listener, sockopt::TcpNoDelay, &true);
+                Ok(listener.into())
+            }
+            (Kind::Udp, Place::Inet(address)) => {
+                let socket = UdpSocket::bind(address)?;
+                socket.set_nonblocking(true)?;
+                Ok(socket.into())
+            }
+            (Kind::Unix, Place::Path(path)) => {
+                clear(path)?;
+                let listener = UnixListener::bind(path)?;
+                listener.set_nonblocking(true)?;
+                Ok(listener.into())
+            }
+            (Kind::UnixDatagram, Place::Path(path)) => {
+                clear(path)?;
+                let socket = UnixDatagram::bind(path)?;
+                socket.set_nonblocking(true)?;
+                Ok(socket.into())
+            }
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// A datagram socket to no address at all stays open to all.
+    fn connect(&self, wait: bool) -> io::Result<OwnedFd> {
+        let kind = if self.kind.is_stream() { SockType::Stream } else { SockType::Datagram };
+        let family = match &self.at {
+            Place::Path(_) => AddressFamily::Unix,
+            Place::Inet(address) if address.is_ipv4() => AddressFamily::Inet,
+            Place::Inet(_) => AddressFamily::Inet6,
+        };
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let flags = if wait { flags } else { flags | SockFlag::SOCK_NONBLOCK };
+        let socket = socket(family, kind, flags, None)?;
+        if self.kind == Kind::Tcp {
+            setsockopt(&socket, sockopt::TcpNoDelay, &true)?;
+        }
+        match &self.from {
+            Some(Place::Inet(address)) => {
+                setsockopt(&socket, sockopt::ReuseAddr, &true)?;
+                bind(socket.as_raw_fd(), &SockaddrStorage::from(*address))?;
+            }
+            Some(Place::Path(path)) => {
+                clear(path)?;
+                bind(socket.as_raw_fd(), &UnixAddr::new(path.as_str())?)?;
+            }
+            None => {}
+        }
+        match &self.at {
+            Place::Path(path) => reach(&socket, &UnixAddr::new(path.as_str())?)?,
+            Place::Inet(address) if address.ip().is_unspecified() && !self.kind.is_stream() => {}
+            Place::Inet(address) => reach(&socket, &SockaddrStorage::from(*address))?,
+        }
+        if wait {
+            nix::fcntl::fcntl(&socket, nix::fcntl::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        Ok(socket)
+    }
+}
+
+/// Takes the next connection of a listening socket, and tells who is at its other end. It does
+/// not block.
+///
+/// # Errors
+/// What the system says: [`io::ErrorKind::WouldBlock`] if there is none.
+pub fn accept(listener: &OwnedFd, kind: Kind) -> io::Result<(OwnedFd, Option<IpAddr>)> {
+    let listener = listener.try_clone()?;
+    if kind.is_local() {
+        let (stream, _) = UnixListener::from(listener).accept()?;
+        stream.set_nonblocking(true)?;
+        return Ok((stream.into(), None));
+    }
+    let (stream, from) = TcpListener::from(listener).accept()?;
+    stream.set_nonblocking(true)?;
+    Ok((stream.into(), Some(from.ip())))
+}
+
+/// Connects, or begins to.
+fn reach(socket: &OwnedFd, to: &dyn SockaddrLike) -> io::Result<()> {
+    match connect(socket.as_raw_fd(), to) {
+        Ok(()) | Err(Errno::EINPROGRESS) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Takes away the socket that somebody left behind who has ended.
+fn clear(path: &str) -> io::Result<()> {
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    let dead = || {
+        let stream = UnixStream::connect(path).err();
+        let datagrams = || UnixDatagram::unbound().and_then(|socket| socket.connect(path)).err();
+        // A socket of the other kind answers that it is one.
+        stream.is_some_and(refused) || datagrams().is_some_and(refused)
+    };
+    if there.file_type().is_socket() && dead() { fs::remove_file(path) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    use super::*;
+    use crate::name::Access;
+
+    fn resource(access: Access, what: &str) -> Resource {
+        Resource::parse(access, what).unwrap()
+    }
+
+    #[test]
+    fn files_are_regular_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+        let write = resource(Access::Write, &path("a"));
+        File::from(write.open_granted().unwrap()).write_all(b"old, and longer").unwrap();
+        let mut old = File::open(path("a")).unwrap();
+        File::from(write.open_granted().unwrap()).write_all(b"new").unwrap();
+        let mut text = String::new();
+        old.read_to_string(&mut text).unwrap();
+        assert_eq!(
+            (text.as_str(), fs::read(path("a")).unwrap()),
+            ("old, and longer", b"new".to_vec())
+        );
+        std::os::unix::fs::symlink(path("a"), path("link")).unwrap();
+        let error = resource(Access::Write, &path("link")).open_granted().unwrap_err();
+        assert_eq!(error.to_string(), "not a regular file");
+        assert!(resource(Access::Read, "/dev/zero").open_granted().is_err());
+        assert!(resource(Access::Read, &path("none")).open_granted().is_err());
+        // A trial leaves everything as it is.
+        write.stand_in().unwrap();
+        assert_eq!(fs::read(path("a")).unwrap(), b"new");
+    }
+
+    #[test]
+    fn sockets_find_each_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s").to_str().unwrap().to_owned();
+        let listen = resource(Access::Listen, &format!("unix {path}"));
+        let first = listen.open_granted().unwrap();
+        assert!(listen.open_granted().is_err(), "somebody listens");
+        resource(Access::Connect, &format!("unix {path}")).open_granted().unwrap();
+        drop(first);
+        listen.open().expect("what was left behind is taken away");
+        let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = tcp.local_addr().unwrap();
+        let connect = resource(Access::Connect, &format!("tcp {address}"));
+        let mut stream = TcpStream::from(connect.open().unwrap());
+        stream.write_all(b"x").unwrap();
+        let mut byte = [0];
+        tcp.accept().unwrap().0.read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+    }
+}

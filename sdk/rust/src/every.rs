@@ -1,0 +1,133 @@
+//! # Every
+//!
+//! ## Synopsis
+//! `Every(N)`
+//!
+//! ## Ports
+//! One input; output 0 gets one packet of N, output 1, if connected, the others. Push or pull.
+//!
+//! ## Description
+//! Passes the first packet, and from then on each Nth one.
+//!
+//! ## Arguments
+//! - N: at least 1.
+//!
+//! ## Handlers
+//! - `n` (read, write): see N.
+//! - `others` (read): packets that were not passed.
+//!
+//! ## See also
+//! `RandomSample`
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+};
+
+/// Passes one packet of N.
+#[derive(Default)]
+pub(crate) struct Every {
+    n: u32,
+    /// Packets since one was passed.
+    since: u32,
+    others: u64,
+}
+
+impl Class for Every {
+    const INFO: ClassInfo = ClassInfo::new("Every", "1/1-2").processing("a/ah");
+}
+
+impl Every {
+    fn set(&mut self, n: u32) -> Result<(), &'static str> {
+        if n == 0 {
+            return Err("N must be at least 1");
+        }
+        (self.n, self.since) = (n, n - 1);
+        Ok(())
+    }
+}
+
+impl Element for Every {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let n = arguments.mandatory("N")?;
+        self.set(n).map_err(ConfigError::other)?;
+        arguments.finish()
+    }
+
+    // The packet path: no allocation, no lock, nothing that can panic.
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let before = batch.len();
+        let (n, since) = (self.n, &mut self.since);
+        batch.filter(
+            |_| {
+                *since = (*since + 1) % n;
+                *since == 0
+            },
+            |other| context.push(1, other),
+        );
+        self.others += (before - batch.len()) as u64;
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const { &[Handler::both("n"), Handler::read("others")] }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        match handler {
+            "n" => Ok(self.n.to_string()),
+            _ => Ok(self.others.to_string()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        _: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        let n = value.trim().parse();
+        let n = n.map_err(|_| HandlerError::value(handler, value, "unsigned integer"))?;
+        self.set(n).map_err(|why| HandlerError::Other(why.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use europa_engine::{Arena, Graph, NoDevices, Router};
+
+    /// Runs a hundred packets through it; returns what its handlers and two counters say.
+    fn run(n: &str) -> Result<[String; 3], String> {
+        let registry = crate::registry();
+        let mut graph = Graph::default();
+        let source = graph.add("source", "InfiniteSource", &["LIMIT 100"]);
+        let every = graph.add("every", "Every", &[n]);
+        graph.connect(source, 0, every, 0);
+        for (output, name) in ["passed", "others"].into_iter().enumerate() {
+            let counter = graph.add(name, "Counter", &[]);
+            let end = graph.add(&format!("{name}end"), "Discard", &[]);
+            graph.connect(every, output, counter, 0);
+            graph.connect(counter, 0, end, 0);
+        }
+        let graph = graph.resolved(&registry);
+        let arena = Arena::heap(512, 2048);
+        let router = Router::build(&graph, &registry, &arena, &NoDevices, 0);
+        let mut router = router.map_err(|errors| errors[0].to_string())?;
+        while router.run_once(0, &mut NoDevices) {}
+        Ok(["every.others", "passed.count", "others.count"]
+            .map(|path| router.read(path, "").unwrap()))
+    }
+
+    #[test]
+    fn one_of_n_passes() {
+        for (n, expected) in
+            [("1", ["0", "100", "0"]), ("10", ["90", "10", "90"]), ("1000", ["99", "1", "99"])]
+        {
+            assert_eq!(run(n), Ok(expected.map(str::to_owned)), "{n}");
+        }
+        assert!(run("0").unwrap_err().contains("N must be at least 1"));
+    }
+}
