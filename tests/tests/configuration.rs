@@ -177,7 +177,7 @@ fn mistakes_are_shown_where_they_stand() {
         (
             "a program of the user's own",
             with("fast_path: {program: [./mine]}\n"),
-            &["node.yaml:18:23", "───", "`program:` comes with a later release"],
+            &["node.yaml:18:23", "───", "\"./mine\" is no path from the root"],
         ),
         // What only the machine knows.
         (

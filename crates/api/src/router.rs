@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use crate::decode::{Context, Decode, Fields, entries, word};
 use crate::fast_path::{FastPath, Route};
+use crate::grant::Grant;
 use crate::interface::Interface;
 use crate::problem::Problem;
 use crate::slow_path::SlowPath;
@@ -32,6 +33,10 @@ pub struct Router {
     /// Its own Linux, where routing protocols and other programs run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_path: Option<At<SlowPath>>,
+    /// Files and sockets of the node that its elements may have, each for one element.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<Grant>>")]
+    pub grants: Vec<At<Grant>>,
     /// Its packet memory.
     #[schemars(with = "Option<Pool>")]
     pub pool: Pool,
@@ -157,6 +162,7 @@ impl Decode for Router {
         let interfaces = fields.required("interfaces");
         let fast_path = fields.required("fast_path");
         let slow_path: Option<At<SlowPath>> = fields.optional("slow_path");
+        let grants = fields.list("grants");
         let pool = fields.optional("pool").unwrap_or_default();
         let poll = fields.optional("poll").unwrap_or_default();
         let cpu = fields.list("cpu");
@@ -168,6 +174,7 @@ impl Decode for Router {
             interfaces: interfaces?,
             fast_path: fast_path?,
             slow_path,
+            grants,
             pool,
             poll,
             cpu,

@@ -271,7 +271,24 @@ fn routers() {
         (
             "  a: {port: left}\n",
             "fast_path: {program: [./mine, --fast]}\n",
-            &["14:23 `program:` comes with a later release"],
+            &["14:23 \"./mine\" is no path from the root"],
+        ),
+        (
+            "  a: {port: left}\n",
+            "grants: [{write: /x}]\nfast_path: {program: [/mine]}\n",
+            &["14:10 grants are for elements of `click:` and `click_file:`"],
+        ),
+        (
+            "  a: {port: left}\n",
+            "grants: [{write: x}, {read: /a, write: /b}, {listen: tcp 80}, {open: /x}]\n\
+             fast_path: {click: Idle}\n",
+            &[
+                "14:18 expected a path from the root, found 'x'",
+                "14:33 a grant is one of read, write, listen, connect",
+                "14:54 expected ADDRESS:PORT, found '80'",
+                "14:63 a grant is one of read, write, listen, connect",
+                "14:64 a grant has no field \"open\"",
+            ],
         ),
         ("  a: {port: left}\n", BUILTIN, &["14:22 no interface has an address"]),
         // What else is wrong comes first.

@@ -26,7 +26,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use served::Served;
 
 /// Descriptors that one message may carry.
-pub const MAX_DESCRIPTORS: usize = 16;
+pub const MAX_DESCRIPTORS: usize = 48;
 /// Bytes that one message may have: a large Click configuration fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 

@@ -305,6 +305,25 @@ enum Command {
         /// Where it may run.
         #[arg(long, value_delimiter = ',')]
         cpus: Vec<usize>,
+        /// It is granted files to write.
+        #[arg(long)]
+        writes: bool,
+    },
+    /// The process of a router with a data plane of its owner's own; started by the node.
+    #[command(hide = true)]
+    Program {
+        /// Number on the node.
+        #[arg(long)]
+        number: u32,
+        /// SLICE/ROUTER.
+        #[arg(long)]
+        name: String,
+        /// Where it may run.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+        /// The program and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
     },
 }
 
@@ -372,7 +391,12 @@ impl Cli {
                 Ok(slow_path::daemon(&instance, &router, &keep, &command)?)
             }
             Command::Switch { cpus } => roles::switch(&cpus),
-            Command::Router { number, name, cpus } => roles::router(number, &name, &cpus),
+            Command::Router { number, name, cpus, writes } => {
+                roles::router(number, &name, &cpus, writes)
+            }
+            Command::Program { number, name, cpus, command } => {
+                roles::program(number, &name, &cpus, &command)
+            }
         }
     }
 }

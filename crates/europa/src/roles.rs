@@ -1,11 +1,12 @@
 //! The processes that this binary starts itself as.
 
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use europa_node::{Instance, Lifetime};
-use europa_sandbox::{Profile, enter, schedule};
+use europa_sandbox::{Mount, Profile, enter, schedule};
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
 use crate::exit::Failure;
@@ -39,12 +40,44 @@ pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, Failure> {
     finish(europa_switch::run(control))
 }
 
+/// Longest file that a router may write: larger ones are cut there.
+const WRITTEN_BYTES: u64 = 4 << 30;
+
 /// An isolated router.
-pub(crate) fn router(number: u32, name: &str, cpus: &[usize]) -> Result<ExitCode, Failure> {
+pub(crate) fn router(
+    number: u32,
+    name: &str,
+    cpus: &[usize],
+    writes: bool,
+) -> Result<ExitCode, Failure> {
     let mut profile = Profile::router(name, number);
+    profile.limits.open_files = 128;
+    if writes {
+        profile.limits.file_bytes = WRITTEN_BYTES;
+    }
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
     finish(europa_router::run(control))
+}
+
+/// What every program may read: the system's own programs and libraries.
+const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
+
+/// A data plane of a user's own: a router's process that becomes another program.
+pub(crate) fn program(
+    number: u32,
+    name: &str,
+    cpus: &[usize],
+    command: &[String],
+) -> Result<ExitCode, Failure> {
+    let words = command.iter().map(Path::new);
+    let named = words.filter(|word| word.is_absolute() && !word.starts_with("/usr"));
+    let seen = SYSTEM.map(Path::new).into_iter().chain(named).filter(|path| path.exists());
+    let mounts = seen.map(|path| Mount { source: path.into(), target: path.into() }).collect();
+    let mut profile = Profile::program(name, number, mounts);
+    profile.descriptors = vec![CONTROL];
+    let control = locked_in(&profile, cpus)?;
+    finish(europa_router::become_program(control, command))
 }
 
 /// Takes its place on the CPUs and enters the sandbox; the control socket is what is left.

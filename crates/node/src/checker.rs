@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
@@ -17,11 +17,17 @@ use crate::NodeError;
 /// How long one configuration may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A configuration to try, and what stands for its grants.
+pub(crate) struct Trial {
+    pub(crate) start: Start,
+    pub(crate) grants: Vec<OwnedFd>,
+}
+
 /// A process that tries configurations, one after the other.
 pub(crate) struct Checker {
     child: Child,
     orders: Channel<Order, Answer>,
-    left: VecDeque<Start>,
+    left: VecDeque<Trial>,
     until: Instant,
 }
 
@@ -39,7 +45,7 @@ pub(crate) enum Verdict {
 
 impl Checker {
     /// Starts a process under the uid of a router with this number, which no router has.
-    pub(crate) fn start(plans: Vec<Start>, number: u32, log: &File) -> Result<Self, NodeError> {
+    pub(crate) fn start(plans: Vec<Trial>, number: u32, log: &File) -> Result<Self, NodeError> {
         let who = || "the process that checks configurations".to_owned();
         let failed = |error| NodeError::Channel { who: who(), error };
         let (orders, theirs) = pair().map_err(failed)?;
@@ -68,8 +74,9 @@ impl Checker {
     fn ask(&mut self) -> Result<(), NodeError> {
         if let Some(next) = self.left.front() {
             self.until = Instant::now() + PATIENCE;
-            let order = Order::Check(Box::new(next.clone()));
-            self.orders.send(&order, &[]).map_err(|error| NodeError::Channel {
+            let order = Order::Check(Box::new(next.start.clone()));
+            let grants: Vec<BorrowedFd<'_>> = next.grants.iter().map(AsFd::as_fd).collect();
+            self.orders.send(&order, &grants).map_err(|error| NodeError::Channel {
                 who: "the process that checks configurations".into(),
                 error,
             })?;
@@ -100,7 +107,7 @@ impl Checker {
                     let seconds = PATIENCE.as_secs();
                     return Verdict::Wrong(format!(
                         "{}: reading this configuration takes longer than {seconds} s",
-                        self.left.front().map_or("", |start| start.file.as_str()),
+                        self.left.front().map_or("", |trial| trial.start.file.as_str()),
                     ));
                 }
                 Ok(None) => return Verdict::NotYet,

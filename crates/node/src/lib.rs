@@ -11,6 +11,8 @@
 //! | `switch`   | the switch: started, told everything, started again              |
 //! | `relays`   | what hosts send over links that do something to packets          |
 //! | `router`   | one router: pool, process, back-off                              |
+//! | `program`  | data planes of users' own, before they are started              |
+//! | `grants`   | files and sockets that routers may have                          |
 //! | `capture`  | captures: who may look at which interface, and for how long      |
 //! | `bell`     | how processes wake each other                                    |
 //! | `cores`    | which CPUs are Europa's                                          |
@@ -38,6 +40,7 @@ mod cores;
 mod difference;
 pub mod doctor;
 mod events;
+mod grants;
 mod hosts;
 mod instance;
 mod kept;
@@ -47,6 +50,7 @@ mod logs;
 mod node;
 mod plan;
 mod ports;
+mod program;
 mod relays;
 mod rest;
 mod router;

@@ -7,6 +7,7 @@ use europa_elements::builtin::Description;
 use europa_impair::Settings;
 use europa_pool::layout::{InterfaceRow, LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
+use europa_resource::Resource;
 use europa_router::orders;
 use europa_substrate::layout::{ANY_SOURCE, SHARES_MAC, TAGS};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
@@ -112,6 +113,10 @@ pub(crate) struct RouterPlan {
     /// What `builtin: ipv4` was made from.
     pub(crate) description: Option<Description>,
     pub(crate) addresses: Vec<Option<std::net::Ipv4Addr>>,
+    /// Files and sockets that its elements may have.
+    pub(crate) grants: Vec<Resource>,
+    /// The command of a data plane of its owner's own, instead of a configuration.
+    pub(crate) program: Vec<String>,
 }
 
 impl RouterPlan {
@@ -165,6 +170,7 @@ impl RouterPlan {
             busy: self.busy,
             configuration: self.configuration.clone(),
             file: self.file.clone(),
+            grants: self.grants.iter().map(Resource::to_string).collect(),
         }
     }
 }
@@ -265,6 +271,8 @@ fn one(
         configuration,
         file,
         addresses,
+        program: router.fast_path.program.iter().map(|word| word.value.clone()).collect(),
+        grants: router.grants.iter().map(|grant| grant.value.0.clone()).collect(),
         name,
     })
 }
@@ -395,9 +403,8 @@ fn configuration(
             }
             Ok((crate::builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
-        Some(Choice::Program(_)) => {
-            Err("`program:` comes with a later release; use `click:` or `builtin:`".into())
-        }
+        // The program itself is in the plan.
+        Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
         None => Err("it has no fast path".into()),
     }
 }

@@ -1,11 +1,13 @@
 //! One router: its pool, its process, and when to start it again.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
 use europa_pool::Geometry;
+use europa_resource::Access;
 use europa_router::orders::{Answer, Order};
 use europa_sandbox::cgroup::{Group, Limits};
 use europa_sandbox::{Child, Identity, SpawnSpec, spawn};
@@ -17,6 +19,7 @@ use crate::backoff::Backoff;
 use crate::bell::Bell;
 use crate::control::Reply;
 use crate::cores::argument;
+use crate::grants::Granted;
 use crate::kept::{Found, Kept};
 use crate::node::Successor;
 use crate::plan::RouterPlan;
@@ -48,6 +51,7 @@ pub(crate) struct Router {
     /// Written by the switch when something came over a link.
     pub(crate) wake: Bell,
     pub(crate) group: Option<Group>,
+    pub(crate) granted: Granted,
 }
 
 /// What the next node must know of a router's process.
@@ -137,6 +141,7 @@ impl Router {
             last_end: String::new(),
             wake,
             group,
+            granted: Granted::default(),
         })
     }
 
@@ -202,6 +207,7 @@ impl Router {
             last_end: String::new(),
             wake: kept.bell(&wake_name(record.number)).map_err(told)?,
             group: None,
+            granted: Granted::default(),
         };
         for (interface, id) in router.plan.interfaces.iter_mut().zip(&router.interfaces) {
             if interface.tunnel.is_some() {
@@ -221,16 +227,25 @@ impl Router {
         let cpus = argument(if own.is_empty() { cores } else { own });
         // tests/tests/start.rs takes its time: packets must flow soon after it.
         tracing::info!("router {} is started", self.plan.name);
+        let role = if self.plan.program.is_empty() { "router" } else { "program" };
+        let mut arguments: Vec<&OsStr> = vec![
+            "europa".as_ref(),
+            role.as_ref(),
+            "--number".as_ref(),
+            number.as_ref(),
+            "--name".as_ref(),
+            self.plan.name.as_ref(),
+            cpus.as_ref(),
+        ];
+        if self.plan.grants.iter().any(|grant| grant.access() == Access::Write) {
+            arguments.push("--writes".as_ref());
+        }
+        if !self.plan.program.is_empty() {
+            arguments.push("--".as_ref());
+            arguments.extend(self.plan.program.iter().map(OsStr::new));
+        }
         let child = spawn(&SpawnSpec {
-            arguments: vec![
-                "europa".as_ref(),
-                "router".as_ref(),
-                "--number".as_ref(),
-                number.as_ref(),
-                "--name".as_ref(),
-                self.plan.name.as_ref(),
-                cpus.as_ref(),
-            ],
+            arguments,
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd()],
             log,
@@ -303,7 +318,8 @@ impl Process {
         let listener = kept.listener(&self.name())?;
         let waker = pool.waker()?;
         let doorbell = lasting.doorbell.rope()?;
-        let descriptors = [
+        let granted = router.granted.open(plan)?;
+        let mut descriptors = vec![
             pool.as_fd(),
             waker.as_fd(),
             router.wake.heard.as_fd(),
@@ -311,6 +327,7 @@ impl Process {
             lasting.status_for_routers.as_fd(),
             listener.as_fd(),
         ];
+        descriptors.extend(granted.iter().map(AsFd::as_fd));
         let start = Order::Start(Box::new(router.plan.start(WORKER)));
         self.orders.send(&start, &descriptors).map_err(|error| NodeError::Channel {
             who: format!("router {}", router.plan.name),
@@ -386,10 +403,15 @@ impl Process {
 
     /// Gives an order; whoever it is for gets the answer, or that none came.
     pub(crate) fn order(&mut self, order: &Order, to: Asked) {
+        self.order_with(order, &[], to);
+    }
+
+    /// As [`Process::order`], with descriptors.
+    pub(crate) fn order_with(&mut self, order: &Order, descriptors: &[BorrowedFd<'_>], to: Asked) {
         let full = self.pending.len() >= MOST_PENDING;
         let sent = match full {
             true => Err("too many orders wait for its answer".to_owned()),
-            false => self.orders.send(order, &[]).map_err(|error| error.to_string()),
+            false => self.orders.send(order, descriptors).map_err(|error| error.to_string()),
         };
         match (sent, to) {
             (Ok(()), to) => {
@@ -483,7 +505,18 @@ fn outside(plan: &RouterPlan) -> String {
     for interface in &mut interfaces {
         interface.impairment = None;
     }
-    format!("{:?}", (plan.geometry, interfaces, &plan.addresses, plan.busy, &plan.cpus))
+    format!(
+        "{:?}",
+        (
+            plan.geometry,
+            interfaces,
+            &plan.addresses,
+            plan.busy,
+            &plan.cpus,
+            &plan.grants,
+            &plan.program
+        )
+    )
 }
 
 /// The router that a record is of.

@@ -1,7 +1,13 @@
 //! The router's interfaces as its elements see them: rings of its packet pool.
 
+use std::io;
+use std::os::fd::OwnedFd;
+
 use europa_engine::{Batch, Devices, Interface};
 use europa_pool::Endpoint;
+use europa_resource::Resource;
+
+use crate::grants::Grants;
 
 pub(crate) struct PoolDevices {
     pub(crate) endpoint: Endpoint,
@@ -10,13 +16,15 @@ pub(crate) struct PoolDevices {
     host: Vec<Option<usize>>,
     /// Something was sent since the switch was last told.
     pub(crate) sent: bool,
+    /// What a graph may take while it is built.
+    pub(crate) grants: Grants,
 }
 
 impl PoolDevices {
     pub(crate) fn new(endpoint: Endpoint, interfaces: Vec<Interface>) -> Self {
         let position = |name: String| interfaces.iter().position(|other| other.name == name);
         let host = interfaces.iter().map(|one| position(format!("{}@host", one.name))).collect();
-        Self { endpoint, interfaces, host, sent: false }
+        Self { endpoint, interfaces, host, sent: false, grants: Grants::default() }
     }
 }
 
@@ -36,6 +44,10 @@ impl Devices for PoolDevices {
         }
         // Linux is slower than the fast path: what it cannot take is lost, here and not later.
         batch.clear();
+    }
+
+    fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
+        self.grants.take(resource)
     }
 
     fn index(&self, name: &str) -> Option<usize> {

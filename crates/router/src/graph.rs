@@ -1,11 +1,16 @@
 //! From a configuration's text to a running graph.
 
+use std::io;
+use std::os::fd::OwnedFd;
+
 use europa_click::{Argument, Diagnostic, Diagnostics, ElementClasses, Processing, Shape, compile};
 use europa_engine::{
     Arena, Batch, BuildError, Connection, Devices, Graph, GraphElement, Registry, Router,
 };
+use europa_resource::Resource;
 use miette::{GraphicalReportHandler, GraphicalTheme};
 
+use crate::grants::Grants;
 use crate::orders;
 
 /// The element library, as the language's checks see it.
@@ -52,18 +57,23 @@ pub(crate) fn build(
 /// Slots of the memory in which a configuration is tried.
 const TRIAL_SLOTS: u32 = 512;
 
-/// Builds a configuration without interfaces that work, and forgets it.
+/// Builds a configuration without interfaces that work, and forgets it. `grants` stand for what
+/// it is granted.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
-pub fn check(start: &orders::Start) -> Result<(), String> {
+pub fn check(start: &orders::Start, grants: Vec<OwnedFd>) -> Result<(), String> {
     let arena = Arena::heap(TRIAL_SLOTS, start.slot_bytes as usize);
-    let devices = Named(start.interfaces.iter().map(interface).collect());
+    let interfaces = start.interfaces.iter().map(interface).collect();
+    let devices = Named { interfaces, grants: Grants::new(&start.grants, grants) };
     build(&start.configuration, &start.file, &arena, &devices, 0).map(drop)
 }
 
 /// Interfaces that have names and nothing more.
-struct Named(Vec<europa_engine::Interface>);
+struct Named {
+    interfaces: Vec<europa_engine::Interface>,
+    grants: Grants,
+}
 
 impl Devices for Named {
     fn rx(&mut self, _: usize, _: &mut Batch, _: usize) {}
@@ -71,11 +81,15 @@ impl Devices for Named {
     fn tx(&mut self, _: usize, _: &mut Batch) {}
 
     fn index(&self, name: &str) -> Option<usize> {
-        self.0.iter().position(|interface| interface.name == name)
+        self.interfaces.iter().position(|interface| interface.name == name)
     }
 
     fn interface(&self, index: usize) -> Option<&europa_engine::Interface> {
-        self.0.get(index)
+        self.interfaces.get(index)
+    }
+
+    fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
+        self.grants.take(resource)
     }
 }
 
@@ -108,16 +122,17 @@ pub fn flat(checked: &europa_click::Graph) -> Graph {
 }
 
 fn place(checked: &europa_click::Graph, error: BuildError) -> Diagnostic {
-    let (element, message) = match error {
+    let (element, message, help) = match error {
         BuildError::UnknownClass { element, class, .. } => {
-            (element, format!("unknown element class '{class}'"))
+            (element, format!("unknown element class '{class}'"), None)
         }
-        BuildError::Config { element, error, .. } => (element, error.to_string()),
+        BuildError::Config { element, error, .. } => (element, error.to_string(), error.help()),
     };
-    match checked.elements.get(element) {
+    let diagnostic = match checked.elements.get(element) {
         Some(element) => element.error(message),
         None => Diagnostic::global(message),
-    }
+    };
+    diagnostic.help(help)
 }
 
 fn render(diagnostics: &Diagnostics) -> String {

@@ -4,16 +4,22 @@
 //! |-----------|------------------------------------------------------|
 //! | `orders`  | what the node tells a router, and its answers        |
 //! | `devices` | the router's interfaces: rings of its packet pool    |
+//! | `grants`  | files and sockets that were opened for it            |
 //! | `graph`   | from a configuration's text to a running graph       |
 //! | `process` | the process: orders, rounds of the engine, and sleep |
+//! | `program` | the same for a data plane of the owner's own         |
 //!
-//! A router process has no privilege, and no descriptors but its pool, its control
-//! socket and three to sleep and wake: the waker, a pipe, and the switch's doorbell.
+//! A router process has no privilege, and no descriptors but its pool, its control socket,
+//! three to sleep and wake (the waker, a pipe, and the switch's doorbell), and what its
+//! document grants.
 
 mod devices;
+mod grants;
 pub mod graph;
 pub mod orders;
 mod process;
+mod program;
 
 pub use graph::check;
 pub use process::{RouterError, run};
+pub use program::become_program;

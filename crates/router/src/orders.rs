@@ -8,13 +8,16 @@ use serde::{Deserialize, Serialize};
 /// any number of [`Order::Check`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: what to be. Descriptors: those of [`START_DESCRIPTORS`].
+    /// The first: what to be. Descriptors: those of [`START_DESCRIPTORS`], and one for each
+    /// grant.
     Start(Box<Start>),
     /// Says whether a configuration is right, and changes nothing. Only before
-    /// [`Order::Start`]: it is for a process that will never have packets.
+    /// [`Order::Start`]: it is for a process that will never have packets. Descriptors: one
+    /// for each grant, of something that may be used up.
     Check(Box<Start>),
     /// Runs another configuration from now on; elements of the same name and class take
-    /// over what the old ones know. If it is wrong, the old one goes on.
+    /// over what the old ones know. If it is wrong, the old one goes on. Descriptors: one for
+    /// each grant.
     Swap {
         /// The configuration.
         configuration: String,
@@ -57,6 +60,8 @@ pub struct Start {
     pub configuration: String,
     /// Where the configuration stands, for messages.
     pub file: String,
+    /// Files and sockets that elements may have, by name.
+    pub grants: Vec<String>,
 }
 
 /// One interface.
@@ -72,7 +77,7 @@ pub struct Interface {
     pub address: Option<Ipv4Addr>,
 }
 
-/// Descriptors that come with [`Order::Start`], in this order.
+/// Descriptors that come with [`Order::Start`], in this order, before those of grants.
 /// To the last of them the next node connects.
 pub const START_DESCRIPTORS: [&str; 6] =
     ["packet pool", "waker", "wake pipe", "doorbell", "status page", "listening socket"];

@@ -5,13 +5,14 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use europa_channel::{Channel, ChannelError, Served};
-use europa_engine::{Arena, Router};
+use europa_engine::{Arena, Interest, Router};
 use europa_pool::{Endpoint, Geometry, Idle, Mapping, NAP, PoolView, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
 
 use crate::devices::PoolDevices;
+use crate::grants::Grants;
 use crate::graph;
 use crate::orders::{Answer, Order, START_DESCRIPTORS, Start};
 
@@ -58,8 +59,8 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     let (start, mut descriptors) = loop {
         match orders.receive() {
             Ok((Order::Start(start), descriptors)) => break (start, descriptors),
-            Ok((Order::Check(start), _)) => {
-                let answer = match graph::check(&start) {
+            Ok((Order::Check(start), grants)) => {
+                let answer = match graph::check(&start, grants) {
                     Ok(()) => Answer::Done(String::new()),
                     Err(why) => Answer::Refused(why),
                 };
@@ -70,8 +71,12 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
             Err(error) => return Err(error.into()),
         }
     };
+    if descriptors.len() != START_DESCRIPTORS.len() + start.grants.len() {
+        return Err(RouterError::Start);
+    }
+    let grants = descriptors.split_off(START_DESCRIPTORS.len());
     let listener = descriptors.pop().ok_or(RouterError::Start)?;
-    let mut process = match Process::start(*start, descriptors) {
+    let mut process = match Process::start(*start, descriptors, grants) {
         Ok(process) => process,
         Err(error) => {
             orders.send(&Answer::Refused(error.to_string()), &[])?;
@@ -108,12 +113,18 @@ struct Process {
     busy: bool,
     started: Instant,
     arena: Arena,
+    /// Names of its grants.
+    granted: Vec<String>,
     /// Who else gives orders: whoever follows the routes of the slow path.
     admitted: Option<Channel<Answer, Order>>,
 }
 
 impl Process {
-    fn start(start: Start, descriptors: Vec<OwnedFd>) -> Result<Self, RouterError> {
+    fn start(
+        start: Start,
+        descriptors: Vec<OwnedFd>,
+        grants: Vec<OwnedFd>,
+    ) -> Result<Self, RouterError> {
         let Ok([pool, waker, wake, doorbell, status]) =
             <[OwnedFd; START_DESCRIPTORS.len() - 1]>::try_from(descriptors)
         else {
@@ -130,7 +141,8 @@ impl Process {
         let endpoint = Endpoint::new(view, macs);
         let arena = endpoint.arena().clone();
         let interfaces = start.interfaces.iter().map(graph::interface).collect();
-        let devices = PoolDevices::new(endpoint, interfaces);
+        let mut devices = PoolDevices::new(endpoint, interfaces);
+        devices.grants = Grants::new(&start.grants, grants);
         let started = Instant::now();
         let mut router = graph::build(&start.configuration, &start.file, &arena, &devices, 0)
             .map_err(RouterError::Configuration)?;
@@ -147,6 +159,7 @@ impl Process {
             busy: start.busy,
             started,
             arena,
+            granted: start.grants,
             admitted: None,
         })
     }
@@ -160,6 +173,7 @@ impl Process {
             if now.duration_since(looked) >= ORDERS_EVERY {
                 looked = now;
                 self.obey(orders)?;
+                self.look();
             }
             let now_ns = now.duration_since(self.started).as_nanos() as u64;
             let worked = self.router.run_once(now_ns, &mut self.devices);
@@ -223,7 +237,7 @@ impl Process {
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
         };
         if !self.devices.endpoint.fall_asleep() {
-            let mut wait = [
+            let mut wait = vec![
                 PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
                 PollFd::new(orders.as_fd(), PollFlags::POLLIN),
@@ -232,6 +246,8 @@ impl Process {
                     PollFlags::POLLIN,
                 ),
             ];
+            let own = wait.len();
+            wait.extend(watched(&self.router));
             match poll(&mut wait, timeout) {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
@@ -247,9 +263,29 @@ impl Process {
                 let _ = read(&self.wake, &mut [0; 4096]);
             }
             self.waker.clear();
+            let ready = ready(&self.router, wait.get(own..).unwrap_or_default());
+            self.tell(&ready);
         }
         self.devices.endpoint.wake_up();
         Ok(ordered)
+    }
+
+    /// Tells elements which of their descriptors are ready, without waiting.
+    fn look(&mut self) {
+        if self.router.watched().is_empty() {
+            return;
+        }
+        let mut wait: Vec<PollFd<'_>> = watched(&self.router).collect();
+        if poll(&mut wait, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
+            let ready = ready(&self.router, &wait);
+            self.tell(&ready);
+        }
+    }
+
+    fn tell(&mut self, ready: &[(usize, u32, Interest)]) {
+        for (element, token, interest) in ready {
+            self.router.descriptor_ready(*element, *token, *interest, &mut self.devices);
+        }
     }
 
     /// Carries out one order. One at a time: packets come between two.
@@ -263,7 +299,7 @@ impl Process {
                     }
                     None => Answer::Refused("there is no socket".into()),
                 },
-                order => self.carry_out(order),
+                order => self.carry_out(order, descriptors),
             };
             answer_by(|answer| orders.send(answer, &[]), &answer)?;
         }
@@ -272,7 +308,13 @@ impl Process {
     }
 
     /// Builds another graph beside the running one, and runs it instead.
-    fn swap(&mut self, configuration: &str, file: &str) -> Result<(), String> {
+    fn swap(
+        &mut self,
+        configuration: &str,
+        file: &str,
+        grants: Vec<OwnedFd>,
+    ) -> Result<(), String> {
+        self.devices.grants = Grants::new(&self.granted, grants);
         let now_ns = self.started.elapsed().as_nanos() as u64;
         let mut new = graph::build(configuration, file, &self.arena, &self.devices, now_ns)?;
         // What is under way inside the old graph is brought to its end.
@@ -296,7 +338,7 @@ impl Process {
         let done = match admitted.try_receive() {
             Ok(None) => Ok(()),
             Ok(Some((order, _))) => {
-                let answer = self.carry_out(order);
+                let answer = self.carry_out(order, Vec::new());
                 answer_by(|answer| admitted.send(answer, &[]), &answer)
             }
             Err(error) => Err(error),
@@ -306,10 +348,10 @@ impl Process {
         }
     }
 
-    fn carry_out(&mut self, order: Order) -> Answer {
+    fn carry_out(&mut self, order: Order, grants: Vec<OwnedFd>) -> Answer {
         match order {
             Order::Start(_) | Order::Check(_) => Answer::Refused("already started".into()),
-            Order::Swap { configuration, file } => match self.swap(&configuration, &file) {
+            Order::Swap { configuration, file } => match self.swap(&configuration, &file, grants) {
                 Ok(()) => Answer::Done(String::new()),
                 Err(why) => Answer::Refused(why),
             },
@@ -324,6 +366,25 @@ impl Process {
             },
         }
     }
+}
+
+/// What elements wait for.
+fn watched(router: &Router) -> impl Iterator<Item = PollFd<'_>> {
+    router.watched().iter().map(|watched| {
+        let events = match watched.interest {
+            Interest::Read => PollFlags::POLLIN,
+            Interest::Write => PollFlags::POLLOUT,
+        };
+        PollFd::new(watched.as_fd(), events)
+    })
+}
+
+/// Which of it is there, by element and token.
+fn ready(router: &Router, polled: &[PollFd<'_>]) -> Vec<(usize, u32, Interest)> {
+    let all = router.watched().iter().zip(polled);
+    all.filter(|(_, poll)| poll.any() == Some(true))
+        .map(|(watched, _)| (watched.element, watched.token, watched.interest))
+        .collect()
 }
 
 /// What to add to time since `started` for nanoseconds since 1970.

@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::stat::{Mode, umask};
 use nix::unistd::{chdir, pivot_root};
 
 use crate::error::{SandboxError, Step};
@@ -34,10 +35,13 @@ pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
         Some("size=64k,nr_inodes=1024,mode=0555"),
     )
     .step("mounting the empty root")?;
+    // Whoever reads the mounts has to get to them, and is not the owner of the folders above.
+    umask(Mode::from_bits_truncate(0o022));
     for wanted in mounts {
         bind(wanted)
             .map_err(|source| SandboxError::Mount { path: wanted.source.clone(), source })?;
     }
+    umask(Mode::from_bits_truncate(0o077));
     chdir(STAGE).step("entering the empty root")?;
     // Old root on top of new root, then detach it: no folder for it is needed.
     pivot_root(".", ".").step("pivoting the root")?;

@@ -7,6 +7,7 @@ use ipnet::IpNet;
 
 use crate::documents::Documents;
 use crate::fast_path::Choice;
+use crate::grant::MOST_GRANTS;
 use crate::interface::{Interface, Selector};
 use crate::port::Port;
 use crate::problem::Problem;
@@ -87,19 +88,44 @@ pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<
     }
 }
 
+/// Who is granted something can use it.
+fn grants(router: &Router, problems: &mut Vec<Problem>) {
+    let Some(first) = router.grants.first() else { return };
+    let fast_path = &router.fast_path;
+    if fast_path.builtin.is_some() || !fast_path.program.is_empty() {
+        problems.push(
+            Problem::new(first.place, "grants are for elements of `click:` and `click_file:`")
+                .label("nobody would use it"),
+        );
+    }
+    if let Some(more) = router.grants.get(MOST_GRANTS) {
+        problems.push(
+            Problem::new(more.place, format!("a router has at most {MOST_GRANTS} grants"))
+                .label("the first too many"),
+        );
+    }
+}
+
 /// What a fast path needs of its router.
 pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
+    grants(router, problems);
     let fast_path = &router.fast_path;
     let interfaces = &router.interfaces.0;
     let place = fast_path.builtin.map_or(fast_path.place, |builtin| builtin.place);
     match fast_path.choice() {
         Some(Choice::Program(program)) => {
-            let place = program.first().map_or(fast_path.place, |command| command.place);
-            problems.push(
-                Problem::new(place, "`program:` comes with a later release")
-                    .label("cannot be run yet")
-                    .help("use `click:` or `builtin:`"),
-            );
+            if let Some(command) = program.first().filter(|command| !command.starts_with('/')) {
+                let message = format!("{:?} is no path from the root", command.value);
+                problems.push(
+                    Problem::new(command.place, message)
+                        .label("which one is meant?")
+                        .help("the first word of `program:` is the file, like /opt/red/plane"),
+                );
+            }
+            if let Some(slow_path) = &router.slow_path {
+                let message = "a program has no slow path: it sees its packets only";
+                problems.push(Problem::new(slow_path.place, message).label("nobody would feed it"));
+            }
         }
         Some(Choice::Bridge) => {
             // It sends on what others sent: with an address of its own it would lose all.

@@ -69,12 +69,12 @@ impl Node {
 
     /// Gives a running router an order; `reply` gets its answer.
     pub(crate) fn ask_router(&mut self, name: &str, order: &Order, reply: Reply<Outcome>) {
-        let process = self
-            .routers
-            .iter_mut()
-            .find(|router| router.plan.name == name)
-            .and_then(|router| router.process.as_mut());
-        match process {
+        let router = self.routers.iter_mut().find(|router| router.plan.name == name);
+        let is_program = router.as_ref().is_some_and(|router| !router.plan.program.is_empty());
+        match router.and_then(|router| router.process.as_mut()) {
+            Some(_) if is_program => {
+                drop(reply.send(Err("its data plane is a program, which has no handlers".into())));
+            }
             Some(process) => process.order(order, Asked::Client(reply)),
             None => drop(reply.send(Err("it does not run".into()))),
         }

@@ -295,7 +295,15 @@ impl Node {
         for change in &mut job.applied.changes {
             change.how = self.how(&job.target, change);
         }
-        let checks = self.to_be_checked(&job.target);
+        let checks = match self.to_be_checked(&job.target) {
+            Ok(checks) => checks,
+            Err(error) => {
+                let why = Failure::from(&error);
+                let problem = ProblemDetails::configuration(why.text).faults(why.faults);
+                self.refuse(job, problem);
+                return;
+            }
+        };
         if !checks.is_empty() {
             match self.start_checker(checks) {
                 Ok(checker) => job.checker = Some(checker),

@@ -1,6 +1,7 @@
 //! What turns the ports and routers that there are into those that are wanted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::os::fd::AsFd;
 
 use europa_api::Documents;
 use europa_api::rest::{Action, Change};
@@ -11,7 +12,7 @@ use europa_switch::orders::Order;
 
 use super::Node;
 use super::apply::{Failure, Job};
-use crate::checker::Checker;
+use crate::checker::{Checker, Trial};
 use crate::plan::{PortFacts, RouterPlan, To, plan};
 use crate::ports::{Needs, Port};
 use crate::relays::{self, Relay, RelayPlan};
@@ -120,7 +121,9 @@ fn way(router: &Router, new: &RouterPlan) -> Way {
         && old.interfaces.iter().zip(&new.interfaces).all(|(old, new)| old.stays(new))
         && old.addresses == new.addresses
         && old.busy == new.busy
-        && old.cpus == new.cpus;
+        && old.cpus == new.cpus
+        && old.grants == new.grants
+        && old.program == new.program;
     if !same_outside {
         return Way::Restart;
     }
@@ -247,7 +250,10 @@ impl Node {
     }
 
     /// Configurations that no process runs yet.
-    pub(super) fn to_be_checked(&self, target: &Target) -> Vec<orders::Start> {
+    ///
+    /// # Errors
+    /// A file that one is to read cannot be.
+    pub(super) fn to_be_checked(&self, target: &Target) -> Result<Vec<Trial>, NodeError> {
         let is_new = |plan: &&RouterPlan| {
             let router = self.routers.iter().find(|router| router.wanted.name == plan.name);
             router.is_none_or(|router| match way(router, plan) {
@@ -258,10 +264,14 @@ impl Node {
             })
         };
         let plans = target.plans.iter().flatten();
-        plans.filter(is_new).map(|plan| plan.start(crate::switch::WORKER)).collect()
+        let trial = |plan: &RouterPlan| {
+            let start = plan.start(crate::switch::WORKER);
+            Ok(Trial { start, grants: crate::grants::stand_ins(plan)? })
+        };
+        plans.filter(|plan| plan.program.is_empty()).filter(is_new).map(trial).collect()
     }
 
-    pub(super) fn start_checker(&self, plans: Vec<orders::Start>) -> Result<Checker, NodeError> {
+    pub(super) fn start_checker(&self, plans: Vec<Trial>) -> Result<Checker, NodeError> {
         Checker::start(plans, self.free_number(), &self.log("node")?)
     }
 
@@ -524,8 +534,15 @@ impl Node {
             _ => {
                 let (configuration, file) =
                     (router.wanted.configuration.clone(), router.wanted.file.clone());
-                job.updates += 1;
-                process.order(&orders::Order::Swap { configuration, file }, Asked::Update);
+                match router.granted.open(&router.wanted) {
+                    Ok(granted) => {
+                        job.updates += 1;
+                        let order = orders::Order::Swap { configuration, file };
+                        let descriptors: Vec<_> = granted.iter().map(AsFd::as_fd).collect();
+                        process.order_with(&order, &descriptors, Asked::Update);
+                    }
+                    Err(error) => job.failure = Some((&error).into()),
+                }
             }
         }
     }

@@ -13,8 +13,8 @@ use super::Api;
 use super::objects::{kind, missing};
 use super::problem::{Answer, Problem};
 use crate::node::{Refusal, Submission};
-use crate::slow_path;
 use crate::store::Stored;
+use crate::{program, slow_path};
 
 /// Times that a change is checked anew because another one came between.
 const TRIES: usize = 16;
@@ -217,11 +217,12 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
             (Bundle::default(), false, false, false)
         }
     };
-    let merged = if prune {
-        bundle.replace(&kept, slow_path::check)
-    } else {
-        bundle.merge_checked(&kept, slow_path::check)
+    let machine = |router: &europa_api::Router, problems: &mut Vec<_>| {
+        slow_path::check(router, problems);
+        program::check(router, problems);
     };
+    let merged =
+        if prune { bundle.replace(&kept, machine) } else { bundle.merge_checked(&kept, machine) };
     let mut documents = merged.map_err(|problems| ProblemDetails::of(&problems, colour))?;
     let kept = documents.iter().map(|document| Kept::of(&document)).collect::<Result<_, _>>();
     let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;

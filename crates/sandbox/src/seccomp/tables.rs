@@ -373,6 +373,13 @@ const PROGRAM_REFUSED: &[Group] = &[Group {
         any(libc::SYS_sched_setscheduler),
         #[cfg(target_arch = "x86_64")]
         any(libc::SYS_arch_prctl),
+        // Python would like to keep what it compiled.
+        #[cfg(target_arch = "x86_64")]
+        any(libc::SYS_mkdir),
+        #[cfg(target_arch = "x86_64")]
+        any(libc::SYS_unlink),
+        #[cfg(target_arch = "x86_64")]
+        any(libc::SYS_rename),
     ],
 }];
 

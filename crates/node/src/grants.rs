@@ -1,0 +1,61 @@
+//! Files and sockets that routers are granted: the node opens them, as their processes may not.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, OwnedFd};
+
+use europa_api::{Fault, Key};
+use europa_resource::{Access, Resource};
+
+use crate::NodeError;
+use crate::plan::RouterPlan;
+
+/// What of a router's grants outlives its processes: sockets that others find, as two cannot
+/// have the same place.
+#[derive(Default)]
+pub(crate) struct Granted(RefCell<Vec<(Resource, OwnedFd)>>);
+
+impl Granted {
+    /// Opens all grants of a router, in their order, for a process or a configuration that is
+    /// about to begin.
+    ///
+    /// # Errors
+    /// Which of them this machine refuses.
+    pub(crate) fn open(&self, plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
+        let mut kept = self.0.borrow_mut();
+        kept.retain(|(resource, _)| plan.grants.contains(resource));
+        let mut open = |resource: &Resource| {
+            if resource.access() != Access::Listen {
+                return resource.open_granted();
+            }
+            if !kept.iter().any(|(known, _)| known == resource) {
+                kept.push((resource.clone(), resource.open_granted()?));
+            }
+            let (_, socket) = kept
+                .iter()
+                .find(|(known, _)| known == resource)
+                .ok_or(std::io::ErrorKind::NotFound)?;
+            socket.as_fd().try_clone_to_owned()
+        };
+        plan.grants
+            .iter()
+            .map(|resource| open(resource).map_err(|error| fault(plan, resource, &error)))
+            .collect()
+    }
+}
+
+/// Opens something in the place of each grant, to try a configuration with.
+///
+/// # Errors
+/// Which file that is to be read cannot be.
+pub(crate) fn stand_ins(plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
+    let all = plan.grants.iter();
+    all.map(|resource| resource.stand_in().map_err(|error| fault(plan, resource, &error))).collect()
+}
+
+fn fault(plan: &RouterPlan, resource: &Resource, error: &std::io::Error) -> NodeError {
+    let what = resource.what();
+    let text = error.to_string();
+    let reason = text.split(" (os error").next().unwrap_or(&text);
+    let path = ["grants", what.as_str()];
+    Fault::new(Key::new("router", &*plan.name), &path, format!("{what}: {reason}")).into()
+}

@@ -1,0 +1,62 @@
+//! The process of a router whose data plane is a program of its owner's.
+//!
+//! In the sandbox already, it hears from the node what to be, and executes the program, which
+//! finds the descriptors of the pool by their numbers in its environment. From then on nobody
+//! listens at the control socket: a program takes no orders, and the next node starts it anew.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use europa_channel::Channel;
+use nix::fcntl::{F_SETFD, FdFlag, fcntl};
+
+use crate::orders::{Answer, Order, START_DESCRIPTORS};
+use crate::process::RouterError;
+
+/// Names of the variables with the numbers of descriptors, in the order of
+/// [`START_DESCRIPTORS`]; the listening socket is not for the program.
+const VARIABLES: [&str; START_DESCRIPTORS.len() - 1] =
+    ["EUROPA_POOL", "EUROPA_WAKER", "EUROPA_WAKE", "EUROPA_DOORBELL", "EUROPA_STATUS"];
+
+/// Becomes the program of `command`, its path first. Returns only if it cannot be executed.
+///
+/// # Errors
+/// The node did not say what to be, or the program cannot be executed. A node that goes before
+/// it has said so ends it silently.
+pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), RouterError> {
+    let mut orders: Channel<Answer, Order> = Channel::new(control);
+    let (start, descriptors) = match orders.receive() {
+        Ok((Order::Start(start), descriptors)) => (start, descriptors),
+        Ok(_) => return Err(RouterError::Start),
+        Err(europa_channel::ChannelError::Closed) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let (Some((path, arguments)), true) =
+        (command.split_first(), descriptors.len() >= VARIABLES.len())
+    else {
+        return Err(RouterError::Start);
+    };
+    let mut program = Command::new(path);
+    program.args(arguments).env_clear();
+    for (name, descriptor) in VARIABLES.iter().zip(&descriptors) {
+        // The listening socket behind them goes when the program comes.
+        fcntl(descriptor, F_SETFD(FdFlag::empty()))
+            .map_err(|error| RouterError::System { what: "handing over descriptors", error })?;
+        program.env(name, descriptor.as_raw_fd().to_string());
+    }
+    for (name, value) in [
+        ("EUROPA_SLOTS", start.slots),
+        ("EUROPA_SLOT_BYTES", start.slot_bytes),
+        ("EUROPA_INTERFACES", start.interfaces.len() as u32),
+        ("EUROPA_WORKER", start.worker),
+        ("EUROPA_BUSY", start.busy.into()),
+    ] {
+        program.env(name, value.to_string());
+    }
+    // Nobody can say so later. The control socket stays open beside the program: a node whose
+    // socket has no other end would hear that all the time. A program that cannot be executed ends, and is started again.
+    orders.send(&Answer::Done(String::new()), &[])?;
+    let error = program.exec();
+    Err(RouterError::Configuration(format!("{path}: {error}")))
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A router's end of its packet pool, for data planes in C (C11, Linux).
+ *
+ * A program that a router's document names (`fast_path: {program: [...]}`) is started in the
+ * router's sandbox with the pool's descriptors, whose numbers are in its environment. It takes
+ * packets from receive rings, works on them where they are, and puts them into transmit rings.
+ *
+ *	struct europa pool;
+ *	struct europa_packet packet;
+ *
+ *	if (europa_open(&pool) < 0)
+ *		return 1;
+ *	for (;;) {
+ *		while (europa_receive(&pool, 0, &packet))
+ *			if (!europa_send(&pool, 1, &packet))
+ *				europa_drop(&pool, &packet);
+ *		europa_wait(&pool);
+ *	}
+ *
+ * Every packet that was received must be sent or dropped, once: its slot is lost otherwise. */
+#ifndef EUROPA_H
+#define EUROPA_H
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "europa_pool.h"
+
+/* How often an idle program looks before it sleeps. */
+#define EUROPA_LOOKS 64
+
+/* A packet in the pool. Its bytes may be changed; `data` and `length` too, as long as it stays
+ * inside its slot: there is room in front of a received frame. */
+struct europa_packet {
+	uint8_t *data;
+	uint32_t length;
+	uint32_t slot;
+};
+
+/* One end of a ring: where it is, and how far this side has come. */
+struct europa_ring {
+	_Atomic uint64_t *words;
+	uint32_t mask;
+	uint32_t at;
+};
+
+struct europa {
+	uint8_t *memory;
+	struct europa_pool_header *header;
+	/* One row an interface: names, addresses, MTUs. */
+	const struct europa_interface_row *rows;
+	uint32_t interfaces;
+	uint32_t slots;
+	uint32_t slot_bytes;
+	struct europa_ring rx[EUROPA_MAX_INTERFACES];
+	struct europa_ring tx[EUROPA_MAX_INTERFACES];
+	struct europa_ring fill;
+	/* The switch's sleep flag, and what wakes it. */
+	const _Atomic uint64_t *switch_sleeps;
+	int doorbell;
+	/* What wakes this program: a BPF ring buffer with its two positions, and a pipe. */
+	_Atomic uint64_t *waker_read;
+	const _Atomic uint64_t *waker_written;
+	int waker;
+	int wake;
+	int sent;
+	int busy;
+	unsigned idle;
+};
+
+static inline int europa_number(const char *name, uint32_t *value)
+{
+	const char *text = getenv(name);
+	char *end;
+
+	if (!text || !*text)
+		return -1;
+	*value = (uint32_t)strtoul(text, &end, 10);
+	return *end ? -1 : 0;
+}
+
+static inline struct europa_ring europa_ring_at(const struct europa *pool,
+						struct europa_ring_place place)
+{
+	uint8_t *control = pool->memory + (size_t)pool->slots * pool->slot_bytes;
+	struct europa_ring ring = {
+		(_Atomic uint64_t *)(control + (size_t)place.first_word * 8), place.words - 1, 0,
+	};
+
+	return ring;
+}
+
+static inline size_t europa_end(struct europa_ring_place place, size_t end)
+{
+	size_t own = ((size_t)place.first_word + place.words) * 8;
+
+	return own > end ? own : end;
+}
+
+/* Maps the pool of this process. 0, or -1 with errno. */
+static inline int europa_open(struct europa *pool)
+{
+	uint32_t fd, status, worker, waker, wake, doorbell, busy = 0;
+	size_t slots, page = 4096, end = page;
+	const struct europa_interface_row *rows;
+	struct europa_pool_header *header;
+	uint8_t *memory;
+
+	memset(pool, 0, sizeof(*pool));
+	errno = EINVAL;
+	if (europa_number("EUROPA_POOL", &fd) || europa_number("EUROPA_SLOTS", &pool->slots) ||
+	    europa_number("EUROPA_SLOT_BYTES", &pool->slot_bytes) ||
+	    europa_number("EUROPA_INTERFACES", &pool->interfaces) ||
+	    europa_number("EUROPA_STATUS", &status) || europa_number("EUROPA_WORKER", &worker) ||
+	    europa_number("EUROPA_WAKER", &waker) || europa_number("EUROPA_WAKE", &wake) ||
+	    europa_number("EUROPA_DOORBELL", &doorbell) ||
+	    pool->interfaces > EUROPA_MAX_INTERFACES || worker > 63)
+		return -1;
+	europa_number("EUROPA_BUSY", &busy);
+	slots = (size_t)pool->slots * pool->slot_bytes;
+	/* The header says how much more there is. Interface rows fit into the same two pages. */
+	memory = mmap(NULL, slots + 2 * page, PROT_READ, MAP_SHARED, (int)fd, 0);
+	if (memory == MAP_FAILED)
+		return -1;
+	header = (struct europa_pool_header *)(memory + slots);
+	rows = (const struct europa_interface_row *)(header + 1);
+	if (header->magic != EUROPA_ABI_MAGIC || header->version != EUROPA_ABI_VERSION) {
+		munmap(memory, slots + 2 * page);
+		errno = EPROTO;
+		return -1;
+	}
+	end = europa_end(header->fill, end);
+	for (uint32_t i = 0; i < pool->interfaces; i++)
+		end = europa_end(rows[i].tx, europa_end(rows[i].rx, end));
+	munmap(memory, slots + 2 * page);
+	end = (end + page - 1) / page * page;
+	pool->memory = mmap(NULL, slots + end, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+	if (pool->memory == MAP_FAILED)
+		return -1;
+	pool->header = (struct europa_pool_header *)(pool->memory + slots);
+	pool->rows = (const struct europa_interface_row *)(pool->header + 1);
+	pool->fill = europa_ring_at(pool, pool->header->fill);
+	for (uint32_t i = 0; i < pool->interfaces; i++) {
+		pool->rx[i] = europa_ring_at(pool, pool->rows[i].rx);
+		pool->tx[i] = europa_ring_at(pool, pool->rows[i].tx);
+	}
+	memory = mmap(NULL, page, PROT_READ, MAP_SHARED, (int)status, 0);
+	if (memory == MAP_FAILED)
+		return -1;
+	pool->switch_sleeps = (const _Atomic uint64_t *)(memory + worker * 64);
+	memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, (int)waker, 0);
+	if (memory == MAP_FAILED)
+		return -1;
+	pool->waker_read = (_Atomic uint64_t *)memory;
+	memory = mmap(NULL, page, PROT_READ, MAP_SHARED, (int)waker, (off_t)page);
+	if (memory == MAP_FAILED)
+		return -1;
+	pool->waker_written = (const _Atomic uint64_t *)memory;
+	pool->waker = (int)waker;
+	pool->wake = (int)wake;
+	pool->doorbell = (int)doorbell;
+	pool->busy = busy != 0;
+	return 0;
+}
+
+/* The number of an interface by its name, or -1. */
+static inline int europa_interface(const struct europa *pool, const char *name)
+{
+	for (uint32_t i = 0; i < pool->interfaces; i++)
+		if (!strncmp((const char *)pool->rows[i].name, name, 16))
+			return (int)i;
+	return -1;
+}
+
+/* Takes the next packet of an interface; 0 if there is none. */
+static inline int europa_receive(struct europa *pool, uint32_t interface,
+				 struct europa_packet *packet)
+{
+	struct europa_ring *ring = &pool->rx[interface];
+	_Atomic uint64_t *entry = &ring->words[ring->at & ring->mask];
+	uint64_t word = atomic_load_explicit(entry, memory_order_acquire);
+	uint32_t offset;
+
+	if (!(word & EUROPA_WORD_VALID))
+		return 0;
+	atomic_store_explicit(entry, 0, memory_order_release);
+	ring->at++;
+	packet->slot = (uint32_t)(word >> EUROPA_WORD_SLOT_SHIFT) & EUROPA_WORD_SLOT_MASK;
+	packet->slot &= pool->slots - 1;
+	packet->length = (uint32_t)word & EUROPA_WORD_LENGTH_MASK;
+	offset = (uint32_t)(word >> EUROPA_WORD_OFFSET_SHIFT) & EUROPA_WORD_OFFSET_MASK;
+	packet->data = pool->memory + (size_t)packet->slot * pool->slot_bytes + offset;
+	pool->idle = 0;
+	return 1;
+}
+
+/* Sends a packet; 0 if the ring has no room: then it is still the caller's. */
+static inline int europa_send(struct europa *pool, uint32_t interface,
+			      const struct europa_packet *packet)
+{
+	struct europa_ring *ring = &pool->tx[interface];
+	_Atomic uint64_t *entry = &ring->words[ring->at & ring->mask];
+	uint8_t *slot = pool->memory + (size_t)packet->slot * pool->slot_bytes;
+	uint64_t offset = (uint64_t)(packet->data - slot);
+
+	if (atomic_load_explicit(entry, memory_order_acquire) & EUROPA_WORD_VALID)
+		return 0;
+	atomic_store_explicit(entry,
+			      EUROPA_WORD_VALID | (uint64_t)packet->slot << EUROPA_WORD_SLOT_SHIFT |
+				      offset << EUROPA_WORD_OFFSET_SHIFT | packet->length,
+			      memory_order_release);
+	ring->at++;
+	pool->sent = 1;
+	return 1;
+}
+
+/* Gives a packet's slot back to reception. */
+static inline void europa_drop(struct europa *pool, const struct europa_packet *packet)
+{
+	struct europa_ring *ring = &pool->fill;
+
+	/* It has room for all slots. */
+	atomic_store_explicit(&ring->words[ring->at & ring->mask],
+			      EUROPA_WORD_VALID | (uint64_t)packet->slot << EUROPA_WORD_SLOT_SHIFT,
+			      memory_order_release);
+	ring->at++;
+}
+
+static inline int europa_has_input(const struct europa *pool)
+{
+	for (uint32_t i = 0; i < pool->interfaces; i++) {
+		const struct europa_ring *ring = &pool->rx[i];
+
+		if (atomic_load_explicit(&ring->words[ring->at & ring->mask],
+					 memory_order_acquire) &
+		    EUROPA_WORD_VALID)
+			return 1;
+	}
+	return 0;
+}
+
+/* To be called when no interface has a packet: tells the switch what was sent, and sleeps if
+ * there has been nothing to do for a while. */
+static inline void europa_wait(struct europa *pool)
+{
+	_Atomic uint32_t *asleep = (_Atomic uint32_t *)&pool->header->asleep;
+	struct pollfd fds[2] = { { pool->waker, POLLIN, 0 }, { pool->wake, POLLIN, 0 } };
+	uint8_t bin[4096];
+
+	if (pool->sent) {
+		pool->sent = 0;
+		/* What was sent is published; the flag is read after it. */
+		atomic_thread_fence(memory_order_seq_cst);
+		if (atomic_load_explicit(pool->switch_sleeps, memory_order_relaxed))
+			/* A doorbell that rings already rings. */
+			(void)!write(pool->doorbell, "", 1);
+	}
+	if (pool->busy || pool->idle++ < EUROPA_LOOKS) {
+		sched_yield();
+		return;
+	}
+	/* Whoever publishes does so and then reads the flag; we set it and then look. */
+	atomic_store(asleep, 1);
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!europa_has_input(pool)) {
+		poll(fds, 2, -1);
+		if (fds[1].revents)
+			(void)!read(pool->wake, bin, sizeof(bin));
+		atomic_store_explicit(pool->waker_read, atomic_load(pool->waker_written),
+				      memory_order_release);
+	}
+	atomic_store_explicit(asleep, 0, memory_order_relaxed);
+	pool->idle = 0;
+}
+
+#endif

@@ -1,0 +1,141 @@
+//! Data planes of users' own, in C and Python, between two hosts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use europa_tests::{Node, skip_without};
+
+fn sdk() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sdk")
+}
+
+/// A router between hosts `a` and `b` whose data plane is this program.
+fn document(program: &str) -> String {
+    let mut text = format!(
+        "kind: slice\nname: red\n---\nkind: router\nname: r\nslice: red\ninterfaces:\n\
+         \x20 a: {{link: a}}\n  b: {{link: b}}\nfast_path: {{program: {program}}}\n"
+    );
+    for (host, last) in [("a", 1), ("b", 2)] {
+        text += &format!(
+            "---\nkind: link\nname: {host}\n---\nkind: host\nname: {host}\n\
+             interfaces: {{eth0: {{link: {host}, addresses: [10.0.0.{last}/24]}}}}\n"
+        );
+    }
+    text
+}
+
+fn pings(node: &Node) {
+    let begun = Instant::now();
+    let ping = || node.host("a").ping("10.0.0.2", 20, &["-i", "0.02"]);
+    while !ping().is_ok_and(|ping| ping.is_perfect()) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", node.run(&["logs", "red/r"]));
+    }
+}
+
+/// A folder that every user may read, with the programs of `sdk/c`.
+fn compiled() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in ["forward", "filter"] {
+        let source = sdk().join(format!("c/{name}.c"));
+        let built = Command::new("cc")
+            .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(folder.path().join(name))
+            .arg(source)
+            .output()
+            .expect("cc runs");
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    }
+    folder
+}
+
+/// How many datagrams of 20 to a UDP port come from `a` to `b`.
+fn arrives(node: &Node, port: u16) -> u64 {
+    let to = format!("10.0.0.2:{port}");
+    let sink = node.host("b").sink(&to, 1).expect("a sink");
+    let stream = node.host("a").stream(&to, 1, 200, 64).expect("a stream");
+    std::thread::sleep(Duration::from_millis(500));
+    let sent = stream.stop();
+    std::thread::sleep(Duration::from_millis(100));
+    let packets = sink.packets();
+    sink.stop(sent);
+    assert!(sent >= 50, "only {sent} sent");
+    packets
+}
+
+#[test]
+fn programs_in_c_forward_and_filter() {
+    skip_without!("cc", "ping", "nsenter");
+    let folder = compiled();
+    let program = |name: &str| folder.path().join(name).to_str().expect("a path").to_owned();
+    let node = Node::new(None);
+    node.up(&document(&format!("[{}]", program("forward"))));
+    pings(&node);
+    assert!(arrives(&node, 5000) >= 50);
+
+    // It is idle: asleep, and not polling.
+    std::thread::sleep(Duration::from_millis(200));
+    let process = fs::read_dir("/proc")
+        .expect("/proc")
+        .flatten()
+        .find(|entry| {
+            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            command.starts_with(program("forward").as_bytes())
+        })
+        .expect("the program runs");
+    let stat = || fs::read_to_string(process.path().join("stat")).expect("it runs");
+    let ticks = |stat: &str| -> u64 {
+        let rest = stat.rsplit_once(") ").expect("a name").1;
+        rest.split(' ').skip(11).take(2).map(|n| n.parse::<u64>().expect("ticks")).sum()
+    };
+    let before = ticks(&stat());
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(ticks(&stat()) - before <= 2, "an idle program uses a core");
+
+    // It has nothing of the machine but what it was given.
+    let status = fs::read_to_string(process.path().join("status")).expect("it runs");
+    assert!(status.contains("CapEff:\t0000000000000000") && status.contains("Seccomp:\t2"));
+    assert!(status.contains("Uid:\t200"), "{status}");
+
+    let error = node.attempt(&["read", "red/r", "x.count"]);
+    assert!(error.stderr.contains("has no handlers"), "{}", error.stderr);
+
+    // One that was killed is started again.
+    let pid: i32 = process.file_name().to_str().expect("a number").parse().expect("a number");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).expect("it");
+    pings(&node);
+
+    // Another program takes over; arguments are its own.
+    let filter = format!("[{}, \"5000\"]", program("filter"));
+    node.run(&["apply", &node.file("filter.yaml", &document(&filter))]);
+    pings(&node);
+    assert_eq!(arrives(&node, 5000), 0);
+    assert!(arrives(&node, 5001) >= 50);
+
+    for (program, said) in [
+        ("[forward]", "no path from the root"),
+        ("[/nowhere/forward]", "No such file or directory"),
+        ("[/etc/passwd]", "cannot be executed"),
+    ] {
+        let output = node.attempt(&["apply", &node.file("wrong.yaml", &document(program))]);
+        assert!(!output.status.success());
+        assert!(output.stderr.contains(said), "{program}: {}", output.stderr);
+    }
+    pings(&node);
+}
+
+#[test]
+fn a_program_in_python_forwards() {
+    skip_without!("python3", "ping", "nsenter");
+    let folder = tempfile::tempdir().expect("a folder");
+    let plane = folder.path().join("plane");
+    fs::create_dir(&plane).expect("a folder");
+    for name in ["europa.py", "__main__.py"] {
+        fs::copy(sdk().join("python").join(name), plane.join(name)).expect("a file");
+    }
+    let node = Node::new(None);
+    node.up(&document(&format!("[/usr/bin/python3, {}]", plane.display())));
+    pings(&node);
+    assert!(node.run(&["logs", "red/r"]).contains("first packet of type 0x0800"));
+}
