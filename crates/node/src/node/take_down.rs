@@ -11,8 +11,11 @@ impl Node {
         self.slow_paths.stop();
         if let Some(substrate) = &self.substrate {
             for port in &mut self.ports {
-                if let Some(attachment) = port.attachment.take() {
-                    substrate.detach_port(attachment)?;
+                // A machine that goes down may have unmounted the pins before; the rest must end.
+                if let Some(attachment) = port.attachment.take()
+                    && let Err(error) = substrate.detach_port(attachment)
+                {
+                    tracing::warn!("port {}: {error}", port.name);
                 }
             }
         }
