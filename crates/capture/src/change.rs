@@ -129,6 +129,11 @@ fn shifted(long: &[u8], short: &[u8]) -> Option<usize> {
     })
 }
 
+/// Whether two headers are of the same kind.
+fn same(one: &[Field], other: &[Field]) -> bool {
+    one.iter().map(|field| field.0).eq(other.iter().map(|field| field.0))
+}
+
 /// What is different, a line each.
 pub fn changes(before: &[u8], after: &[u8]) -> Vec<String> {
     if before == after {
@@ -139,6 +144,18 @@ pub fn changes(before: &[u8], after: &[u8]) -> Vec<String> {
     }
     if let Some(by) = shifted(after, before) {
         return vec![format!("{by} bytes put before it: {}", hex(&after[..by]))];
+    }
+    // An element that forwards changes the header that it puts another one before.
+    let framed = match (headers(before).first(), headers(after).get(..2)) {
+        (Some((0, old)), Some([_, (at, new)])) if *at > 0 && same(old, new) => Some(*at),
+        _ => None,
+    };
+    if let Some(at) = framed {
+        // As far as both were recorded.
+        let recorded = before.len().min(after.len() - at);
+        let mut lines = changes(&before[..recorded], &after[at..at + recorded]);
+        lines.push(format!("{at} bytes put before it: {}", hex(&after[..at])));
+        return lines;
     }
     let mut lines = Vec::new();
     let mut told = vec![false; before.len().max(after.len())];
@@ -192,11 +209,14 @@ mod tests {
         bytes
     }
 
+    const FRAMED: &str = "14 bytes put before it: 0x0200000000020200000000010800";
+
     #[test]
     fn changes_have_names() {
         let (old, new) = (frame(64), frame(63));
         let mut addressed = new.clone();
         addressed[..6].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+        let forwarded = ["TTL: 64 to 63", "header checksum: 0x23a6 to 0x24a6", FRAMED];
         let mut spoilt = new.clone();
         spoilt[50] = 8;
         for (before, after, lines) in [
@@ -204,7 +224,8 @@ mod tests {
             (&old[14..], &new[14..], &["TTL: 64 to 63", "header checksum: 0x23a6 to 0x24a6"]),
             (&old, &new, &["TTL: 64 to 63", "header checksum: 0x23a6 to 0x24a6"]),
             (&old, &old[14..], &["14 bytes taken off: 0x0200000000020200000000010800"]),
-            (&old[14..], &old, &["14 bytes put before it: 0x0200000000020200000000010800"]),
+            (&old[14..], &old, &[FRAMED]),
+            (&old[14..], &new, &forwarded),
             (&new, &addressed, &["destination MAC: 02:00:00:00:00:02 to 02:00:00:00:00:09"]),
             (&new, &spoilt, &["bytes 50 to 50: 0x07 to 0x08"]),
         ] {
