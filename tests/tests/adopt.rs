@@ -127,6 +127,9 @@ fn after_adoption_everything_works() {
     assert_eq!(pids(&tenants), before);
     let table = tenants.europa(&["read", "other/r1", "arp1.table"]);
     assert!(table.contains("10.2.2.2"), "{table}");
+    tenants.europa(&["write", "other/r1", "route.set", "10.88.0.0/16 10.2.2.2 1"]);
+    let found = tenants.europa(&["read", "other/r1", "route.lookup", "10.88.1.1"]);
+    assert!(found.contains("10.2.2.2"), "{found}");
     let capturing = tenants.start(&["capture", "other/r1.in", "--count", "3", "-w", "-"]);
     sleep(Duration::from_millis(500));
     assert!(ping(&tenants.other).expect("a ping").is_perfect());
