@@ -25,6 +25,10 @@
 //! All tables are bounded. When half of the entries wait for answers, packets to further
 //! neighbours are dropped: so a scan of the subnet causes few requests.
 //!
+//! Without output 2, which Click's element has not, it asks as Click's does: only when a packet
+//! comes for a neighbour that is not known, or not for long, and then at most every 100 ms, after
+//! ten questions every 2 s. Entries and packets stay until they expire or others need the room.
+//!
 //! ## Arguments
 //! - IP: the interface's IP address, with its prefix length if it has one. Several, with
 //!   blanks between them, for several subnets: a request has the source of its subnet.
@@ -37,9 +41,10 @@
 //! - POLL_TIMEOUT: default 1 minute; 0 not to check.
 //! - BROADCAST: broadcast address, default that of the prefix.
 //! - BROADCAST_POLL: whether to check by asking everybody, default false.
+//! - CAPACITY_SLIM_FACTOR: without output 2, packets that would be more than CAPACITY make this
+//!   fraction of those that wait give way, default 2 (half of them).
+//! - TABLE: name of an `ARPTable` to use, in place of an own table with the bounds above.
 //! - STATIC: `IP ETH IP ETH ...`: neighbours that are not asked for.
-//!
-//! Click's TABLE and CAPACITY_SLIM_FACTOR are not supported.
 //!
 //! ## Handlers
 //! - `ipaddr` (read, write): the address that requests come from.
@@ -53,10 +58,12 @@
 //! - `query` (write): `IP`: asks for it, if it is not in the table.
 //!
 //! ## See also
-//! `ARPResponder`, `ICMPError`, `IP6NDSolicitor`
+//! `ARPTable`, `ARPResponder`, `ICMPError`, `IP6NDSolicitor`
 
 use std::any::Any;
+use std::cell::RefCell;
 use std::net::Ipv4Addr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use europa_engine::{
@@ -66,13 +73,17 @@ use europa_engine::{
 use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use zerocopy::IntoBytes;
 
+use crate::arp_table::ARPTable;
 use crate::common::parse;
 use crate::made::{encapsulate, make, write};
 use crate::neighbour::{Alarm, Limits, Neighbours, Offer, State, Told, nanoseconds, seconds};
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
+    /// While the element runs; between, what it shares with others is there.
     neighbours: Neighbours<u32>,
+    table: String,
+    shared: Option<Rc<RefCell<Neighbours<u32>>>>,
     alarm: Alarm,
     mac: MacAddr,
     /// The first is the default.
@@ -86,6 +97,8 @@ pub(crate) struct ARPQuerier {
     now_ns: u64,
     /// Room for what a timer has to ask.
     questions: Vec<(u32, Option<[u8; 6]>)>,
+    /// Time of the packet that is asked for.
+    asked_ns: u64,
     queries: u64,
     responses: u64,
     drops: u64,
@@ -95,6 +108,8 @@ impl Default for ARPQuerier {
     fn default() -> ARPQuerier {
         ARPQuerier {
             neighbours: Neighbours::new(Limits::NONE, [0; 6], [0; 2]),
+            table: String::new(),
+            shared: None,
             alarm: Alarm::default(),
             mac: MacAddr::ZERO,
             addresses: Vec::new(),
@@ -105,6 +120,7 @@ impl Default for ARPQuerier {
             header: [0; 14],
             now_ns: 0,
             questions: Vec::new(),
+            asked_ns: 0,
             queries: 0,
             responses: 0,
             drops: 0,
@@ -117,7 +133,7 @@ impl Class for ARPQuerier {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-const DEFAULTS: Limits = Limits {
+pub(crate) const DEFAULTS: Limits = Limits {
     entries: 1024,
     packets: 2048,
     packets_each: 64,
@@ -126,6 +142,8 @@ const DEFAULTS: Limits = Limits {
     delay_ns: 0,
     retransmit_ns: SECOND_NS,
     tries: 3,
+    on_demand: false,
+    slim: 2,
 };
 
 /// `IP ETH`, a word each.
@@ -167,7 +185,26 @@ fn group(address: u32, broadcasts: &[u32]) -> Option<[u8; 6]> {
     (a & 0xf0 == 0xe0).then_some([1, 0, 0x5e, b & 0x7f, c, d])
 }
 
+/// A neighbour a line.
+pub(crate) fn table(neighbours: &Neighbours<u32>, now_ns: u64) -> String {
+    let lines = neighbours.lines(now_ns).map(|line| {
+        let known = u8::from(line.state != State::Incomplete);
+        let mac = if line.mac == [0; 6] { MacAddr::BROADCAST } else { MacAddr(line.mac) };
+        let (address, age) = (Ipv4Addr::from(line.address), seconds(line.age_ns));
+        format!("{address} {known} {} {age}\n", mac.dashed())
+    });
+    lines.collect()
+}
+
 impl ARPQuerier {
+    /// Fetches the table that is shared with others, or puts it back.
+    fn exchange(&mut self) {
+        if let Some(shared) = &self.shared {
+            std::mem::swap(&mut self.neighbours, &mut shared.borrow_mut());
+            self.neighbours.set_source(self.mac.0);
+        }
+    }
+
     /// Has the timer set to when the table needs it.
     pub(crate) fn set_alarm(&mut self, context: &mut Context<'_>) {
         self.alarm.set(&self.neighbours, context);
@@ -191,6 +228,8 @@ impl ARPQuerier {
         let rest = write(packet.data_mut(), header.as_bytes());
         write(rest, request.as_bytes());
         packet.set_mac_header(0);
+        packet.set_network_header(EthernetHeader::LEN, ArpPacket::LEN);
+        packet.set_timestamp_ns(self.asked_ns);
         let output = usize::from(context.outputs() > 1);
         context.push(output, packet);
     }
@@ -206,6 +245,7 @@ impl ARPQuerier {
     /// A packet whose neighbour is not known for sure.
     fn find(&mut self, packet: Packet, context: &mut Context<'_>) {
         let (target, now_ns) = (packet.dst_ip(), context.now_ns());
+        self.asked_ns = packet.timestamp_ns();
         if let Some(mac) = group(target, &self.broadcasts) {
             let mut header = [0; 14];
             let rest = write(&mut header, &mac);
@@ -218,8 +258,8 @@ impl ARPQuerier {
             match self.neighbours.offer(target, packet, now_ns) {
                 Offer::Send(packet, header) => self.send(packet, &header, context),
                 Offer::SendAndProbe(packet, header) => {
-                    self.send(packet, &header, context);
                     self.ask(target, header.first_chunk().copied(), context);
+                    self.send(packet, &header, context);
                 }
                 Offer::WaitsAndAsk => self.ask(target, None, context),
                 Offer::Waits | Offer::Refused => {}
@@ -282,6 +322,8 @@ impl Each for ARPQuerier {
 impl Element for ARPQuerier {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let mut limits = DEFAULTS.configure(arguments)?;
+        limits.on_demand = arguments.outputs() < 3;
+        self.table = arguments.keyword("TABLE")?.unwrap_or_default();
         match arguments.keyword::<Duration>("POLL_TIMEOUT")? {
             Some(Duration::ZERO) => limits.fresh_ns = limits.expire_ns,
             Some(time) => limits.fresh_ns = nanoseconds(time).min(limits.expire_ns),
@@ -292,8 +334,10 @@ impl Element for ARPQuerier {
         self.fixed = fixed(arguments)?;
         let text: String = arguments.mandatory("IP")?;
         let words = text.split_whitespace();
-        self.addresses =
-            words.map(|word| arguments.value("IP", 0, word)).collect::<Result<_, _>>()?;
+        // Of a name that has one, the prefix.
+        let named = |word: &str| arguments.value("IP", 0, &format!("{word}:ipnet"));
+        let address = |word| named(word).or_else(|_| arguments.value("IP", 0, word));
+        self.addresses = words.map(address).collect::<Result<_, _>>()?;
         // A name may stand for both.
         self.mac = MacAddr(match arguments.positional("ETH")? {
             Some(mac) => mac,
@@ -303,20 +347,32 @@ impl Element for ARPQuerier {
             Some(address) => vec![address.into()],
             None => self.addresses.iter().filter_map(|prefix| broadcast(*prefix)).collect(),
         };
-        limits.entries = limits.entries.max(self.fixed.len() * 2);
+        if !limits.on_demand {
+            limits.entries = limits.entries.max(self.fixed.len() * 2);
+        }
         self.questions.reserve(limits.entries);
         self.neighbours = Neighbours::new(limits, self.mac.0, EtherType::IPV4.0);
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if !self.table.is_empty() {
+            let index = context.find(&self.table);
+            let found = index.and_then(|index| context.element(index));
+            let table = found.and_then(|e| (e as &mut dyn Any).downcast_mut::<ARPTable>());
+            let wrong = || ConfigError::other(format!("TABLE: no ARPTable '{}'", self.table));
+            self.shared = Some(table.ok_or_else(wrong)?.share());
+        }
+        self.exchange();
         for (address, mac) in &self.fixed {
             self.neighbours.insert((*address).into(), *mac, true, context.now_ns(), |_, _| {});
         }
+        self.exchange();
         Ok(())
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.exchange();
         if port == 1 {
             for packet in batch.drain() {
                 self.hear(&packet, context);
@@ -345,10 +401,13 @@ impl Element for ARPQuerier {
             context.give_batch(unknown);
         }
         self.set_alarm(context);
+        self.exchange();
     }
 
     fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        self.exchange();
         self.alarm.ran();
+        self.asked_ns = 0;
         let mut questions = std::mem::take(&mut self.questions);
         self.neighbours.tick(
             context.now_ns(),
@@ -360,6 +419,7 @@ impl Element for ARPQuerier {
         }
         self.questions = questions;
         self.alarm.set(&self.neighbours, context);
+        self.exchange();
     }
 
     fn handlers(&self) -> &'static [Handler] {
@@ -389,32 +449,53 @@ impl Element for ARPQuerier {
         _: &str,
         context: &mut Context<'_>,
     ) -> Result<String, HandlerError> {
+        self.exchange();
         let drops = self.drops + self.neighbours.drops;
-        Ok(match handler {
+        let answer = match handler {
             "ipaddr" => self.source(0).to_string(),
             "broadcast" => {
                 let first = self.broadcasts.first().copied().unwrap_or(u32::MAX);
                 Ipv4Addr::from(first).to_string()
             }
-            "table" => {
-                let lines = self.neighbours.lines(context.now_ns()).map(|line| {
-                    let known = u8::from(line.state != State::Incomplete);
-                    let address = Ipv4Addr::from(line.address);
-                    format!("{address} {known} {} {}\n", MacAddr(line.mac), seconds(line.age_ns))
-                });
-                lines.collect()
-            }
+            "table" => table(&self.neighbours, context.now_ns()),
             "stats" => format!("{drops} packets killed\n{} ARP queries sent\n", self.queries),
             "queries" => self.queries.to_string(),
             "responses" => self.responses.to_string(),
             "drops" => drops.to_string(),
             "count" => self.neighbours.count().to_string(),
             "length" => self.neighbours.length().to_string(),
-            other => return Err(HandlerError::NotFound(other.to_owned())),
-        })
+            _ => String::new(),
+        };
+        self.exchange();
+        Ok(answer)
     }
 
     fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.exchange();
+        let result = self.change(handler, value, context);
+        self.alarm.set(&self.neighbours, context);
+        self.exchange();
+        result
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPQuerier>()
+            && old.mac == self.mac
+        {
+            self.neighbours.take_state(&old.neighbours);
+            (self.queries, self.responses) = (old.queries, old.responses);
+        }
+    }
+}
+
+impl ARPQuerier {
+    /// Carries out a write handler.
+    fn change(
         &mut self,
         handler: &str,
         value: &str,
@@ -465,17 +546,7 @@ impl Element for ARPQuerier {
             }
             other => return Err(HandlerError::NotFound(other.to_owned())),
         }
-        self.alarm.set(&self.neighbours, context);
         Ok(())
-    }
-
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPQuerier>()
-            && old.mac == self.mac
-        {
-            self.neighbours.take_state(&old.neighbours);
-            (self.queries, self.responses) = (old.queries, old.responses);
-        }
     }
 }
 
@@ -539,7 +610,7 @@ mod tests {
             [framed(A, there, b"1"), framed(A, there, b"2")]
         );
         assert_eq!(send(&mut bench, there, b"3"), [framed(A, there, b"3")]);
-        let table = "10.0.0.9 1 02:00:00:00:00:0a 0.000000\n";
+        let table = "10.0.0.9 1 02-00-00-00-00-0A 0.000000\n";
         assert_eq!(bench.router.read("e.table", ""), Ok(table.into()));
         // The other subnet's address asks there.
         let other = [10, 1, 7, 7];
@@ -574,7 +645,7 @@ mod tests {
         send(&mut bench, there, b"1");
         bench.push(1, &[&answer(A, there)]);
         bench.now_ns = 61 * SECOND;
-        let checked = [framed(A, there, b"2"), question(A, [10, 0, 0, 1], there)];
+        let checked = [question(A, [10, 0, 0, 1], there), framed(A, there, b"2")];
         assert_eq!(send(&mut bench, there, b"2"), checked);
         assert_eq!(send(&mut bench, there, b"3"), [framed(A, there, b"3")]);
         bench.push(1, &[&answer(A, there)]);
@@ -611,7 +682,7 @@ mod tests {
         bench.push(1, &[&Frame::new(B, MacAddr::BROADCAST).arp(&packet)]);
         assert_eq!(
             send(&mut bench, there, b"2"),
-            [framed(B, there, b"2"), question(B, [10, 0, 0, 1], there)]
+            [question(B, [10, 0, 0, 1], there), framed(B, there, b"2")]
         );
     }
 

@@ -24,6 +24,7 @@
 //! - `lookup` (read with parameter): the Ethernet address for an IP address.
 //! - `add` (write): adds what one argument would.
 //! - `remove` (write): removes a prefix.
+//! - `config` (read, write): all arguments; writing them replaces the table.
 //!
 //! ## See also
 //! `ARPQuerier`, `IP6NDAdvertiser`
@@ -45,15 +46,17 @@ use crate::made::{make, write};
 #[derive(Default)]
 pub(crate) struct ARPResponder {
     /// Longest prefixes first.
-    entries: Vec<(Ipv4Prefix, [u8; 6])>,
+    entries: Entries,
 }
+
+type Entries = Vec<(Ipv4Prefix, [u8; 6])>;
 
 impl Class for ARPResponder {
     const INFO: ClassInfo = ClassInfo::new("ARPResponder", "1/1-2").processing("a/ah");
 }
 
 /// The prefixes of one argument, and their Ethernet address.
-fn entry(text: &str, names: &Names) -> Result<Vec<(Ipv4Prefix, [u8; 6])>, &'static str> {
+fn entry(text: &str, names: &Names) -> Result<Entries, &'static str> {
     let mut prefixes = Vec::new();
     let mut mac = None;
     for word in text.split_whitespace() {
@@ -78,15 +81,44 @@ fn entry(text: &str, names: &Names) -> Result<Vec<(Ipv4Prefix, [u8; 6])>, &'stat
     }
 }
 
-impl ARPResponder {
-    fn add(&mut self, new: Vec<(Ipv4Prefix, [u8; 6])>) {
-        for (prefix, mac) in new {
-            self.entries.retain(|(old, _)| !same(*old, prefix));
-            self.entries.push((prefix, mac));
+/// Adds entries; those for the same prefix give way. Returns those prefixes.
+fn add(entries: &mut Entries, new: Entries) -> Vec<Ipv4Prefix> {
+    let mut twice = Vec::new();
+    for (prefix, mac) in new {
+        let before = entries.len();
+        entries.retain(|(old, _)| !same(*old, prefix));
+        if entries.len() < before {
+            twice.push(prefix);
         }
-        self.entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
+        entries.push((prefix, mac));
     }
+    entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
+    twice
+}
 
+/// The entries of all arguments.
+fn read(arguments: &mut Arguments<'_>) -> Entries {
+    let mut entries = Entries::new();
+    for (index, text) in arguments.rest() {
+        match entry(text, arguments.names()) {
+            Ok(new) => {
+                for prefix in add(&mut entries, new) {
+                    let network = Ipv4Addr::from(prefix.network());
+                    arguments.warn(format!("multiple entries for {network}/{}", prefix.length));
+                }
+            }
+            Err(wanted) => arguments.error(ConfigError::Value {
+                name: "IP/MASK ETH".to_owned(),
+                index: Some(index),
+                found: text.to_owned(),
+                wanted: wanted.to_owned(),
+            }),
+        }
+    }
+    entries
+}
+
+impl ARPResponder {
     fn lookup(&self, address: u32) -> Option<[u8; 6]> {
         let entry = self.entries.iter().find(|(p, _)| address & p.mask() == p.network());
         entry.map(|(_, mac)| *mac)
@@ -110,6 +142,7 @@ impl ARPResponder {
         let rest = write(packet.data_mut(), header.as_bytes());
         write(rest, asked.reply(mac).as_bytes());
         packet.set_mac_header(0);
+        packet.set_network_header(EthernetHeader::LEN, ArpPacket::LEN);
         packet.set_interface(request.interface());
         packet.set_annotation(VLAN_TCI, request.annotation::<2>(VLAN_TCI));
         Some(packet)
@@ -123,18 +156,20 @@ fn same(a: Ipv4Prefix, b: Ipv4Prefix) -> bool {
 
 impl Element for ARPResponder {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, text) in arguments.rest() {
-            match entry(text, arguments.names()) {
-                Ok(new) => self.add(new),
-                Err(wanted) => arguments.error(ConfigError::Value {
-                    name: "IP/MASK ETH".to_owned(),
-                    index: Some(index),
-                    found: text.to_owned(),
-                    wanted: wanted.to_owned(),
-                }),
-            }
-        }
+        self.entries = read(arguments);
         Ok(())
+    }
+
+    fn reconfigure(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+        _: &mut Context<'_>,
+    ) -> Option<Result<(), ConfigError>> {
+        let entries = read(arguments);
+        if !arguments.has_errors() {
+            self.entries = entries;
+        }
+        Some(Ok(()))
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
@@ -175,14 +210,14 @@ impl Element for ARPResponder {
             "table" => {
                 let line = |(prefix, mac): &(Ipv4Prefix, [u8; 6])| {
                     let network = Ipv4Addr::from(prefix.network());
-                    format!("{network}/{} {}\n", prefix.length, MacAddr(*mac))
+                    format!("{network}/{} {}\n", prefix.length, MacAddr(*mac).dashed())
                 };
                 Ok(self.entries.iter().map(line).collect())
             }
             "lookup" => {
                 let address: Ipv4Addr = parse(handler, parameter)?;
                 let mac = self.lookup(address.into());
-                Ok(mac.map_or_else(String::new, |mac| MacAddr(mac).to_string()))
+                Ok(mac.map_or_else(String::new, |mac| MacAddr(mac).dashed()))
             }
             other => Err(HandlerError::NotFound(other.to_owned())),
         }
@@ -192,13 +227,13 @@ impl Element for ARPResponder {
         &mut self,
         handler: &str,
         value: &str,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Result<(), HandlerError> {
         match handler {
             "add" => {
-                let new = entry(value, &Names::default())
+                let new = entry(value, context.address_names())
                     .map_err(|wanted| HandlerError::value(handler, value, wanted))?;
-                self.add(new);
+                add(&mut self.entries, new);
                 Ok(())
             }
             "remove" => {
@@ -271,9 +306,9 @@ mod tests {
     fn handlers_change_the_table() {
         let mut bench = Bench::new("ARPResponder", &["10.0.0.0/8 02:00:00:00:00:01"]);
         bench.router.write("e.add", "10.1.1.1/16 2:0:0:0:0:2").unwrap();
-        let table = "10.1.0.0/16 02:00:00:00:00:02\n10.0.0.0/8 02:00:00:00:00:01\n";
+        let table = "10.1.0.0/16 02-00-00-00-00-02\n10.0.0.0/8 02-00-00-00-00-01\n";
         assert_eq!(bench.router.read("e.table", ""), Ok(table.into()));
-        for (address, mac) in [("10.1.0.7", "02:00:00:00:00:02"), ("11.0.0.0", "")] {
+        for (address, mac) in [("10.1.0.7", "02-00-00-00-00-02"), ("11.0.0.0", "")] {
             assert_eq!(bench.router.read("e.lookup", address), Ok(mac.into()));
         }
         bench.router.write("e.remove", "10.1.0.0/16").unwrap();

@@ -453,9 +453,6 @@ impl Element for Classifier {
             Target::Output(output) => format!("[{output}]"),
             Target::Step(step) => format!("step {step}"),
         };
-        if self.program.is_empty() {
-            return Ok(format!("all->{}\n", name(self.start)));
-        }
         let line = |(number, step): (usize, &Step)| {
             let (yes, no) = (name(step.yes), name(step.no));
             format!(
@@ -463,7 +460,13 @@ impl Element for Classifier {
                 step.offset, step.value, step.mask
             )
         };
-        Ok(self.program.iter().enumerate().map(line).collect())
+        let mut text: String = self.program.iter().enumerate().map(line).collect();
+        if text.is_empty() {
+            text = format!("all->{}\n", name(self.start));
+        }
+        // Packets that are as long are never found to be too short.
+        let safe = self.program.iter().map(|step| step.needed).max().unwrap_or(0);
+        Ok(text + &format!("safe length {safe}\nalignment offset 0\n"))
     }
 }
 
@@ -482,7 +485,8 @@ mod tests {
         let program = " 0  12/08060000%ffff0000  yes->step 1  no->step 3\n \
                        1  20/00010000%ffff0000  yes->[0]  no->step 2\n \
                        2  20/00020000%ffff0000  yes->[1]  no->[3]\n \
-                       3  12/08000000%ffff0000  yes->[2]  no->[3]\n";
+                       3  12/08000000%ffff0000  yes->[2]  no->[3]\n\
+                       safe length 22\nalignment offset 0\n";
         assert_eq!(bench.router.read("e.program", ""), Ok(program.into()));
     }
 

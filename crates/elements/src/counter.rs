@@ -29,6 +29,7 @@ use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError,
 };
 
+use crate::handler_call::HandlerCall;
 use crate::script::shift_word;
 
 /// Counts packets.
@@ -51,8 +52,7 @@ pub(crate) struct Counter {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Call {
     at: u64,
-    path: String,
-    value: String,
+    handler: HandlerCall,
 }
 
 impl Call {
@@ -60,17 +60,14 @@ impl Call {
     fn parse(text: &str) -> Option<Call> {
         let mut rest = text;
         let at = shift_word(&mut rest).parse().ok()?;
-        let path = shift_word(&mut rest);
-        (!path.is_empty()).then(|| Call { at, path: path.to_owned(), value: rest.to_owned() })
+        Some(Call { at, handler: HandlerCall::parse(rest)? })
     }
 }
 
 /// Writes the handler if the count has come so far, and forgets it.
 fn call_at(call: &mut Option<Call>, count: u64, context: &mut Context<'_>) {
-    if let Some(Call { path, value, .. }) = call.take_if(|call| count >= call.at)
-        && let Err(error) = context.write_handler(&path, &value)
-    {
-        context.log(&format!("{}: {error}", context.name()));
+    if let Some(call) = call.take_if(|call| count >= call.at) {
+        call.handler.write(context);
     }
 }
 

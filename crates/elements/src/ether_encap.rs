@@ -100,10 +100,10 @@ impl Element for EtherEncap {
     ) -> Result<String, HandlerError> {
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = self.header;
         match handler {
-            "src" => Ok(europa_packet::MacAddr([s0, s1, s2, s3, s4, s5]).to_string()),
-            "dst" => Ok(europa_packet::MacAddr([d0, d1, d2, d3, d4, d5]).to_string()),
+            "src" => Ok(europa_packet::MacAddr([s0, s1, s2, s3, s4, s5]).dashed()),
+            "dst" => Ok(europa_packet::MacAddr([d0, d1, d2, d3, d4, d5]).dashed()),
             "drops" => Ok(self.drops.to_string()),
-            _ => Ok(format!("{:04x}", u16::from_be_bytes([t0, t1]))),
+            _ => Ok(u16::from_be_bytes([t0, t1]).to_string()),
         }
     }
 
@@ -138,7 +138,7 @@ mod tests {
         packet.push(packet.headroom() - 13).unwrap();
         assert_eq!(bench.push_packets(0, vec![packet]), []);
         assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
-        assert_eq!(bench.router.read("e.ethertype", ""), Ok("0800".into()));
+        assert_eq!(bench.router.read("e.ethertype", ""), Ok("2048".into()));
         assert_eq!(bench.push(0, &[b"x"]).first().unwrap().1.get(..6), Some(&[3; 6][..]));
     }
 }

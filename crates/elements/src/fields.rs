@@ -102,8 +102,14 @@ pub(crate) fn set_tos(packet: &mut Packet, mask: u8, value: u8) {
 /// Writes an address into an IPv4 header (at 12 or 16), and corrects its checksum and that of
 /// TCP and UDP by difference.
 pub(crate) fn set_address(packet: &mut Packet, at: usize, address: [u8; 4]) -> bool {
-    let Some((header, rest)) = network_mut(packet) else { return false };
-    let (Some(old), Some(check)) = (be32(header, at), be16(header, 10)) else { return false };
+    let Some(data) = packet.network_header_mut() else { return false };
+    // The header may say that it has options that are not there.
+    let length = data.first().map_or(0, |first| usize::from(first & 15) * 4).max(20);
+    let (header, rest) = data.split_at_mut(length.min(data.len()));
+    let (true, Some(old), Some(check)) = (header.len() >= 20, be32(header, at), be16(header, 10))
+    else {
+        return false;
+    };
     let new = u32::from_be_bytes(address);
     set(header, at, address);
     set(header, 10, checksum::update_u32(check, old, new).to_be_bytes());

@@ -60,16 +60,25 @@ pub(crate) fn parse_code(kind: u8, text: &str) -> Option<u8> {
     known.map(|(_, _, number)| *number).or_else(|| text.parse().ok())
 }
 
+/// The name of a type, if it has one.
+pub(crate) fn name_of_type(kind: u8) -> Option<&'static str> {
+    TYPES.iter().find(|(_, number)| *number == kind).map(|(name, _)| *name)
+}
+
+/// The name of a code of a type, if it has one.
+pub(crate) fn name_of_code(kind: u8, code: u8) -> Option<&'static str> {
+    let known = CODES.iter().find(|(of, _, number)| *of == kind && *number == code);
+    known.map(|(_, name, _)| *name)
+}
+
 /// The name of a type, or its number.
 pub(crate) fn type_name(kind: u8) -> String {
-    let known = TYPES.iter().find(|(_, number)| *number == kind);
-    known.map_or_else(|| kind.to_string(), |(name, _)| (*name).to_owned())
+    name_of_type(kind).map_or_else(|| kind.to_string(), str::to_owned)
 }
 
 /// The name of a code of a type, or its number.
 pub(crate) fn code_name(kind: u8, code: u8) -> String {
-    let known = CODES.iter().find(|(of, _, number)| *of == kind && *number == code);
-    known.map_or_else(|| code.to_string(), |(_, name, _)| (*name).to_owned())
+    name_of_code(kind, code).map_or_else(|| code.to_string(), str::to_owned)
 }
 
 /// Whether messages of a type have an identifier and a sequence number.

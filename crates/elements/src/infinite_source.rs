@@ -34,6 +34,7 @@ use europa_engine::{
 };
 
 use crate::common::{Data, parse};
+use crate::handler_call::HandlerCall;
 
 /// Makes packets as fast as it can.
 pub(crate) struct InfiniteSource {
@@ -42,7 +43,7 @@ pub(crate) struct InfiniteSource {
     burst: usize,
     active: bool,
     stop: bool,
-    end_call: String,
+    end_call: Option<HandlerCall>,
     timestamp: bool,
     count: u64,
     /// That the limit is reached has been told.
@@ -61,7 +62,7 @@ impl Default for InfiniteSource {
             burst: 0,
             active: true,
             stop: false,
-            end_call: String::new(),
+            end_call: None,
             timestamp: false,
             count: 0,
             told: false,
@@ -80,11 +81,8 @@ impl InfiniteSource {
         if self.stop {
             context.stop();
         }
-        if !self.end_call.is_empty() {
-            let (path, value) = self.end_call.split_once(' ').unwrap_or((&self.end_call, ""));
-            if let Err(error) = context.write_handler(path, value.trim()) {
-                context.log(&format!("{}: {error}", context.name()));
-            }
+        if let Some(call) = &self.end_call {
+            call.write(context);
         }
     }
 
@@ -122,7 +120,8 @@ impl Element for InfiniteSource {
         self.burst = arguments.positional("BURST")?.unwrap_or(0);
         self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
         self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        self.end_call = arguments.keyword("END_CALL")?.unwrap_or_default();
+        self.end_call =
+            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
         self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
         arguments.finish()
     }

@@ -104,6 +104,8 @@ const DEFAULTS: Limits = Limits {
     retransmit_ns: SECOND_NS,
     tries: 3,
     expire_ns: 1200 * SECOND_NS,
+    on_demand: false,
+    slim: 2,
 };
 
 impl IP6NDSolicitor {

@@ -1,5 +1,6 @@
 //! What all IPv4 look-up elements do: routes, their handlers, and the look-up of a batch.
 
+use std::collections::HashMap;
 use std::net::Ipv4Addr;
 
 use europa_engine::{
@@ -46,6 +47,10 @@ pub(crate) struct IpRoutes {
     hops: Hops<u32>,
     drops: u64,
     batch: Addresses,
+    /// Numbers of the routes in the order in which they came, if the table is shown in it.
+    order: Option<HashMap<europa_packet::Ipv4Prefix, u64>>,
+    /// Routes that came so far.
+    came: u64,
 }
 
 /// What a batch looks up and finds. Kept, as filling it with zeros for each batch would cost
@@ -87,11 +92,20 @@ enum Command {
 }
 
 impl IpRoutes {
+    /// Has the table shown in the order in which routes came.
+    pub(crate) fn keep_order(&mut self) {
+        self.order.get_or_insert_default();
+    }
+
     /// Adds or changes a route. Returns where it led before.
     fn insert(&mut self, route: &Route) -> Result<Option<Way<u32>>, String> {
         let full = || "too many different next hops".to_owned();
         let prefix = key(route.prefix).ok_or("bad prefix")?;
         let number = self.hops.take(&route.way).ok_or_else(full)?;
+        if let Some(order) = &mut self.order {
+            self.came += 1;
+            order.entry(prefix).or_insert(self.came);
+        }
         match self.table.insert(prefix, number) {
             Ok(old) => Ok(old.and_then(|old| {
                 let way = self.hops.way(old.get()).cloned();
@@ -108,6 +122,9 @@ impl IpRoutes {
     /// Removes a route. Returns where it led.
     fn remove(&mut self, prefix: Ipv4Prefix) -> Option<Way<u32>> {
         let old = self.table.remove(key(prefix)?)?;
+        if let Some(order) = &mut self.order {
+            order.remove(&key(prefix)?);
+        }
         let way = self.hops.way(old.get()).cloned();
         self.hops.release(old);
         way
@@ -204,11 +221,14 @@ impl IpRoutes {
                 let inside = self.table.iter().filter(|(prefix, _)| {
                     prefix.prefix_len() >= within.prefix_len() && within.contains(prefix.addr())
                 });
-                let lines = inside.filter_map(|(prefix, number)| {
+                let line = |(prefix, number): (europa_packet::Ipv4Prefix, NextHop)| {
                     let way = self.hops.way(number.get())?.show('\t');
                     Some(format!("{}/{}\t{way}\n", prefix.addr(), prefix.prefix_len()))
-                });
-                Ok(lines.collect())
+                };
+                let Some(order) = &self.order else { return Ok(inside.filter_map(line).collect()) };
+                let mut routes: Vec<_> = inside.collect();
+                routes.sort_by_key(|(prefix, _)| order.get(prefix).copied());
+                Ok(routes.into_iter().filter_map(line).collect())
             }
             "count" => Ok(self.table.len().to_string()),
             _ => Ok(self.drops.to_string()),
@@ -243,8 +263,11 @@ impl IpRoutes {
         if usize::from(route.way.largest_output()) >= outputs {
             return other(format!("there is no output {}", route.way.largest_output()));
         }
-        if command == Command::Add && key(route.prefix).and_then(|p| self.table.get(p)).is_some() {
-            return other(format!("conflict with existing route '{text}'"));
+        let there = key(route.prefix).and_then(|prefix| Some((prefix, self.table.get(prefix)?)));
+        if let Some((prefix, there)) = there.filter(|_| command == Command::Add) {
+            let way = self.hops.way(there.get()).map_or_else(String::new, |way| way.show(' '));
+            let route = format!("{}/{} {way}", prefix.addr(), prefix.prefix_len());
+            return other(format!("conflict with existing route '{route}'"));
         }
         match self.insert(&route) {
             Ok(None) => Ok((Command::Remove, route)),
@@ -265,7 +288,8 @@ impl IpRoutes {
             "set" => self.change(Command::Set, value, outputs).map(drop),
             "remove" => self.change(Command::Remove, value, outputs).map(drop),
             "flush" => {
-                *self = IpRoutes { drops: self.drops, ..IpRoutes::default() };
+                let order = self.order.is_some().then(HashMap::new);
+                *self = IpRoutes { drops: self.drops, order, ..IpRoutes::default() };
                 Ok(())
             }
             "load" => load(value, |line| {
@@ -342,7 +366,7 @@ pub(crate) fn load(
 mod tests {
     use crate::testing::Bench;
 
-    const ROUTES: &[&str] = &["10.0.0.0/8 0", "10.1.0.0/255.255.0.0 1.2.3.4 1", "0/0 - 2"];
+    const ROUTES: &[&str] = &["10.0.0.0/8 0", "10.1.0.0/255.255.0.0 1.2.3.4 1", "0/x - 2"];
 
     #[test]
     fn packets_follow_the_longest_prefix() {
@@ -472,6 +496,6 @@ mod tests {
         ] {
             assert_eq!(Bench::error("StaticIPLookup", &[bad]), error);
         }
-        assert!(Bench::error("RadixIPLookup", ROUTES).contains("0/0"));
+        assert!(Bench::error("RadixIPLookup", ROUTES).contains("0/x"));
     }
 }

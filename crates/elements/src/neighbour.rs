@@ -50,6 +50,11 @@ pub(crate) struct Limits {
     pub(crate) retransmit_ns: u64,
     /// Number of questions.
     pub(crate) tries: u8,
+    /// Only packets make questions, as in Click: at most one in 100 ms, and after ten without an
+    /// answer one in 2 s. No question is repeated by itself, and entries go when they expire.
+    pub(crate) on_demand: bool,
+    /// What fraction of the packets that wait makes room for others where that is so.
+    pub(crate) slim: usize,
 }
 
 /// State of an entry.
@@ -82,6 +87,9 @@ const NONE: u32 = u32::MAX;
 const GRAIN_NS: u64 = 1 << 26;
 /// Entries looked at when one must make room.
 const CANDIDATES: usize = 32;
+const MILLISECOND_NS: u64 = 1_000_000;
+/// On demand: questions that may follow each other quickly.
+const QUICK_TRIES: u8 = 10;
 /// Most entries and packets that a table can be told to have.
 pub(crate) const MOST: usize = 1 << 18;
 
@@ -102,8 +110,26 @@ struct Entry<A> {
     first: u32,
     last: u32,
     waiting: u32,
+    /// When it is asked again; on demand, when it may be.
     due_ns: u64,
     confirmed_ns: u64,
+    /// Among entries that were confirmed at the same time: which comes first.
+    rank: i64,
+}
+
+impl<A> Entry<A> {
+    /// On demand: whether it may be asked now; if so, it is.
+    fn may_ask(&mut self, now_ns: u64) -> bool {
+        // In whole milliseconds, so that packets that come every 100 ms are not a little early.
+        let now = now_ns / MILLISECOND_NS;
+        if now < self.due_ns / MILLISECOND_NS {
+            return false;
+        }
+        self.tries = self.tries.saturating_add(1);
+        let pause = if self.tries < QUICK_TRIES { 100 } else { 2000 };
+        self.due_ns = (now + pause) * MILLISECOND_NS;
+        true
+    }
 }
 
 /// A place for a packet that waits.
@@ -191,6 +217,8 @@ pub(crate) struct Neighbours<A> {
     length: usize,
     /// When [`Neighbours::tick`] must be called.
     next_due_ns: u64,
+    /// Bounds of the ranks given so far.
+    ranks: (i64, i64),
     /// Packets dropped.
     pub(crate) drops: u64,
 }
@@ -206,10 +234,13 @@ impl Limits {
         delay_ns: 0,
         retransmit_ns: 0,
         tries: 0,
+        on_demand: false,
+        slim: 1,
     };
 
     /// The bounds that an element's arguments give: CAPACITY, ENTRY_CAPACITY,
-    /// ENTRY_PACKET_CAPACITY and TIMEOUT; 0 means none, but for what memory there is.
+    /// ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT; 0 means none, but for what memory
+    /// there is.
     pub(crate) fn configure(self, arguments: &mut Arguments<'_>) -> Result<Limits, ConfigError> {
         let mut bound = |name, default| {
             let value = arguments.keyword::<usize>(name)?.unwrap_or(default);
@@ -222,12 +253,16 @@ impl Limits {
         let packets = bound("CAPACITY", self.packets)?;
         let entries = bound("ENTRY_CAPACITY", self.entries)?;
         let packets_each = bound("ENTRY_PACKET_CAPACITY", self.packets_each)?;
+        let slim = arguments.keyword("CAPACITY_SLIM_FACTOR")?.unwrap_or(self.slim);
+        if slim == 0 {
+            return Err(ConfigError::other("CAPACITY_SLIM_FACTOR cannot be zero"));
+        }
         let expire_ns = match arguments.keyword::<Duration>("TIMEOUT")? {
             Some(Duration::ZERO) => u64::MAX,
             Some(time) => nanoseconds(time),
             None => self.expire_ns,
         };
-        Ok(Limits { packets, entries, packets_each, expire_ns, ..self })
+        Ok(Limits { packets, entries, packets_each, expire_ns, slim, ..self })
     }
 }
 
@@ -263,6 +298,7 @@ impl<A: Address> Neighbours<A> {
             active: 0,
             length: 0,
             next_due_ns: u64::MAX,
+            ranks: (0, 0),
             drops: 0,
             limits,
         }
@@ -280,7 +316,11 @@ impl<A: Address> Neighbours<A> {
 
     /// When [`Neighbours::tick`] has something to do, if ever.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        (self.active > 0).then_some(self.next_due_ns)
+        let due = match self.limits.on_demand {
+            true => self.next_due_ns < u64::MAX,
+            false => self.active > 0,
+        };
+        due.then_some(self.next_due_ns)
     }
 
     #[inline(always)]
@@ -311,6 +351,9 @@ impl<A: Address> Neighbours<A> {
     /// Sends or keeps a packet to a neighbour that [`Neighbours::header`] did not know.
     pub(crate) fn offer(&mut self, address: A, packet: Packet, now_ns: u64) -> Offer {
         let limits = self.limits;
+        if limits.on_demand {
+            return self.offer_on_demand(address, packet, now_ns);
+        }
         let fresh = self.find(address).is_none();
         let index = match self.find(address).or_else(|| self.create(address, now_ns)) {
             Some(index) => index,
@@ -347,6 +390,73 @@ impl<A: Address> Neighbours<A> {
             (_, true) => Offer::WaitsAndAsk,
             (true, false) => Offer::Waits,
             (false, false) => Offer::Refused,
+        }
+    }
+
+    /// As [`Neighbours::offer`] where only packets make questions.
+    fn offer_on_demand(&mut self, address: A, packet: Packet, now_ns: u64) -> Offer {
+        let Limits { fresh_ns, expire_ns, .. } = self.limits;
+        let found = self.find(address).or_else(|| self.create(address, now_ns));
+        let Some((index, entry)) = found.and_then(|i| Some((i, self.entries.get_mut(i)?))) else {
+            self.drops += 1;
+            return Offer::Refused;
+        };
+        let age_ns = now_ns.saturating_sub(entry.confirmed_ns);
+        if entry.state != State::Incomplete && (entry.fixed || age_ns <= expire_ns) {
+            let old = age_ns >= fresh_ns || entry.state == State::Stale;
+            let header = entry.header;
+            return match old && !entry.fixed && entry.may_ask(now_ns) {
+                true => Offer::SendAndProbe(packet, header),
+                false => Offer::Send(packet, header),
+            };
+        }
+        let ask = entry.may_ask(now_ns);
+        entry.usable_until_ns = 0;
+        // While somebody sends to it, it does not expire, but is the first to go.
+        let least_ns = now_ns.saturating_sub(expire_ns);
+        if entry.confirmed_ns < least_ns {
+            entry.confirmed_ns = least_ns;
+            self.ranks.0 -= 1;
+            entry.rank = self.ranks.0;
+        }
+        self.enter(index, State::Incomplete, 0);
+        self.make_room();
+        let keeps = self.keep(index, packet);
+        if self.next_due_ns == u64::MAX {
+            self.next_due_ns = self.sweep_ns(now_ns);
+        }
+        match (keeps, ask) {
+            (_, true) => Offer::WaitsAndAsk,
+            (true, false) => Offer::Waits,
+            (false, false) => Offer::Refused,
+        }
+    }
+
+    /// On demand: when entries that have expired are next looked for.
+    fn sweep_ns(&self, now_ns: u64) -> u64 {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let period_ns = (self.limits.expire_ns / SECOND_NS * SECOND_NS).saturating_add(SECOND_NS);
+        now_ns.saturating_add(period_ns)
+    }
+
+    /// On demand: drops packets that have waited longest if one more would be too many.
+    #[cold]
+    fn drop_oldest(&mut self) {
+        let Limits { packets, slim, .. } = self.limits;
+        let least = (packets - packets / slim).max(1);
+        while self.length + 1 > least {
+            let waiting = self.entries.iter().enumerate().filter(|(_, entry)| entry.waiting > 0);
+            let oldest = waiting.min_by_key(|(_, entry)| (entry.confirmed_ns, entry.rank));
+            let Some(index) = oldest.map(|(index, _)| index) else { break };
+            while self.length + 1 > least && self.take_first(index).is_some() {
+                self.drops += 1;
+            }
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.length >= self.limits.packets {
+            self.drop_oldest();
         }
     }
 
@@ -450,6 +560,19 @@ impl<A: Address> Neighbours<A> {
     ) {
         self.next_due_ns = u64::MAX;
         let limits = self.limits;
+        if limits.on_demand {
+            for index in 0..self.entries.len() {
+                let Some(entry) = self.entries.get(index) else { break };
+                let expires_ns = entry.confirmed_ns.saturating_add(limits.expire_ns);
+                if entry.state != State::Free && !entry.fixed && expires_ns < now_ns {
+                    self.forget(index, &mut failed);
+                }
+            }
+            if self.length > 0 {
+                self.next_due_ns = self.sweep_ns(now_ns);
+            }
+            return;
+        }
         for index in 0..self.entries.len() {
             let Some(entry) = self.entries.get_mut(index) else { break };
             if !entry.state.is_active() {
@@ -474,21 +597,53 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// All entries that are good for anything.
+    /// All entries that are good for anything; on demand all there are, the oldest first.
     pub(crate) fn lines(&self, now_ns: u64) -> impl Iterator<Item = Line<A>> {
+        let Limits { on_demand, expire_ns, .. } = self.limits;
         let used = self.entries.iter().filter(|entry| entry.state != State::Free);
-        used.map(move |entry| Line {
-            address: entry.address,
-            state: entry.state,
-            mac: entry.header.first_chunk().copied().unwrap_or_default(),
-            age_ns: now_ns.saturating_sub(entry.confirmed_ns),
-        })
-        .filter(|line| line.state == State::Incomplete || line.age_ns < self.limits.expire_ns)
+        let mut used: Vec<_> = used.collect();
+        if on_demand {
+            used.sort_by_key(|entry| (entry.confirmed_ns, entry.rank));
+        }
+        let line = move |entry: &Entry<A>| {
+            let age_ns = now_ns.saturating_sub(entry.confirmed_ns);
+            let expired = on_demand && !entry.fixed && age_ns > expire_ns;
+            Line {
+                address: entry.address,
+                state: if expired { State::Incomplete } else { entry.state },
+                mac: entry.header.first_chunk().copied().unwrap_or_default(),
+                age_ns,
+            }
+        };
+        let lines = used.into_iter().map(line);
+        lines.filter(move |line| line.state == State::Incomplete || line.age_ns <= expire_ns)
+    }
+
+    /// Has all headers come from `mac`.
+    pub(crate) fn set_source(&mut self, mac: [u8; 6]) {
+        let [a, b, c, d, e, f] = mac;
+        let [.., g, h] = self.source;
+        let source = [a, b, c, d, e, f, g, h];
+        if self.source != source {
+            self.source = source;
+            for entry in &mut self.entries {
+                if let Some(place) = entry.header.last_chunk_mut() {
+                    *place = source;
+                }
+            }
+        }
     }
 
     /// Takes over what another table knows, but for packets that wait.
     pub(crate) fn take_state(&mut self, old: &Neighbours<A>) {
         self.drops = old.drops;
+        if self.limits.on_demand && old.limits.on_demand {
+            let mut entries: Vec<_> = old.entries.iter().collect();
+            entries.retain(|entry| entry.state != State::Free && !entry.fixed);
+            entries.sort_by_key(|entry| (entry.confirmed_ns, entry.rank));
+            entries.into_iter().for_each(|entry| self.copy(entry));
+            return;
+        }
         for entry in &old.entries {
             let known = matches!(
                 entry.state,
@@ -498,6 +653,21 @@ impl<A: Address> Neighbours<A> {
             if known && !entry.fixed && self.find(entry.address).is_none() {
                 self.insert(entry.address, mac, false, entry.confirmed_ns, |_, _| {});
             }
+        }
+    }
+
+    /// On demand: takes over an entry with its times.
+    fn copy(&mut self, old: &Entry<A>) {
+        let mac = old.header.first_chunk().copied().unwrap_or_default();
+        let header = self.make_header(mac);
+        if self.find(old.address).is_none()
+            && let Some(index) = self.create(old.address, old.confirmed_ns)
+            && let Some(entry) = self.entries.get_mut(index)
+        {
+            entry.header = header;
+            (entry.tries, entry.due_ns) = (old.tries, old.due_ns);
+            entry.usable_until_ns = old.usable_until_ns;
+            self.enter(index, old.state, 0);
         }
     }
 
@@ -515,6 +685,9 @@ impl<A: Address> Neighbours<A> {
         let old = std::mem::replace(&mut entry.state, state);
         self.incomplete -= usize::from(old == State::Incomplete);
         self.incomplete += usize::from(state == State::Incomplete);
+        if self.limits.on_demand {
+            return;
+        }
         self.active -= usize::from(old.is_active());
         self.active += usize::from(state.is_active());
         if state.is_active() {
@@ -527,7 +700,8 @@ impl<A: Address> Neighbours<A> {
     fn start(&mut self, index: usize, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.usable_until_ns = 0;
-            entry.tries = 1;
+            entry.tries = u8::from(!self.limits.on_demand);
+            entry.due_ns = 0;
         }
         self.enter(index, State::Incomplete, now_ns.saturating_add(self.limits.retransmit_ns));
     }
@@ -538,13 +712,17 @@ impl<A: Address> Neighbours<A> {
             entry.confirmed_ns = now_ns;
             let fresh = now_ns.saturating_add(self.limits.fresh_ns);
             entry.usable_until_ns = if sure { fresh } else { 0 };
+            if self.limits.on_demand {
+                self.ranks.1 += 1;
+                (entry.rank, entry.tries, entry.due_ns) = (self.ranks.1, 0, 0);
+            }
         }
         self.enter(index, if sure { State::Reachable } else { State::Stale }, 0);
     }
 
     /// A new incomplete entry, if there is room.
     fn create(&mut self, address: A, now_ns: u64) -> Option<usize> {
-        if self.incomplete * 2 >= self.limits.entries.max(2) {
+        if !self.limits.on_demand && self.incomplete * 2 >= self.limits.entries.max(2) {
             return None;
         }
         let index = if self.free != NONE {
@@ -566,6 +744,7 @@ impl<A: Address> Neighbours<A> {
                 waiting: 0,
                 due_ns: 0,
                 confirmed_ns: 0,
+                rank: 0,
             });
             self.entries.len() - 1
         } else {
@@ -581,6 +760,8 @@ impl<A: Address> Neighbours<A> {
         entry.fixed = false;
         entry.header = [0; 14];
         entry.confirmed_ns = now_ns;
+        self.ranks.1 += 1;
+        entry.rank = self.ranks.1;
         entry.next = std::mem::replace(head, index as u32);
         self.count += 1;
         self.start(index, now_ns);
@@ -594,7 +775,8 @@ impl<A: Address> Neighbours<A> {
             self.hand = (self.hand + 1) % self.entries.len().max(1);
             let Some(entry) = self.entries.get(self.hand) else { break };
             let age_ns = now_ns.saturating_sub(entry.confirmed_ns);
-            let may_go = !entry.fixed && entry.state != State::Incomplete;
+            let may_go =
+                !entry.fixed && (self.limits.on_demand || entry.state != State::Incomplete);
             if may_go && best.is_none_or(|(age, _)| age_ns > age) {
                 best = Some((age_ns, self.hand));
             }
@@ -705,6 +887,8 @@ mod tests {
         delay_ns: 0,
         retransmit_ns: 10,
         tries: 3,
+        on_demand: false,
+        slim: 2,
     };
     const SECOND: u64 = 1_000_000_000;
 
@@ -782,10 +966,12 @@ mod tests {
         /// Bounds hold, no packet is lost or freed twice, and what is known is found.
         #[test]
         fn tables_stay_within_their_bounds(
-            steps in prop::collection::vec((0u8..5, 0u32..20, 0u64..20), 1..200)
+            steps in prop::collection::vec((0u8..5, 0u32..20, 0u64..20), 1..200),
+            on_demand in any::<bool>()
         ) {
             let arena = Arena::heap(256, 512);
-            let mut table = table();
+            let limits = Limits { on_demand, ..LIMITS };
+            let mut table = Neighbours::<u32>::new(limits, [2, 0, 0, 0, 0, 1], [8, 0]);
             let mut now = 0;
             for (step, address, time) in steps {
                 now += time;
@@ -810,7 +996,7 @@ mod tests {
                 }
                 prop_assert!(table.count() <= 8 && table.length() <= 6 && table.incomplete <= table.count());
                 prop_assert_eq!(arena.free() + table.length(), 256);
-                prop_assert_eq!(table.next_due_ns().is_some(), table.active > 0);
+                prop_assert!(on_demand || table.next_due_ns().is_some() == (table.active > 0));
                 let used = table.entries.iter().filter(|e| e.state != State::Free).count();
                 prop_assert_eq!(used, table.count());
             }

@@ -1,7 +1,7 @@
 //! # PortInfo
 //!
 //! ## Synopsis
-//! `PortInfo(NAME PORT[/PROTOCOL], ...)`
+//! `PortInfo(NAME PORT[/PROTOCOL] [ALIAS ...], ...)`
 //!
 //! ## Ports
 //! None.
@@ -11,7 +11,8 @@
 //! in the compounds inside it.
 //!
 //! ## Arguments
-//! - NAME PORT: the port's number, for one protocol, `tcp` or `udp`, or for both.
+//! - NAME PORT: the port's number, for one protocol, `tcp` or `udp`, or for both, and further
+//!   names of it. What follows a `#` is a comment.
 //!
 //! ## Handlers
 //! None.
@@ -34,8 +35,11 @@ impl Class for PortInfo {
 impl Element for PortInfo {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         for (index, argument) in arguments.rest() {
-            let mut rest = argument;
+            let mut rest = argument.split('#').next().unwrap_or_default();
             let name = shift_word(&mut rest);
+            if name.is_empty() {
+                continue;
+            }
             let word = shift_word(&mut rest);
             let (port, protocol) = word.split_once('/').unwrap_or((word, ""));
             let (tcp, udp) = match protocol.to_ascii_lowercase().as_str() {
@@ -45,12 +49,13 @@ impl Element for PortInfo {
                 _ => (false, false),
             };
             match arguments.value::<u16>(name, index, port) {
-                Ok(port) if (tcp || udp) && rest.is_empty() => {
-                    let entry = arguments.names().entry(name);
-                    entry.tcp = tcp.then_some(port).or(entry.tcp);
-                    entry.udp = udp.then_some(port).or(entry.udp);
+                Ok(port) if tcp || udp => {
+                    for name in std::iter::once(name).chain(rest.split_whitespace()) {
+                        let entry = arguments.names().entry(name);
+                        entry.tcp = tcp.then_some(port).or(entry.tcp);
+                        entry.udp = udp.then_some(port).or(entry.udp);
+                    }
                 }
-                _ if name.is_empty() => {}
                 _ => {
                     let message = "expected 'NAME PORT[/PROTOCOL]', the protocol tcp or udp";
                     arguments.error(ConfigError::at(index, message));
@@ -67,7 +72,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        for bad in ["a", "a x", "a 1/icmp", "a 70000", "a 1 2"] {
+        for bad in ["a", "a x", "a 1/icmp", "a 70000", "a # 1"] {
             assert_eq!(
                 Bench::error("PortInfo", &[bad]),
                 "expected 'NAME PORT[/PROTOCOL]', the protocol tcp or udp"

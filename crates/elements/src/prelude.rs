@@ -2,7 +2,7 @@
 
 pub(crate) use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext, Packet,
+    HandlerError, InitContext, Notifies, Packet, Signal,
 };
 pub(crate) use europa_pool::packet::annotation;
 

@@ -62,15 +62,31 @@ impl Contents {
     ) -> Result<Option<Contents>, ConfigError> {
         let Some(word) = arguments.keyword::<String>(name)? else { return Ok(None) };
         match word.to_ascii_uppercase().as_str() {
-            "NONE" | "FALSE" => Ok(Some(Contents::None)),
-            "HEX" | "TRUE" => Ok(Some(Contents::Hex)),
+            "NONE" | "NO" | "FALSE" => Ok(Some(Contents::None)),
+            "HEX" | "YES" | "TRUE" => Ok(Some(Contents::Hex)),
             "ASCII" => Ok(Some(Contents::Ascii)),
             _ => Err(ConfigError::other(format!("{name}: expected 'NONE', 'HEX' or 'ASCII'"))),
         }
     }
 
-    /// Writes bytes, hexadecimal in groups of four, text in groups of eight.
-    pub(crate) fn dump(self, bytes: &[u8], out: &mut String) {
+    /// Writes bytes, hexadecimal in groups of four, text in groups of eight, with a space in front
+    /// of each, as Click does.
+    fn dump(self, bytes: &[u8], out: &mut String) {
+        if self == Contents::Ascii && !bytes.is_empty() {
+            out.push(' ');
+        }
+        self.groups(bytes, out);
+    }
+
+    /// Writes lines of 24 bytes, or of 48 characters, in groups as [`Print`] does.
+    pub(crate) fn lines(self, bytes: &[u8], out: &mut String) {
+        for line in bytes.chunks(if self == Contents::Hex { 24 } else { 48 }) {
+            out.push_str("\n  ");
+            self.groups(line, out);
+        }
+    }
+
+    fn groups(self, bytes: &[u8], out: &mut String) {
         let group = if self == Contents::Hex { 4 } else { 8 };
         for (at, byte) in bytes.iter().enumerate() {
             if at > 0 && at % group == 0 {
@@ -176,7 +192,7 @@ mod tests {
             (&[][..], "   6 | 61620a63 6465"),
             (&["x", "2"], "x:    6 | 6162"),
             (&["x", "0"], "x:    6"),
-            (&["x", "-1", "CONTENTS ASCII"], "x:    6 | ab.cde"),
+            (&["x", "-1", "CONTENTS ASCII"], "x:    6 |  ab.cde"),
             (&["CONTENTS NONE", "HEADROOM true"], "   6 (h128 t1850)"),
         ] {
             let mut bench = Bench::new("Print", arguments);

@@ -30,10 +30,8 @@ use std::collections::VecDeque;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Packet,
+    Notifies, Packet,
 };
-
-use crate::common::parse;
 
 /// Keeps packets until they are pulled.
 pub(crate) struct Queue {
@@ -121,6 +119,26 @@ impl Element for Queue {
         arguments.finish()
     }
 
+    fn reconfigure(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+        _: &mut Context<'_>,
+    ) -> Option<Result<(), ConfigError>> {
+        Some(self.configure(arguments))
+    }
+
+    fn notifies(&self) -> Notifies {
+        Notifies::BOTH
+    }
+
+    fn has_packets(&mut self, _: usize, _: &mut Context<'_>) -> bool {
+        !self.packets.is_empty()
+    }
+
+    fn has_room(&mut self, _: usize, _: &mut Context<'_>) -> bool {
+        !self.is_full()
+    }
+
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let room = self.capacity.saturating_sub(self.packets.len());
         self.packets.extend(batch.drain_front(room));
@@ -142,7 +160,7 @@ impl Element for Queue {
             &[
                 Handler::read("length"),
                 Handler::read("highwater_length"),
-                Handler::both("capacity"),
+                Handler::both("capacity").argument("CAPACITY", Some(0)),
                 Handler::read("drops"),
                 Handler::button("reset_counts"),
                 Handler::button("reset"),
@@ -165,17 +183,8 @@ impl Element for Queue {
         }
     }
 
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        _: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
+    fn write(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<(), HandlerError> {
         match handler {
-            "capacity" => match parse::<usize>(handler, value)? {
-                capacity if capacity <= MAX_CAPACITY => self.set_capacity(capacity),
-                _ => return Err(HandlerError::value(handler, value, "at most 1048576")),
-            },
             "reset_counts" => (self.drops, self.highwater) = (0, self.packets.len()),
             "reset" => self.packets.clear(),
             other => return Err(HandlerError::NotFound(other.to_owned())),

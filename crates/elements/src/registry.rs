@@ -9,6 +9,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::alignment_info::AlignmentInfo>();
     registry.add::<crate::arp_querier::ARPQuerier>();
     registry.add::<crate::arp_responder::ARPResponder>();
+    registry.add::<crate::arp_table::ARPTable>();
     registry.add::<crate::check_ip6_header::CheckIP6Header>();
     registry.add::<crate::check_ip_header::CheckIPHeader>();
     registry.add::<crate::check_length::CheckLength>();
@@ -159,6 +160,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::rewriter::round_robin_ip_mapper::RoundRobinIPMapper>();
     registry.add::<crate::rewriter::source_ip_hash_mapper::SourceIPHashMapper>();
     registry.add::<crate::rewriter::icmp_rewriter::ICMPRewriter>();
+    registry.add::<crate::rewriter::ftp_port_mapper::FTPPortMapper>();
     registry.add::<crate::shaping::rated_unqueue::RatedUnqueue>();
     registry.add::<crate::shaping::bandwidth_rated_unqueue::BandwidthRatedUnqueue>();
     registry.add::<crate::shaping::rated_splitter::RatedSplitter>();

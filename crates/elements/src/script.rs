@@ -56,7 +56,7 @@
 //! ## See also
 //! `DriverManager`
 
-mod expand;
+pub(crate) mod expand;
 mod format;
 mod functions;
 mod program;

@@ -42,14 +42,14 @@ fn decimal(whole: &str, part: &str) -> Option<i64> {
 }
 
 impl Time {
-    /// From the clock of packets, which no time before 1970 has.
+    /// From the clock of packets. Times before 1970 are there as the negative numbers they are.
     pub(crate) fn of(time_ns: u64) -> Time {
-        Time(i64::try_from(time_ns).unwrap_or(i64::MAX))
+        Time(time_ns.cast_signed())
     }
 
-    /// For a packet; times before 1970 become 0.
+    /// For a packet.
     pub(crate) fn nanoseconds(self) -> u64 {
-        u64::try_from(self.0).unwrap_or(0)
+        self.0.cast_unsigned()
     }
 }
 
@@ -161,6 +161,11 @@ const PROTOCOLS: &[(&str, u8)] = &[
     ("sctp", 132),
     ("udplite", 136),
 ];
+
+/// The name of an IP protocol, if it has one.
+pub(crate) fn protocol_name(protocol: u8) -> Option<&'static str> {
+    PROTOCOLS.iter().find(|(_, number)| *number == protocol).map(|(name, _)| *name)
+}
 
 /// An IP protocol: a number or a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

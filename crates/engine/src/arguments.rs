@@ -233,6 +233,11 @@ impl<'a> Arguments<'a> {
         self.errors.push(error);
     }
 
+    /// Whether mistakes have been noted.
+    pub fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
     /// Notes something odd that does not stop the router.
     pub fn warn(&mut self, message: impl Into<String>) {
         self.warnings.push(message.into());

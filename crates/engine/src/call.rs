@@ -217,8 +217,14 @@ impl Context<'_> {
             with_element(self.core, self.elements, self.devices, index, |element, context| {
                 element.reconfigure(&mut given, context)
             });
-        let (errors, _) = given.into_notes();
+        let (errors, warnings) = given.into_notes();
         self.core.address_names = names;
+        if !warnings.is_empty() {
+            let class = self.core.classes.get(index).copied().unwrap_or_default();
+            let lines: String =
+                warnings.iter().map(|text| format!("\n  warning: {text}")).collect();
+            self.core.say(&format!("While configuring '{own} :: {class}':{lines}"));
+        }
         match result {
             Some(Some(Ok(()))) if errors.is_empty() => {
                 if let Some(described) = self.core.described.get_mut(index) {

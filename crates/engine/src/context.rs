@@ -416,6 +416,14 @@ impl Context<'_> {
         self.core.stops = 0;
     }
 
+    /// Takes what has been written to handlers of this element while it runs, with the values,
+    /// oldest first. What it does not take is written when it has come to its end.
+    pub fn take_writes(&mut self) -> Vec<(String, String)> {
+        let me = self.me;
+        let own = self.core.deferred.extract_if(.., |(index, _, _)| *index == me);
+        own.map(|(_, handler, value)| (handler, value)).collect()
+    }
+
     /// Most packets of one turn, where the configuration does not say: a batch, or one where
     /// packets go one by one.
     pub fn burst(&self) -> usize {
@@ -505,6 +513,16 @@ impl Context<'_> {
         let scope = self.core.names.get(self.me).map_or("", String::as_str);
         self.core.address_names.enter(scope);
         &self.core.address_names
+    }
+
+    /// Calls `call` with another element, which can reach all others meanwhile. `None` if that
+    /// one runs itself.
+    pub fn with_element<R>(
+        &mut self,
+        index: usize,
+        call: impl FnOnce(&mut dyn Element, &mut Context<'_>) -> R,
+    ) -> Option<R> {
+        with_element(self.core, self.elements, self.devices, index, call)
     }
 
     /// Another element, by the number [`InitContext::find`] gave. `None` while it runs itself.

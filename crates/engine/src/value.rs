@@ -180,14 +180,18 @@ impl Value for Ipv4Prefix {
 
     fn parse(text: &str, names: &Names) -> Option<Ipv4Prefix> {
         let Some((address, length)) = text.split_once('/') else {
-            if let Some(named) = named(text, names, ":ipnet")
+            if let Some(name) = text.strip_suffix(":ipnet")
+                && let Some(named) = names.get(name)
                 && let (Some(address), Some(length)) = (named.ipv4, named.ipv4_prefix)
             {
                 return Some(Ipv4Prefix { address, length });
             }
             return Some(Ipv4Prefix { address: Ipv4Addr::parse(text, names)?, length: 32 });
         };
-        let address = Ipv4Addr::parse(address, names)?;
+        // `18.26/16` is short for `18.26.0.0/16`.
+        let parts = address.split('.').count();
+        let whole = format!("{address}{}", ".0".repeat(4usize.saturating_sub(parts)));
+        let address = whole.parse().ok().or_else(|| Ipv4Addr::parse(address, names))?;
         let length = match length.parse::<u8>() {
             Ok(length) => length,
             Err(_) => {
@@ -314,6 +318,10 @@ mod tests {
             ("10.0.0.1/0", prefix(0)),
             ("10.0.0.1/255.255.0.0", prefix(16)),
             ("eth0:ipnet", prefix(8)),
+            ("eth0", prefix(32)),
+            ("10/8", Some(Ipv4Prefix { address: Ipv4Addr::new(10, 0, 0, 0), length: 8 })),
+            ("0/0", Some(Ipv4Prefix { address: Ipv4Addr::UNSPECIFIED, length: 0 })),
+            ("10.0", None),
             ("10.0.0.1/33", None),
             ("10.0.0.1/255.0.255.0", None),
         ] {

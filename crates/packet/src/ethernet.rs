@@ -68,6 +68,14 @@ impl From<[u8; 6]> for MacAddr {
     }
 }
 
+impl MacAddr {
+    /// The address as Click writes it: `02-00-00-00-00-0A`.
+    pub fn dashed(self) -> String {
+        let [a, b, c, d, e, g] = self.0;
+        format!("{a:02X}-{b:02X}-{c:02X}-{d:02X}-{e:02X}-{g:02X}")
+    }
+}
+
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;

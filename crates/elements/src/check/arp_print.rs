@@ -52,7 +52,7 @@ impl ARPPrint {
         if self.timestamp {
             line += &format!("{}: ", Time::of(packet.timestamp_ns()));
         }
-        let show = |address: [u8; 6]| MacAddr(address).to_string().to_uppercase().replace(':', "-");
+        let show = |address: [u8; 6]| MacAddr(address).dashed();
         let frame = packet.mac_header().unwrap_or(packet.data());
         if self.ether
             && frame.len() >= data.len() + 14

@@ -64,6 +64,10 @@ pub(crate) struct FromDump {
     count: u64,
     /// What to add to a packet's time for the clock.
     offset_ns: Option<i128>,
+    /// When the next packet may go.
+    due_ns: u64,
+    /// That the end was reached has been told.
+    told: bool,
     waiting: Option<Packet>,
 }
 
@@ -85,6 +89,8 @@ impl Default for FromDump {
             first_ns: None,
             count: 0,
             offset_ns: None,
+            due_ns: 0,
+            told: false,
             waiting: None,
         }
     }
@@ -164,7 +170,7 @@ impl FromDump {
         }
         while self.waiting.is_none() {
             let Some(record) = self.record(context) else {
-                if self.stop {
+                if self.stop && !std::mem::replace(&mut self.told, true) {
                     context.stop();
                 }
                 return None;
@@ -180,6 +186,7 @@ impl FromDump {
             let (now_ns, time_ns) = (context.now_ns(), self.waiting.as_ref()?.timestamp_ns());
             let offset = *self.offset_ns.get_or_insert(i128::from(now_ns) - i128::from(time_ns));
             let due_ns = u64::try_from(i128::from(time_ns) + offset).unwrap_or(0);
+            self.due_ns = due_ns;
             if due_ns > now_ns {
                 context.schedule(0, due_ns);
                 return None;
@@ -234,6 +241,19 @@ impl Element for FromDump {
         Ok(())
     }
 
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    fn has_packets(&mut self, _: usize, context: &mut Context<'_>) -> bool {
+        let more = self.reader.is_some() || self.waiting.is_some();
+        self.active && more && self.due_ns <= context.now_ns()
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        Some(self.has_packets(0, context))
+    }
+
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let packet = self.next(context);
         push_next(packet, context)
@@ -244,7 +264,7 @@ impl Element for FromDump {
     }
 
     handlers! { this, context, value;
-        both "active" [CHECKBOX] => this.active;
+        both "active" [CHECKBOX] => this.active, set { this.active = parse("active", value)?; this.told = false; };
         read "count" => this.count;
         read "encap" => pcap::link_name(this.link_type);
         read "filename" => this.name;

@@ -7,8 +7,10 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Adds HEAD bytes in front of each packet and TAIL bytes behind it, all zero; takes bytes away
-//! where the number is negative. A packet that would be too long, or has fewer bytes, is dropped.
+//! Adds HEAD bytes in front of each packet and TAIL bytes behind it; takes bytes away where the
+//! number is negative. What comes back in front is what was there before, as of `Unstrip`, as far
+//! as there is room; all else is zero. A packet that would be too long, or has fewer bytes, is
+//! dropped.
 //!
 //! ## Arguments
 //! - HEAD, TAIL: bytes, default 0.
@@ -38,6 +40,7 @@ impl Resize {
         let bytes = self.head.unsigned_abs() as usize;
         match self.head {
             0 => (),
+            1.. if bytes <= packet.headroom() => drop(packet.push(bytes)?),
             1.. => drop(grow_front(packet, bytes)?),
             _ => packet.pull(bytes)?,
         }
@@ -71,7 +74,7 @@ mod tests {
     #[test]
     fn both_ends_move() {
         for (arguments, expected) in [
-            (["1", "2"], Some(&b"\0abc\0\0"[..])),
+            (["0", "2"], Some(&b"abc\0\0"[..])),
             (["-1", "-1"], Some(b"b")),
             (["-2", "-2"], None),
             (["100000", "0"], None),
@@ -81,5 +84,9 @@ mod tests {
             let out = bench.push(0, &[b"abc"]);
             assert_eq!(out.first().map(|(_, data)| &data[..]), expected, "{arguments:?}");
         }
+        let mut bench = Bench::new("Resize", &["2"]);
+        let mut packet = bench.arena.packet(b"abc").unwrap();
+        packet.pull(2).unwrap();
+        assert_eq!(bench.push_packets(0, vec![packet]), [(0, b"abc".to_vec())]);
     }
 }

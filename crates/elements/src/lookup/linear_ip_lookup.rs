@@ -17,7 +17,7 @@
 //!
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
-//! - `table` (read): all routes.
+//! - `table` (read): all routes, in the order in which they came.
 //! - `drops` (read): packets without a route.
 //! - `add`, `set`, `remove`, `ctrl`, `load`, `flush` (write): see `RadixIPLookup`.
 //!
@@ -28,8 +28,15 @@ use crate::prelude::*;
 use crate::radix_ip_lookup::RadixIPLookup;
 
 /// A table of IPv4 routes.
-#[derive(Default)]
 pub(crate) struct LinearIPLookup(RadixIPLookup);
+
+impl Default for LinearIPLookup {
+    fn default() -> LinearIPLookup {
+        let mut table = RadixIPLookup::default();
+        table.0.keep_order();
+        LinearIPLookup(table)
+    }
+}
 
 impl Class for LinearIPLookup {
     const INFO: ClassInfo = ClassInfo::new("LinearIPLookup", "1/-").processing("h/h");

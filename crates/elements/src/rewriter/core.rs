@@ -1,6 +1,9 @@
 //! What all rewriters share: specifications, the table, the rewriting itself, handlers.
 
 use std::any::Any;
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
 
 use europa_engine::{
     Arguments, Batch, ConfigError, Context, Element, Flags, Handler, HandlerError, InitContext,
@@ -9,7 +12,7 @@ use europa_engine::{
 use europa_packet::checksum;
 use europa_pool::packet::annotation;
 
-use super::flows::{Flow, FlowId, Found, Space, Table};
+use super::flows::{Flow, FlowId, Found, MAX_CAPACITY, Space, Table};
 use super::pattern::Spec;
 use super::{round_robin_ip_mapper::RoundRobinIPMapper, source_ip_hash_mapper::SourceIPHashMapper};
 use crate::common::parse;
@@ -37,10 +40,10 @@ const FORTH_DONE: u8 = 1;
 const BACK_DONE: u8 = 2;
 const FORTH_DATA: u8 = 4;
 const BACK_DATA: u8 = 8;
+/// In place of the first two, where nothing ends: packets seen, up to this many.
+const STREAM: u8 = 3;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// More flows than this are not kept, whatever the configuration says: about 200 MB.
-const MAX_CAPACITY: usize = 1 << 20;
 const GC_TIMER: u32 = 0;
 
 /// How long unused flows are kept, in seconds.
@@ -65,8 +68,12 @@ pub(crate) struct Rewriter {
     specs: Vec<Spec>,
     /// By input: flows made, and flows that could not be made.
     counts: Vec<(u64, u64)>,
-    table: Table,
-    capacity: usize,
+    /// Perhaps shared with other rewriters, and then bounded together.
+    table: Rc<RefCell<Table>>,
+    /// What its spaces in the table begin with.
+    owner: u8,
+    /// The rewriter whose table it uses, if not its own.
+    host: Option<String>,
     timeouts: Timeouts,
     set_destination: bool,
     reply_annotation: Option<usize>,
@@ -88,6 +95,7 @@ struct Key {
 
 pub(crate) const HANDLERS: &[Handler] = &[
     Handler::read("table"),
+    Handler::read("lookup").with(Flags::PARAMETER),
     Handler::read("mappings").with(Flags::UNCOMMON),
     Handler::read("table_size"),
     Handler::read("nmappings").with(Flags::UNCOMMON),
@@ -103,8 +111,12 @@ pub(crate) const HANDLERS: &[Handler] = &[
 ];
 
 pub(crate) const TCP_HANDLERS: &[Handler] = &[
+    Handler::read("table"),
     Handler::read("tcp_table"),
     Handler::read("udp_table"),
+    Handler::read("tcp_lookup").with(Flags::PARAMETER),
+    Handler::read("udp_lookup").with(Flags::PARAMETER),
+    Handler::read("lookup").with(Flags::PARAMETER),
     Handler::read("tcp_mappings").with(Flags::UNCOMMON),
     Handler::read("udp_mappings").with(Flags::UNCOMMON),
     Handler::read("table_size"),
@@ -137,8 +149,9 @@ impl Rewriter {
             kind,
             specs: Vec::new(),
             counts: Vec::new(),
-            table: Table::default(),
-            capacity: MAX_CAPACITY,
+            table: Rc::default(),
+            owner: 0,
+            host: None,
             timeouts,
             set_destination: true,
             reply_annotation: None,
@@ -198,11 +211,10 @@ impl Rewriter {
         }
         for name in ["CAPACITY", "MAPPING_CAPACITY"] {
             if let Some(word) = arguments.keyword::<String>(name)? {
-                // Another rewriter's name shares its capacity in Click; here each has its own.
-                self.capacity = match word.parse::<usize>() {
-                    Ok(capacity) => capacity.min(MAX_CAPACITY),
-                    Err(_) => return Err(ConfigError::other("bad MAPPING_CAPACITY")),
-                };
+                match word.parse::<usize>() {
+                    Ok(most) => self.table.borrow_mut().capacity = most.min(MAX_CAPACITY),
+                    Err(_) => self.host = Some(word),
+                }
             }
         }
         let inputs = arguments.inputs();
@@ -221,6 +233,7 @@ impl Rewriter {
             }
         }
         self.counts = vec![(0, 0); self.specs.len()];
+        self.owner = self.table.borrow_mut().own();
         Ok(())
     }
 
@@ -241,6 +254,13 @@ impl Rewriter {
                 return Err(ConfigError::at(input, format!("input spec {input}: {message}")));
             }
         }
+        if let Some(host) = &self.host {
+            let found = context.find(host).and_then(|index| context.element(index));
+            let found = found.and_then(of);
+            let host = found.ok_or_else(|| ConfigError::other("bad MAPPING_CAPACITY"))?;
+            self.table = host.table.clone();
+            self.owner = self.table.borrow_mut().own();
+        }
         self.set_alarm(context.now_ns(), |timer, at_ns| context.schedule(timer, at_ns));
         Ok(())
     }
@@ -251,16 +271,31 @@ impl Rewriter {
         }
     }
 
+    /// Forgets what has expired, and what is too much.
+    fn shrink(&self, now_ns: u64) {
+        let mut table = self.table.borrow_mut();
+        let most = table.capacity;
+        table.shrink(most, now_ns);
+    }
+
     pub(crate) fn run_timer(&mut self, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
-        self.table.shrink(self.capacity, now_ns);
+        self.shrink(now_ns);
         self.set_alarm(now_ns, |timer, at_ns| context.schedule(timer, at_ns));
     }
 
     pub(crate) fn take_state(&mut self, old: &mut Rewriter) {
         // Flows name inputs and outputs, which must be the same.
-        if self.kind == old.kind && self.specs.len() == old.specs.len() {
-            std::mem::swap(&mut self.table, &mut old.table);
+        let same = self.kind == old.kind && self.specs.len() == old.specs.len();
+        if same && self.owner == old.owner {
+            // Of rewriters that share a table, the first takes it over for all.
+            if self.host.is_none() && old.host.is_none() {
+                let (mut new, mut old) = (self.table.borrow_mut(), old.table.borrow_mut());
+                let (capacity, owners) = (new.capacity, new.owners());
+                std::mem::swap(&mut *new, &mut *old);
+                new.capacity = capacity;
+                new.set_owners(owners);
+            }
             std::mem::swap(&mut self.counts, &mut old.counts);
         }
     }
@@ -273,7 +308,7 @@ impl Rewriter {
         let addresses = FlowId { source, destination, ..FlowId::default() };
         let mut request = false;
         let (space, id) = match self.kind {
-            Kind::Address | Kind::AddressPair => (0, addresses),
+            Kind::Address | Kind::AddressPair => (self.space(0), addresses),
             Kind::Ping => {
                 if protocol != 1 || !is_first(header) || !matches!(rest.first(), Some(0 | 8)) {
                     return None;
@@ -282,7 +317,7 @@ impl Rewriter {
                 let identifier = be16(rest, 4)?;
                 let (a, b) = (identifier, identifier.wrapping_add(1));
                 let (source_port, destination_port) = if request { (a, b) } else { (b, a) };
-                (0, FlowId { source_port, destination_port, ..addresses })
+                (self.space(0), FlowId { source_port, destination_port, ..addresses })
             }
             Kind::TcpAndUdp | Kind::Tcp | Kind::Udp => {
                 let known = match self.kind {
@@ -294,6 +329,7 @@ impl Rewriter {
                     return None;
                 }
                 let space = if self.kind == Kind::TcpAndUdp { protocol } else { 0 };
+                let space = self.space(space);
                 let (source_port, destination_port) = (be16(rest, 0)?, be16(rest, 2)?);
                 (space, FlowId { source_port, destination_port, ..addresses })
             }
@@ -301,35 +337,70 @@ impl Rewriter {
         Some(Key { space, id, request })
     }
 
+    /// Where flows of a protocol stand in the table, if this rewriter tells protocols apart.
+    fn space(&self, protocol: u8) -> Space {
+        Space::from(self.owner) << 8 | Space::from(protocol)
+    }
+
     /// Looks a flow up by what one of its packets says.
-    pub(super) fn find(&self, space: Space, id: FlowId) -> Option<Found> {
+    fn find(&self, space: Space, id: FlowId) -> Option<Found> {
+        let table = self.table.borrow();
         if self.kind != Kind::Address {
-            return self.table.find(space, id);
+            return table.find(space, id);
         }
         let forth = FlowId { source: id.source, ..FlowId::default() };
         let back = FlowId { destination: id.destination, ..FlowId::default() };
-        self.table.find(space, forth).or_else(|| self.table.find(space, back))
+        table.find(space, forth).or_else(|| table.find(space, back))
+    }
+
+    /// The flow of a TCP connection, made as for a packet that comes by `input` if that is given
+    /// and there is none.
+    pub(crate) fn connection(
+        &mut self,
+        id: FlowId,
+        input: Option<usize>,
+        packet: &Packet,
+        context: &mut Context<'_>,
+    ) -> Option<Found> {
+        let space = match self.kind {
+            Kind::TcpAndUdp => self.space(6),
+            Kind::Tcp | Kind::Udp => self.space(0),
+            _ => return None,
+        };
+        let found = self.find(space, id);
+        match (found, input) {
+            (None, Some(input)) => {
+                let key = Key { space, id, request: false };
+                self.make(input, &key, packet, context).ok()
+            }
+            (found, _) => found,
+        }
+    }
+
+    pub(crate) fn inputs(&self) -> usize {
+        self.specs.len()
     }
 
     /// The flow that an ICMP error on its way back is about, by the id that replies have.
     pub(super) fn find_reply(&self, protocol: u8, id: FlowId) -> Option<Found> {
         match (self.kind, protocol) {
-            (Kind::TcpAndUdp, 6 | 17) => self.find(protocol, id),
-            (Kind::Tcp, 6) | (Kind::Udp, 6 | 17 | 33) => self.find(0, id),
+            (Kind::TcpAndUdp, 6 | 17) => self.find(self.space(protocol), id),
+            (Kind::Tcp, 6) | (Kind::Udp, 6 | 17 | 33) => self.find(self.space(0), id),
             (Kind::Ping, 1) => {
                 let (source_port, destination_port) =
                     (id.source_port.wrapping_add(1), id.source_port);
-                self.find(0, FlowId { source_port, destination_port, ..id })
+                self.find(self.space(0), FlowId { source_port, destination_port, ..id })
             }
             (Kind::Address | Kind::AddressPair, _) => {
-                self.find(0, FlowId { source_port: 0, destination_port: 0, ..id })
+                self.find(self.space(0), FlowId { source_port: 0, destination_port: 0, ..id })
             }
             _ => None,
         }
     }
 
-    pub(super) fn flow(&mut self, index: usize) -> Option<&mut Flow> {
-        self.table.get(index)
+    /// Looks at a flow that was found, or changes it.
+    pub(crate) fn flow<R>(&self, index: usize, call: impl FnOnce(&mut Flow) -> R) -> Option<R> {
+        self.table.borrow_mut().get(index).map(call)
     }
 
     /// Makes a flow for a packet of none, as the input says.
@@ -345,22 +416,24 @@ impl Rewriter {
             _ => key.id,
         };
         let ping = self.kind == Kind::Ping;
+        let shared = self.table.clone();
+        let mut table = shared.borrow_mut();
         let choice = match self.specs.get_mut(input) {
             None | Some(Spec::Drop) => return Err(Fate::Drop),
             Some(Spec::Pass(output)) => return Err(Fate::Output(*output)),
             Some(Spec::Keep(outputs)) => Some((id, *outputs)),
             Some(Spec::Pattern(pattern, outputs)) => {
-                pattern.rewrite(id, &self.table, key.space, ping).map(|new| (new, *outputs))
+                pattern.rewrite(id, &table, key.space, ping).map(|new| (new, *outputs))
             }
             Some(Spec::Mapper(_, number)) => {
                 let element = number.and_then(|number| context.element(number));
                 element.and_then(|element| {
                     let element: &mut dyn Any = element;
                     if let Some(mapper) = element.downcast_mut::<RoundRobinIPMapper>() {
-                        return mapper.rewrite(id, &self.table, key.space, ping);
+                        return mapper.rewrite(id, &table, key.space, ping);
                     }
                     let mapper = element.downcast_mut::<SourceIPHashMapper>()?;
-                    mapper.rewrite(id, &self.table, key.space, ping)
+                    mapper.rewrite(id, &table, key.space, ping)
                 })
             }
         };
@@ -380,9 +453,12 @@ impl Rewriter {
                 state: 0,
                 guaranteed_ns: now_ns
                     .saturating_add(self.guarantee(key.space).saturating_mul(SECOND_NS)),
-                expires_ns: now_ns.saturating_add(self.timeouts.usual.saturating_mul(SECOND_NS)),
+                expires_ns: now_ns
+                    .saturating_add(self.keep(key.space, 0).saturating_mul(SECOND_NS)),
+                noted: (true, 0),
+                deltas: None,
             };
-            self.table.add(flow, self.capacity, now_ns)
+            table.add(flow, now_ns)
         });
         if let Some((count, failures)) = self.counts.get_mut(input) {
             *count += u64::from(made.is_some());
@@ -392,7 +468,7 @@ impl Rewriter {
     }
 
     fn guarantee(&self, space: Space) -> u64 {
-        let udp = space == 17 || self.kind == Kind::Udp;
+        let udp = space as u8 == 17 || self.kind == Kind::Udp;
         if udp { self.timeouts.udp_guarantee } else { self.timeouts.guarantee }
     }
 
@@ -400,21 +476,10 @@ impl Rewriter {
     fn keep(&self, space: Space, state: u8) -> u64 {
         let times = &self.timeouts;
         let both = |a, b| state & (a | b) == a | b;
+        let udp = self.kind == Kind::Udp || self.kind == Kind::TcpAndUdp && space as u8 == 17;
         match self.kind {
-            Kind::TcpAndUdp if space == 17 => {
-                if state & BACK_DATA != 0 {
-                    times.udp_streaming
-                } else {
-                    times.udp
-                }
-            }
-            Kind::Udp => {
-                if state & BACK_DATA != 0 {
-                    times.udp_streaming
-                } else {
-                    times.udp
-                }
-            }
+            _ if udp && both(STREAM, BACK_DATA) => times.udp_streaming,
+            _ if udp => times.udp,
             Kind::TcpAndUdp | Kind::Tcp if both(FORTH_DONE, BACK_DONE) => times.done,
             Kind::TcpAndUdp | Kind::Tcp if !both(FORTH_DATA, BACK_DATA) => times.no_data,
             _ => times.usual,
@@ -436,14 +501,20 @@ impl Rewriter {
             Err(fate) => return fate,
         };
         let (kind, reply_annotation) = (self.kind, self.reply_annotation);
-        let Some(flow) = self.table.get(index) else { return Fate::Drop };
+        let mut table = self.table.borrow_mut();
+        let Some(flow) = table.get(index) else { return Fate::Drop };
         let (new, output, annotation) =
             (flow.rewritten(back), flow.output(back), flow.reply_annotation);
         if let Some((header, rest)) = network(packet) {
-            flow.state = seen(flow.state, back, header, rest);
+            flow.state = seen(flow.state, kind, back, header, rest);
         }
         let (space, state) = (flow.space, flow.state);
         rewrite(packet, kind, new, back);
+        if let Some(deltas) = &mut flow.deltas
+            && let Some((_, segment)) = network_mut(packet)
+        {
+            deltas.apply(back, segment);
+        }
         if self.set_destination
             && let Some(destination) = network(packet).and_then(|(header, _)| be32(header, 16))
         {
@@ -454,10 +525,8 @@ impl Rewriter {
         }
         let now_ns = context.now_ns();
         let (guarantee, keep) = (self.guarantee(space), self.keep(space, state));
-        if let Some(flow) = self.table.get(index) {
-            flow.guaranteed_ns = now_ns.saturating_add(guarantee.saturating_mul(SECOND_NS));
-            flow.expires_ns = now_ns.saturating_add(keep.saturating_mul(SECOND_NS));
-        }
+        let after = |seconds: u64| now_ns.saturating_add(seconds.saturating_mul(SECOND_NS));
+        table.keep(index, after(guarantee), after(keep));
         Fate::Output(output)
     }
 
@@ -477,10 +546,13 @@ impl Rewriter {
         }
     }
 
-    /// Lines about all flows of a space, or of all.
-    fn lines(&self, space: Option<Space>, now_ns: u64) -> String {
-        let short = self.kind == Kind::Ping;
-        let flows = self.table.flows().filter(|flow| space.is_none_or(|space| flow.space == space));
+    /// Lines about all flows of a protocol, or of all.
+    fn lines(&self, protocol: Option<u8>, now_ns: u64) -> String {
+        let (short, table) = (self.kind == Kind::Ping, self.table.borrow());
+        let flows = table.flows().filter(|flow| {
+            let wanted = protocol.is_none_or(|protocol| flow.protocol() == protocol);
+            wanted && flow.owner() == self.owner
+        });
         flows.flat_map(|flow| [false, true].map(|back| flow.text(back, now_ns, short))).collect()
     }
 
@@ -492,9 +564,30 @@ impl Rewriter {
         })
     }
 
+    /// What packets with `SADDR SPORT DADDR DPORT` become; nothing if they belong to no flow.
+    fn look_up(&self, protocol: u8, handler: &str, text: &str) -> Result<String, HandlerError> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let wrong = || HandlerError::value(handler, text, "SADDR SPORT DADDR DPORT");
+        let [source, source_port, destination, destination_port] = words[..] else {
+            return Err(wrong());
+        };
+        let id = FlowId {
+            source: parse::<Ipv4Addr>(handler, source)?.into(),
+            source_port: parse(handler, source_port)?,
+            destination: parse::<Ipv4Addr>(handler, destination)?.into(),
+            destination_port: parse(handler, destination_port)?,
+        };
+        let space = self.space(if self.kind == Kind::TcpAndUdp { protocol } else { 0 });
+        let Some((index, back)) = self.find(space, id) else { return Ok(String::new()) };
+        let new = self.flow(index, |flow| flow.rewritten(back)).unwrap_or_default();
+        let (from, to) = (Ipv4Addr::from(new.source), Ipv4Addr::from(new.destination));
+        Ok(format!("{from} {} {to} {}", new.source_port, new.destination_port))
+    }
+
     pub(crate) fn read(
         &mut self,
         handler: &str,
+        parameter: &str,
         context: &mut Context<'_>,
     ) -> Result<String, HandlerError> {
         let now_ns = context.now_ns();
@@ -509,8 +602,10 @@ impl Rewriter {
             "mapping_failures" => {
                 self.counts.iter().map(|(_, failed)| failed).sum::<u64>().to_string()
             }
-            "size" => self.table.len().to_string(),
-            "capacity" => self.capacity.to_string(),
+            "size" => self.table.borrow().len().to_string(),
+            "capacity" => self.table.borrow().capacity.to_string(),
+            "lookup" | "tcp_lookup" => self.look_up(6, handler, parameter)?,
+            "udp_lookup" => self.look_up(17, handler, parameter)?,
             "patterns" => (0..self.specs.len()).filter_map(|input| self.spec_line(input)).collect(),
             other => {
                 let input = other.strip_prefix("pattern").and_then(|number| number.parse().ok());
@@ -529,24 +624,25 @@ impl Rewriter {
         let now_ns = context.now_ns();
         match handler {
             "capacity" => {
-                self.capacity = parse::<usize>(handler, value)?.min(MAX_CAPACITY);
-                self.table.shrink(self.capacity, now_ns);
+                let most = parse::<usize>(handler, value)?.min(MAX_CAPACITY);
+                self.table.borrow_mut().capacity = most;
+                self.shrink(now_ns);
             }
-            "clear" => self.table.shrink(0, now_ns),
+            "clear" => self.table.borrow_mut().shrink(0, now_ns),
             other => {
                 let missing = || HandlerError::NotFound(other.to_owned());
                 let input: usize = other
                     .strip_prefix("pattern")
                     .and_then(|number| number.parse().ok())
                     .ok_or_else(missing)?;
-                let names = europa_engine::Names::default();
-                let spec =
-                    Spec::parse(value, context.outputs(), &names).map_err(HandlerError::Other)?;
+                let outputs = context.outputs();
+                let spec = Spec::parse(value, outputs, context.address_names());
+                let spec = spec.map_err(HandlerError::Other)?;
                 if matches!(spec, Spec::Mapper(..)) {
                     return Err(HandlerError::Other("unknown specification".to_owned()));
                 }
                 *self.specs.get_mut(input).ok_or_else(missing)? = spec;
-                self.table.remove_input(input);
+                self.table.borrow_mut().remove_input(self.owner, input);
                 if let Some(counts) = self.counts.get_mut(input) {
                     *counts = (0, 0);
                 }
@@ -557,10 +653,10 @@ impl Rewriter {
 }
 
 /// What is known of a flow after one more packet.
-fn seen(state: u8, back: bool, header: &[u8], rest: &[u8]) -> u8 {
+fn seen(state: u8, kind: Kind, back: bool, header: &[u8], rest: &[u8]) -> u8 {
     let (done, data) = if back { (BACK_DONE, BACK_DATA) } else { (FORTH_DONE, FORTH_DATA) };
-    if header.get(9) != Some(&6) {
-        return state | data;
+    if kind == Kind::Udp || header.get(9) != Some(&6) {
+        return (state + u8::from(state & STREAM < STREAM)) | data;
     }
     let flags = rest.get(13).copied().unwrap_or(0);
     let headers = header.len() + rest.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
@@ -669,10 +765,10 @@ macro_rules! rewriter_element {
         fn read(
             &mut self,
             handler: &str,
-            _: &str,
+            parameter: &str,
             context: &mut Context<'_>,
         ) -> Result<String, HandlerError> {
-            self.0.read(handler, context)
+            self.0.read(handler, parameter, context)
         }
 
         fn write(

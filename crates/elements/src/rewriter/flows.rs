@@ -3,6 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 
+use super::deltas::Deltas;
+
 /// Addresses and ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct FlowId {
@@ -31,8 +33,9 @@ impl std::fmt::Display for FlowId {
     }
 }
 
-/// What is told apart beside addresses and ports: TCP and UDP, say.
-pub(crate) type Space = u8;
+/// What is told apart beside addresses and ports: in the lower byte TCP and UDP, say, in the upper
+/// one whose flow it is of the rewriters that share a table.
+pub(crate) type Space = u16;
 
 /// A flow and what becomes of it.
 #[derive(Clone, Debug)]
@@ -52,9 +55,23 @@ pub(crate) struct Flow {
     pub(crate) guaranteed_ns: u64,
     /// Then it may be forgotten.
     pub(crate) expires_ns: u64,
+    /// For the table alone.
+    pub(crate) noted: Noted,
+    /// Of TCP whose data is changed.
+    pub(crate) deltas: Option<Box<Deltas>>,
 }
 
 impl Flow {
+    /// Whose it is.
+    pub(crate) fn owner(&self) -> u8 {
+        (self.space >> 8) as u8
+    }
+
+    /// The rest of its space.
+    pub(crate) fn protocol(&self) -> u8 {
+        self.space as u8
+    }
+
     /// What packets of a direction become.
     pub(crate) fn rewritten(&self, back: bool) -> FlowId {
         let [forth, reply] = self.ids;
@@ -91,20 +108,57 @@ pub(crate) type Found = (usize, bool);
 
 /// All flows. Looking one up costs one hash; adding one a little more, and making room for it
 /// the logarithm of their number.
-#[derive(Default)]
 pub(crate) struct Table {
+    /// Most flows.
+    pub(crate) capacity: usize,
     map: HashMap<(Space, FlowId), Found>,
     flows: Vec<Option<Flow>>,
     free: Vec<usize>,
-    /// By the end of its guarantee, and those without by when they expire. Uses of a flow are
-    /// not noted here, so that a time found may be too early; then it is put right.
+    /// By the end of its guarantee, and those without by when they expire. That a flow is kept
+    /// for longer is not noted here, so that a time found may be too early; then it is put right.
     guaranteed: BTreeSet<(u64, usize)>,
     waiting: BTreeSet<(u64, usize)>,
+    /// Rewriters that have flows here.
+    owners: u8,
 }
+
+/// More flows than this are not kept, whatever the configuration says: about 200 MB.
+pub(crate) const MAX_CAPACITY: usize = 1 << 20;
+
+impl Default for Table {
+    fn default() -> Table {
+        Table {
+            capacity: MAX_CAPACITY,
+            map: HashMap::new(),
+            flows: Vec::new(),
+            free: Vec::new(),
+            guaranteed: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            owners: 0,
+        }
+    }
+}
+
+/// Where a flow is noted: whether by its guarantee, and the time.
+pub(crate) type Noted = (bool, u64);
 
 impl Table {
     pub(crate) fn len(&self) -> usize {
         self.flows.len() - self.free.len()
+    }
+
+    /// One more rewriter has flows here: what its spaces begin with.
+    pub(crate) fn own(&mut self) -> u8 {
+        self.owners = self.owners.saturating_add(1);
+        self.owners - 1
+    }
+
+    pub(crate) fn owners(&self) -> u8 {
+        self.owners
+    }
+
+    pub(crate) fn set_owners(&mut self, owners: u8) {
+        self.owners = owners;
     }
 
     pub(crate) fn find(&self, space: Space, id: FlowId) -> Option<Found> {
@@ -120,15 +174,18 @@ impl Table {
         self.flows.iter().flatten()
     }
 
-    /// Adds a flow, in place of one that has the same way back, or, if there are `capacity`, of
-    /// the one that will expire first. `None` if all have guarantees.
-    pub(crate) fn add(&mut self, flow: Flow, capacity: usize, now_ns: u64) -> Option<usize> {
+    /// Adds a flow, in place of one that has the same way back, or, if the table is full, of
+    /// the one that will expire first. `None` if all have guarantees, or it were that one.
+    pub(crate) fn add(&mut self, flow: Flow, now_ns: u64) -> Option<usize> {
         let [forth, reply] = flow.ids;
         if let Some((old, _)) = self.find(flow.space, reply) {
             self.remove(old);
         }
-        while self.len() >= capacity {
+        while self.len() >= self.capacity {
             let victim = self.victim(now_ns)?;
+            if flow.guaranteed_ns <= now_ns && self.get(victim)?.expires_ns > flow.expires_ns {
+                return None;
+            }
             self.remove(victim);
         }
         let index = self.free.pop().unwrap_or(self.flows.len());
@@ -137,57 +194,73 @@ impl Table {
         }
         self.map.insert((flow.space, forth), (index, false));
         self.map.insert((flow.space, reply), (index, true));
-        self.guaranteed.insert((flow.guaranteed_ns, index));
+        let guaranteed_ns = flow.guaranteed_ns;
         if let Some(place) = self.flows.get_mut(index) {
             *place = Some(flow);
         }
+        self.note(index, (true, guaranteed_ns));
         Some(index)
     }
 
-    /// Moves flows whose guarantee is over to those that wait.
-    fn sort_out(&mut self, now_ns: u64) {
-        while let Some((time_ns, index)) = self.guaranteed.first().copied()
-            && time_ns <= now_ns
-        {
-            self.guaranteed.pop_first();
-            if let Some(Some(flow)) = self.flows.get(index) {
-                match flow.guaranteed_ns > now_ns {
-                    true => self.guaranteed.insert((flow.guaranteed_ns, index)),
-                    false => self.waiting.insert((flow.expires_ns, index)),
-                };
-            }
+    /// How long a flow is kept from now on.
+    pub(crate) fn keep(&mut self, index: usize, guaranteed_ns: u64, expires_ns: u64) {
+        let Some(flow) = self.get(index) else { return };
+        (flow.guaranteed_ns, flow.expires_ns) = (guaranteed_ns, expires_ns);
+        // Only what is found too late could not be put right.
+        match flow.noted {
+            (true, noted_ns) if guaranteed_ns < noted_ns => self.note(index, (true, guaranteed_ns)),
+            (false, noted_ns) if expires_ns < noted_ns => self.note(index, (false, expires_ns)),
+            _ => {}
         }
+    }
+
+    /// Notes a flow here, and nowhere else.
+    fn note(&mut self, index: usize, new: Noted) {
+        let Some(flow) = self.flows.get_mut(index).and_then(Option::as_mut) else { return };
+        let old = std::mem::replace(&mut flow.noted, new);
+        self.forget(index, old);
+        let set = if new.0 { &mut self.guaranteed } else { &mut self.waiting };
+        set.insert((new.1, index));
+    }
+
+    fn forget(&mut self, index: usize, (guaranteed, time_ns): Noted) {
+        let set = if guaranteed { &mut self.guaranteed } else { &mut self.waiting };
+        set.remove(&(time_ns, index));
     }
 
     /// The flow without guarantee that expires first.
     fn victim(&mut self, now_ns: u64) -> Option<usize> {
-        self.sort_out(now_ns);
+        while let Some((time_ns, index)) = self.guaranteed.first().copied()
+            && time_ns <= now_ns
+            && let Some(flow) = self.get(index)
+        {
+            let guaranteed = flow.guaranteed_ns > now_ns;
+            let time_ns = if guaranteed { flow.guaranteed_ns } else { flow.expires_ns };
+            self.note(index, (guaranteed, time_ns));
+        }
         loop {
             let (time_ns, index) = self.waiting.first().copied()?;
-            let Some(Some(flow)) = self.flows.get(index) else {
-                self.waiting.pop_first();
-                continue;
-            };
+            let flow = self.get(index)?;
             if flow.guaranteed_ns > now_ns {
-                self.waiting.pop_first();
-                self.guaranteed.insert((flow.guaranteed_ns, index));
+                let guaranteed_ns = flow.guaranteed_ns;
+                self.note(index, (true, guaranteed_ns));
             } else if flow.expires_ns != time_ns {
-                self.waiting.pop_first();
-                self.waiting.insert((flow.expires_ns, index));
+                let expires_ns = flow.expires_ns;
+                self.note(index, (false, expires_ns));
             } else {
                 return Some(index);
             }
         }
     }
 
-    /// Forgets flows that have expired, and more until there are `capacity`.
-    pub(crate) fn shrink(&mut self, capacity: usize, now_ns: u64) {
+    /// Forgets flows that have expired, and more until there are `most`.
+    pub(crate) fn shrink(&mut self, most: usize, now_ns: u64) {
         while let Some(victim) = self.victim(now_ns)
             && self.get(victim).is_some_and(|flow| flow.expires_ns <= now_ns)
         {
             self.remove(victim);
         }
-        while self.len() > capacity {
+        while self.len() > most {
             let any =
                 self.victim(now_ns).or_else(|| self.guaranteed.first().map(|(_, index)| *index));
             let Some(victim) = any else { return };
@@ -195,10 +268,10 @@ impl Table {
         }
     }
 
-    /// Forgets flows that came in first here.
-    pub(crate) fn remove_input(&mut self, input: usize) {
+    /// Forgets the flows of an owner that came in first here.
+    pub(crate) fn remove_input(&mut self, owner: u8, input: usize) {
         for index in 0..self.flows.len() {
-            if self.get(index).is_some_and(|flow| flow.input == input) {
+            if self.get(index).is_some_and(|flow| flow.owner() == owner && flow.input == input) {
                 self.remove(index);
             }
         }
@@ -211,16 +284,7 @@ impl Table {
                 self.map.remove(&(flow.space, id));
             }
         }
-        // Their times may be old ones.
-        let of = |set: &BTreeSet<(u64, usize)>, time_ns| set.contains(&(time_ns, index));
-        if of(&self.guaranteed, flow.guaranteed_ns) {
-            self.guaranteed.remove(&(flow.guaranteed_ns, index));
-        } else if of(&self.waiting, flow.expires_ns) {
-            self.waiting.remove(&(flow.expires_ns, index));
-        } else {
-            self.guaranteed.retain(|(_, other)| *other != index);
-            self.waiting.retain(|(_, other)| *other != index);
-        }
+        self.forget(index, flow.noted);
         self.free.push(index);
     }
 }
@@ -241,25 +305,35 @@ mod tests {
             state: 0,
             guaranteed_ns,
             expires_ns,
+            noted: (true, 0),
+            deltas: None,
         }
     }
 
     #[test]
     fn guarantees_are_kept_and_the_oldest_goes() {
-        let mut table = Table::default();
-        assert!(table.add(flow(1, 5, 100), 2, 0).is_some());
-        assert!(table.add(flow(2, 5, 50), 2, 0).is_some());
-        assert_eq!(table.add(flow(3, 5, 100), 2, 4), None);
+        let mut table = Table { capacity: 2, ..Table::default() };
+        assert!(table.add(flow(1, 5, 100), 0).is_some());
+        assert!(table.add(flow(2, 5, 50), 0).is_some());
+        assert_eq!(table.add(flow(3, 5, 100), 4), None);
         // The second was used, so that the first goes.
         let (second, back) = table.find(0, flow(2, 0, 0).ids[0]).unwrap();
         assert!(!back);
-        table.get(second).unwrap().expires_ns = 200;
-        assert!(table.add(flow(3, 11, 100), 2, 6).is_some());
+        table.keep(second, 5, 200);
+        assert!(table.add(flow(3, 11, 100), 6).is_some());
         assert_eq!(table.find(0, flow(1, 0, 0).ids[0]), None);
         assert!(table.find(0, flow(2, 0, 0).ids[1]).is_some_and(|(_, back)| back));
-        table.shrink(9, 150);
+        // One without guarantee that would be the first to go does not come in.
+        assert_eq!(table.add(flow(4, 0, 50), 7), None);
+        // What is kept for less long than before goes first.
+        table.add(flow(5, 0, 300), 12).unwrap();
+        table.keep(second, 0, 13);
+        table.add(flow(6, 0, 301), 12).unwrap();
+        assert_eq!(table.find(0, flow(2, 0, 0).ids[0]), None);
+        table.shrink(9, 300);
         assert_eq!(table.len(), 1);
-        table.shrink(0, 150);
+        table.shrink(0, 300);
         assert_eq!((table.len(), table.map.len()), (0, 0));
+        assert!(table.guaranteed.is_empty() && table.waiting.is_empty());
     }
 }

@@ -102,15 +102,11 @@ impl ICMPRewriter {
         for (_, number, offset) in &self.rewriters {
             let Some(rewriter) = context.element(*number).and_then(core::of) else { continue };
             if let Some((index, back)) = rewriter.find_reply(inner.protocol, inner.reply)
-                && let Some(flow) = rewriter.flow(index)
+                && let Some((new, output, annotation)) = rewriter.flow(index, |flow| {
+                    (flow.rewritten(back), flow.output(back), flow.reply_annotation)
+                })
             {
-                found = Some((
-                    flow.rewritten(back),
-                    flow.output(back),
-                    back,
-                    flow.reply_annotation,
-                    *offset,
-                ));
+                found = Some((new, output, back, annotation, *offset));
                 break;
             }
         }

@@ -1,7 +1,9 @@
 //! Address translation.
 
 mod core;
+mod deltas;
 mod flows;
+pub(crate) mod ftp_port_mapper;
 pub(crate) mod icmp_ping_rewriter;
 pub(crate) mod icmp_rewriter;
 pub(crate) mod ip_addr_pair_rewriter;

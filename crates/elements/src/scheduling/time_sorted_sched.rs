@@ -1,25 +1,23 @@
 //! # TimeSortedSched
 //!
 //! ## Synopsis
-//! `TimeSortedSched([BUFFER, STOP, WELL_ORDERED, STOP_AFTER])`
+//! `TimeSortedSched([BUFFER, STOP])`
 //!
 //! ## Ports
-//! Any number of pull inputs, one pull output. Packets that come too late leave by a second, push
-//! output, if it is connected.
+//! Any number of pull inputs, one pull output.
 //!
 //! ## Description
 //! Pulls packets from its inputs and gives them away in the order of their times. Each input has to
 //! be in order itself.
 //!
 //! ## Arguments
-//! - STOP (keyword): stop the router when all inputs have had packets and are empty; default false.
-//! - STOP_AFTER (keyword): when so many inputs are empty.
+//! - STOP (keyword): stop the router when no input has packets, or is going to have some as far as
+//!   the elements before it can say; default false.
 //! - BUFFER (keyword): packets of each input that are looked at, default 1: inputs may be out of
 //!   order within that many.
-//! - WELL_ORDERED (keyword): accepted for Click's sake.
 //!
 //! ## Handlers
-//! None.
+//! - `well_ordered` (read): whether all packets left in the order of their times so far.
 //!
 //! ## See also
 //! `RoundRobinSched`, `PrioSched`, `FromDump`
@@ -27,30 +25,31 @@
 use crate::prelude::*;
 
 /// Merges by time.
+#[derive(Default)]
 pub(crate) struct TimeSortedSched {
     buffer: usize,
-    /// Stop when so many inputs are empty.
-    stop_after: Option<usize>,
-    /// By input: packets that wait, and whether it has ever had one.
-    inputs: Vec<(Vec<Packet>, bool)>,
-}
-
-impl Default for TimeSortedSched {
-    fn default() -> TimeSortedSched {
-        TimeSortedSched { buffer: 1, stop_after: None, inputs: Vec::new() }
-    }
+    stop: bool,
+    /// That there are no packets any more has been told.
+    told: bool,
+    /// Time of the last packet that left.
+    last_ns: u64,
+    disordered: bool,
+    /// By input: packets that wait, and who knows whether there are more.
+    inputs: Vec<(Vec<Packet>, Signal)>,
 }
 
 impl Class for TimeSortedSched {
-    const INFO: ClassInfo = ClassInfo::new("TimeSortedSched", "-/1-2").processing("l/lh");
+    const INFO: ClassInfo = ClassInfo::new("TimeSortedSched", "-/1").processing("l/l");
 }
 
 impl TimeSortedSched {
     fn pull_one(&mut self, batch: &mut Batch, context: &mut Context<'_>) -> Option<Packet> {
-        for (input, (waiting, seen)) in self.inputs.iter_mut().enumerate() {
-            while waiting.len() < self.buffer && context.pull(input, 1, batch) > 0 {
+        let mut more = false;
+        for (input, (waiting, signal)) in self.inputs.iter_mut().enumerate() {
+            let active = waiting.len() < self.buffer && context.is_active(signal);
+            more |= active;
+            while active && waiting.len() < self.buffer && context.pull(input, 1, batch) > 0 {
                 waiting.extend(batch.pop());
-                *seen = true;
             }
         }
         let earliest = self.inputs.iter().enumerate().flat_map(|(input, (waiting, _))| {
@@ -59,27 +58,46 @@ impl TimeSortedSched {
                 .enumerate()
                 .map(move |(place, packet)| (packet.timestamp_ns(), input, place))
         });
-        let found = earliest.min();
-        let empty = self.inputs.iter().filter(|(waiting, _)| waiting.is_empty()).count();
-        if self.stop_after.is_some_and(|count| empty >= count)
-            && self.inputs.iter().any(|(_, seen)| *seen)
-        {
-            context.stop();
+        let Some((time_ns, input, place)) = earliest.min() else {
+            if self.stop && !more && !std::mem::replace(&mut self.told, true) {
+                context.stop();
+            }
+            return None;
+        };
+        self.told = false;
+        if time_ns != 0 {
+            self.disordered |= time_ns < self.last_ns;
+            self.last_ns = time_ns;
         }
-        let (_, input, place) = found?;
         self.inputs.get_mut(input).map(|(waiting, _)| waiting.remove(place))
     }
 }
 
 impl Element for TimeSortedSched {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let inputs = arguments.inputs();
-        self.buffer = arguments.keyword("BUFFER")?.unwrap_or(1).max(1);
-        arguments.keyword::<bool>("WELL_ORDERED")?;
-        let stop = arguments.keyword("STOP")?.unwrap_or(false).then_some(inputs);
-        self.stop_after = arguments.keyword("STOP_AFTER")?.or(stop);
-        self.inputs.resize_with(inputs, || (Vec::new(), false));
+        self.buffer = arguments.keyword("BUFFER")?.unwrap_or(1);
+        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        if self.buffer == 0 {
+            return Err(ConfigError::other("BUFFER must be at least 1"));
+        }
         arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let inputs = 0..context.inputs();
+        self.inputs = inputs.map(|input| (Vec::new(), context.upstream(input))).collect();
+        Ok(())
+    }
+
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    fn has_packets(&mut self, _: usize, context: &mut Context<'_>) -> bool {
+        let mut has = |(waiting, signal): &(Vec<Packet>, Signal)| {
+            !waiting.is_empty() || context.is_active(signal)
+        };
+        self.inputs.iter().any(&mut has)
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -93,19 +111,20 @@ impl Element for TimeSortedSched {
         }
         context.give_batch(own);
     }
-}
 
+    handlers! { this, context, value; read "well_ordered" => !this.disordered; }
+}
 #[cfg(test)]
 mod tests {
     use crate::testing::pull_bench;
 
     #[test]
     fn inputs_are_merged() {
-        let mut bench = pull_bench("TimeSortedSched", &["STOP true"], 2);
+        let mut bench = pull_bench("TimeSortedSched", &[], 2);
         bench.give_at(0, &[(1, b"a"), (5, b"e")]);
         bench.give_at(1, &[(2, b"b"), (3, b"c"), (9, b"i")]);
         let text: Vec<u8> = bench.pull(9).concat();
         assert_eq!(text, b"abcei");
-        assert!(bench.router.is_stopped());
+        assert_eq!(bench.router.read("e.well_ordered", ""), Ok("true".into()));
     }
 }

@@ -44,7 +44,7 @@ impl Element for BandwidthRatedSplitter {
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         context.push_each(batch, |packet| {
-            let passes = self.bucket.has(0, now_ns);
+            let passes = self.bucket.has(now_ns);
             if passes {
                 self.bucket.take(packet.len() as u64);
             }

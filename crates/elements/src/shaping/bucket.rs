@@ -6,24 +6,51 @@ use europa_engine::{Arguments, ConfigError};
 
 use crate::values::Bandwidth;
 
-const SECOND_NS: i128 = 1_000_000_000;
+/// Buckets fill in steps of this.
+const TICK_NS: u64 = 1_000_000;
+const TICKS: u128 = 1000;
 
-/// A token bucket. Something may pass while it is not empty, and takes its tokens, perhaps more
-/// than there are: so it does not matter how large the things are that pass.
-#[derive(Clone, Copy, Debug, Default)]
+/// A bucket of bytes must have this much for anything to pass: more than any packet takes.
+const BYTES: u64 = 131_072;
+
+/// How large a burst is.
+#[derive(Clone, Copy, Debug)]
+enum Burst {
+    /// What the rate brings in so many milliseconds.
+    Milliseconds(u128),
+    Size(u64),
+}
+
+/// A token bucket with the arithmetic of Click's, so that counts agree: its contents are a
+/// fraction of what it can hold, and it fills a thousand times a second, each time by a little
+/// too little, as quotients are cut off. It begins full.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     /// Tokens a second.
     rate: u64,
-    capacity: u64,
-    /// In billionths.
-    tokens: i128,
-    last_ns: u64,
+    burst: Burst,
+    /// Tokens that must be there for something to pass, beside those of a burst.
+    threshold: u64,
+    /// What one token is, where all that fits is `u64::MAX`.
+    scale: u64,
+    a_tick: u64,
+    contents: u64,
+    tick: u64,
+}
+
+impl Default for Bucket {
+    fn default() -> Bucket {
+        Bucket::new(0, Burst::Size(1), 0)
+    }
 }
 
 impl Bucket {
-    pub(crate) fn new(rate: u64, capacity: u64) -> Bucket {
-        let capacity = capacity.max(1);
-        Bucket { rate, capacity, tokens: i128::from(capacity) * SECOND_NS, last_ns: 0 }
+    fn new(rate: u64, burst: Burst, threshold: u64) -> Bucket {
+        let (scale, a_tick) = (1, 0);
+        let mut bucket =
+            Bucket { rate, burst, threshold, scale, a_tick, contents: u64::MAX, tick: 0 };
+        bucket.set_rate(rate);
+        bucket
     }
 
     /// From `RATE`, `BURST_DURATION` and the burst's size: packets a second, or bytes.
@@ -34,47 +61,64 @@ impl Bucket {
             true => arguments.mandatory::<Bandwidth>("RATE")?.0,
             false => arguments.mandatory("RATE")?,
         };
-        if duration.is_some() && size.is_some() {
-            return Err(ConfigError::other("cannot specify both BURST_DURATION and BURST_SIZE"));
-        }
-        let milliseconds = duration.map_or(20, |duration| duration.as_millis());
-        let burst = u128::from(rate).saturating_mul(milliseconds) / 1000;
-        Ok(Bucket::new(rate, size.unwrap_or(u64::try_from(burst).unwrap_or(u64::MAX))))
+        let burst = match (duration, size) {
+            (Some(_), Some(_)) => {
+                return Err(ConfigError::other(
+                    "cannot specify both BURST_DURATION and BURST_SIZE",
+                ));
+            }
+            (None, Some(size)) => Burst::Size(size),
+            (duration, None) => Burst::Milliseconds(duration.map_or(20, |time| time.as_millis())),
+        };
+        Ok(Bucket::new(rate, burst, if bytes { BYTES } else { 0 }))
     }
 
     pub(crate) fn rate(&self) -> u64 {
         self.rate
     }
 
-    /// Another rate; what is in the bucket stays.
+    /// Another rate; how full the bucket is stays.
     pub(crate) fn set_rate(&mut self, rate: u64) {
+        let size = match self.burst {
+            Burst::Size(size) => size,
+            Burst::Milliseconds(time) => saturated(u128::from(rate).saturating_mul(time) / 1000),
+        };
+        // What a tick brings must fit.
+        let least = saturated(u128::from(rate).div_ceil(TICKS)).max(1);
+        let capacity = size.saturating_add(self.threshold).max(least);
         self.rate = rate;
+        self.scale = u64::MAX / capacity;
+        let a_tick = saturated(u128::from(rate) * u128::from(self.scale) / TICKS);
+        self.a_tick = a_tick.max(u64::from(rate > 0));
     }
 
-    fn fill(&mut self, now_ns: u64) {
-        let gone = now_ns.saturating_sub(self.last_ns);
-        self.last_ns = self.last_ns.max(now_ns);
-        // Both are 64 bits, so that the product fits.
-        let most = i128::from(self.capacity) * SECOND_NS;
-        self.tokens = (self.tokens + i128::from(gone) * i128::from(self.rate)).min(most);
+    fn least(&self) -> Option<u64> {
+        self.threshold.max(1).checked_mul(self.scale)
     }
 
-    /// Whether something of at least `least` tokens may pass now.
-    pub(crate) fn has(&mut self, least: u64, now_ns: u64) -> bool {
-        self.fill(now_ns);
-        self.tokens >= i128::from(least) * SECOND_NS
+    /// Whether something may pass now.
+    pub(crate) fn has(&mut self, now_ns: u64) -> bool {
+        let tick = now_ns / TICK_NS;
+        let gone = tick.saturating_sub(self.tick);
+        self.tick = self.tick.max(tick);
+        self.contents = self.contents.saturating_add(self.a_tick.saturating_mul(gone));
+        self.least().is_some_and(|least| least <= self.contents)
     }
 
     pub(crate) fn take(&mut self, tokens: u64) {
-        self.tokens -= i128::from(tokens) * SECOND_NS;
+        self.contents = self.contents.saturating_sub(tokens.saturating_mul(self.scale));
     }
 
-    /// When [`Bucket::has`] will be true; `None` if never.
-    pub(crate) fn next_ns(&self, least: u64) -> Option<u64> {
-        let missing = (i128::from(least) * SECOND_NS - self.tokens).max(1);
-        let wait = (missing - 1).checked_div(self.rate.into())? + 1;
-        Some(self.last_ns.saturating_add(u64::try_from(wait).unwrap_or(u64::MAX)))
+    /// When [`Bucket::has`] will be true, asked again just after it was not; `None` if never.
+    pub(crate) fn next_ns(&self, now_ns: u64) -> Option<u64> {
+        let missing = self.least()?.saturating_sub(self.contents).max(1);
+        let ticks = (missing - 1).checked_div(self.a_tick)? + 1;
+        Some(now_ns.saturating_add(ticks.saturating_mul(TICK_NS)))
     }
+}
+
+fn saturated(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// Even gaps, as far as they can be kept: what comes late is made up for, up to a second.
@@ -118,21 +162,26 @@ mod tests {
 
     #[test]
     fn rates_are_kept() {
-        let mut bucket = Bucket::new(1000, 10);
-        let mut passed = 0;
-        for step in 0..100_000u64 {
-            if bucket.has(1, step * 100_000) {
-                bucket.take(1);
-                passed += 1;
+        // A bucket that holds no more than a burst loses what comes while it is full.
+        for (rate, burst, passed) in [(2, 1, 20), (2, 50, 69), (100, 1, 909), (1000, 10, 9_999)] {
+            let mut bucket = Bucket::new(rate, Burst::Size(burst), 0);
+            let mut count = 0;
+            for step in 0..100_000u64 {
+                if bucket.has(step * 100_000) {
+                    bucket.take(1);
+                    count += 1;
+                }
             }
+            assert!((passed..=passed + 2).contains(&count), "{rate} {burst}: {count}");
         }
-        assert!((10_000..=10_011).contains(&passed), "{passed}");
-        let mut bucket = Bucket::new(10, 1);
-        assert!(bucket.has(1, 5));
+        let mut bucket = Bucket::new(10, Burst::Size(1), 0);
+        assert!(bucket.has(5));
         bucket.take(1);
-        let next_ns = bucket.next_ns(1).unwrap();
-        assert!(!bucket.has(1, next_ns - 1) && bucket.has(1, next_ns), "{next_ns}");
-        assert_eq!(Bucket { tokens: 0, ..Bucket::new(0, 1) }.next_ns(1), None);
+        let next_ns = bucket.next_ns(5).unwrap();
+        assert!(!bucket.has(next_ns - TICK_NS) && bucket.has(next_ns), "{next_ns}");
+        let mut idle = Bucket::new(0, Burst::Size(1), 0);
+        idle.take(1);
+        assert_eq!(idle.next_ns(0), None);
         let mut gaps = Gaps::new(100);
         let count = (0..1000u64).filter(|step| {
             let now_ns = step * 1_000_000;

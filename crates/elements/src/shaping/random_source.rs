@@ -36,6 +36,8 @@ pub(crate) struct RandomSource {
     burst: usize,
     active: bool,
     stop: bool,
+    /// That the limit is reached has been told.
+    told: bool,
     timestamp: bool,
     count: u64,
     random: Random,
@@ -50,7 +52,7 @@ impl RandomSource {
         let mut most = if self.active { most.min(batch.room()) } else { 0 };
         if let Ok(limit) = u64::try_from(self.limit) {
             let left = limit.saturating_sub(self.count);
-            if left == 0 && self.stop {
+            if left == 0 && self.stop && !std::mem::replace(&mut self.told, true) {
                 context.stop();
             }
             most = most.min(usize::try_from(left).unwrap_or(most));
@@ -114,7 +116,7 @@ impl Element for RandomSource {
         both "limit" => this.limit;
         both "burst" => this.burst;
         both "active" [CHECKBOX] => this.active;
-        button "reset" => this.count = 0;
+        button "reset" => { this.count = 0; this.told = false; };
     }
 }
 

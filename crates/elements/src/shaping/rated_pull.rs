@@ -1,6 +1,6 @@
 //! What `RatedUnqueue` and `BandwidthRatedUnqueue` have in common.
 
-use europa_engine::BATCH;
+use europa_engine::Signal;
 
 use super::bucket::Bucket;
 use crate::prelude::*;
@@ -12,18 +12,16 @@ pub(crate) struct RatedPull<const BYTES: bool> {
     bucket: Bucket,
     active: bool,
     count: u64,
+    packets: Signal,
 }
 
 impl<const BYTES: bool> RatedPull<BYTES> {
-    /// Tokens that must be there for a packet.
-    const LEAST: u64 = if BYTES { 0 } else { 1 };
-
     fn work(&mut self, context: &mut Context<'_>) -> bool {
         let (now_ns, mut one, mut batch) =
             (context.now_ns(), context.take_batch(), context.take_batch());
-        let mut starved = false;
-        while self.active && batch.len() < BATCH {
-            starved = !self.bucket.has(Self::LEAST, now_ns);
+        let (mut starved, burst) = (false, context.burst());
+        while self.active && batch.len() < burst {
+            starved = !self.bucket.has(now_ns);
             if starved || context.pull(0, 1, &mut one) == 0 {
                 break;
             }
@@ -33,7 +31,7 @@ impl<const BYTES: bool> RatedPull<BYTES> {
                 let _ = batch.push(packet);
             }
         }
-        if starved && let Some(at_ns) = self.bucket.next_ns(Self::LEAST) {
+        if starved && let Some(at_ns) = self.bucket.next_ns(now_ns) {
             context.schedule(0, at_ns);
         }
         let count = batch.len();
@@ -68,8 +66,14 @@ impl<const BYTES: bool> Element for RatedPull<BYTES> {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.packets = context.upstream(0);
         context.add_task(1024);
         Ok(())
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        let now_ns = context.now_ns();
+        Some(self.active && self.bucket.has(now_ns) && context.is_active(&self.packets))
     }
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {

@@ -43,7 +43,7 @@ impl Element for RatedSplitter {
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         context.push_each(batch, |packet| {
-            let passes = self.bucket.has(1, now_ns);
+            let passes = self.bucket.has(now_ns);
             if passes {
                 self.bucket.take(1);
             }

@@ -4,10 +4,11 @@
 //! `Shaper(RATE)`
 //!
 //! ## Ports
-//! One pull input, one pull output.
+//! One pull input, one or two pull outputs.
 //!
 //! ## Description
-//! Lets packets be pulled at most at RATE, evenly.
+//! Lets packets be pulled at most at RATE, evenly. By output 1, if it is connected, packets can be
+//! pulled whenever there is none for output 0.
 //!
 //! ## Arguments
 //! - RATE: packets a second.
@@ -29,7 +30,7 @@ pub(crate) struct Shaper {
 }
 
 impl Class for Shaper {
-    const INFO: ClassInfo = ClassInfo::new("Shaper", "1/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("Shaper", "1/1-2").processing("l/l");
 }
 
 impl Element for Shaper {
@@ -38,8 +39,14 @@ impl Element for Shaper {
         arguments.finish()
     }
 
-    fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+    fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
+        if port == 1 {
+            if !self.gaps.allows(now_ns) {
+                context.pull(0, max, batch);
+            }
+            return;
+        }
         let mut left = max;
         while left > 0 && self.gaps.allows(now_ns) && context.pull(0, 1, batch) > 0 {
             self.gaps.count(1, now_ns);

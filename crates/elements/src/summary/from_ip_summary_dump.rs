@@ -78,6 +78,10 @@ pub(crate) struct FromIPSummaryDump {
     ready: VecDeque<Packet>,
     /// What to add to a packet's time for the clock.
     offset_ns: Option<i128>,
+    /// When the next packet may go.
+    due_ns: u64,
+    /// That the end was reached has been told.
+    told: bool,
     names: Names,
 }
 
@@ -103,6 +107,8 @@ impl Default for FromIPSummaryDump {
             complained: false,
             ready: VecDeque::new(),
             offset_ns: None,
+            due_ns: 0,
+            told: false,
             names: Names::default(),
         }
     }
@@ -369,7 +375,8 @@ impl FromIPSummaryDump {
         }
         while self.ready.is_empty() {
             let Some(packet) = self.read_packet(context) else {
-                if self.stop && self.input.is_none() {
+                let ended = self.stop && self.input.is_none();
+                if ended && !std::mem::replace(&mut self.told, true) {
                     context.stop();
                 }
                 return None;
@@ -384,6 +391,7 @@ impl FromIPSummaryDump {
             let (now_ns, time_ns) = (context.now_ns(), self.ready.front()?.timestamp_ns());
             let offset = *self.offset_ns.get_or_insert(i128::from(now_ns) - i128::from(time_ns));
             let due_ns = u64::try_from(i128::from(time_ns) + offset).unwrap_or(0);
+            self.due_ns = due_ns;
             if due_ns > now_ns {
                 context.schedule(0, due_ns);
                 return None;
@@ -446,6 +454,19 @@ impl Element for FromIPSummaryDump {
         Ok(())
     }
 
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    fn has_packets(&mut self, _: usize, context: &mut Context<'_>) -> bool {
+        let more = self.input.is_some() || !self.ready.is_empty();
+        self.active && more && self.due_ns <= context.now_ns()
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        Some(self.has_packets(0, context))
+    }
+
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let packet = self.next(context);
         push_next(packet, context)
@@ -456,7 +477,7 @@ impl Element for FromIPSummaryDump {
     }
 
     handlers! { this, context, value;
-        both "active" [CHECKBOX] => this.active;
+        both "active" [CHECKBOX] => this.active, set { this.active = parse("active", value)?; this.told = false; };
         read "sampling_prob" => this.sample;
         read "encap" => "IP";
         button "stop" => { this.active = false; context.stop(); };

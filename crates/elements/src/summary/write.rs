@@ -358,11 +358,7 @@ fn text(field: Field, found: &Found<'_>, view: &View<'_>, out: &mut String) {
     let _ = match (field, found) {
         (_, Found::Time(time)) => write!(out, "{}", Time::of(*time)),
         (_, Found::Ether(address)) => {
-            write!(
-                out,
-                "{}",
-                europa_packet::MacAddr(*address).to_string().to_uppercase().replace(':', "-")
-            )
+            write!(out, "{}", europa_packet::MacAddr(*address).dashed())
         }
         (Field::IpOpt, Found::Bytes(bytes)) => write!(out, "{}", options::ip_text(bytes)),
         (Field::TcpOpt, Found::Bytes(b)) => write!(out, "{}", options::tcp_text(b, Wanted::All)),

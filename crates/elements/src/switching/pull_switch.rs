@@ -22,7 +22,7 @@ use crate::prelude::*;
 
 /// Pulls from one input.
 #[derive(Default)]
-pub(crate) struct PullSwitch(i32);
+pub(crate) struct PullSwitch(i32, Vec<Signal>);
 
 impl Class for PullSwitch {
     const INFO: ClassInfo = ClassInfo::new("PullSwitch", "-/1").processing("l/l");
@@ -34,7 +34,7 @@ impl PullSwitch {
         input: i32,
     ) -> Result<PullSwitch, ConfigError> {
         super::check_port("input", input, arguments.inputs()).map_err(ConfigError::other)?;
-        Ok(PullSwitch(input))
+        Ok(PullSwitch(input, Vec::new()))
     }
 }
 
@@ -43,6 +43,20 @@ impl Element for PullSwitch {
         let input = arguments.positional("INPUT")?.unwrap_or(0);
         *self = PullSwitch::set_up(arguments, input)?;
         arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.1 = (0..context.inputs()).map(|input| context.upstream(input)).collect();
+        Ok(())
+    }
+
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    fn has_packets(&mut self, _: usize, context: &mut Context<'_>) -> bool {
+        let signal = usize::try_from(self.0).ok().and_then(|input| self.1.get(input));
+        signal.is_some_and(|signal| context.is_active(signal))
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {

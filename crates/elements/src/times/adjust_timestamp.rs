@@ -48,7 +48,7 @@ impl Element for AdjustTimestamp {
         for packet in batch {
             let old = if self.first { packet.first_timestamp_ns() } else { packet.timestamp_ns() };
             if old != 0 || self.all {
-                let new = old.saturating_add_signed(self.time.0);
+                let new = old.wrapping_add_signed(self.time.0);
                 match self.first {
                     false => packet.set_timestamp_ns(new),
                     true => packet.set_first_timestamp_ns(new),
@@ -66,7 +66,9 @@ mod tests {
 
     #[test]
     fn zero_stays_unless_all_are_moved() {
-        for (arguments, expected) in [(&["-1"][..], [4, 0]), (&["2", "ALL true"], [7, 2])] {
+        for (arguments, expected) in
+            [(&["-1"][..], [4, 0]), (&["2", "ALL true"], [7, 2]), (&["-7"], [-2, 0])]
+        {
             let mut bench = Bench::new("AdjustTimestamp", arguments);
             let packets = [5, 0].map(|seconds| {
                 let mut packet = bench.arena.packet(b"").unwrap();
@@ -74,8 +76,11 @@ mod tests {
                 packet
             });
             bench.push_packets(0, packets.into());
-            let times: Vec<_> =
-                bench.out.iter().map(|(_, p)| p.timestamp_ns() / 1_000_000_000).collect();
+            let times: Vec<_> = bench
+                .out
+                .iter()
+                .map(|(_, p)| p.timestamp_ns().cast_signed() / 1_000_000_000)
+                .collect();
             assert_eq!(times, expected);
         }
     }

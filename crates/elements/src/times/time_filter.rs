@@ -1,7 +1,7 @@
 //! # TimeFilter
 //!
 //! ## Synopsis
-//! `TimeFilter([START, START_AFTER, END, END_AFTER, INTERVAL, STOP])`
+//! `TimeFilter([START, START_AFTER, END, END_AFTER, INTERVAL, STOP, END_CALL])`
 //!
 //! ## Ports
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
@@ -15,6 +15,8 @@
 //!   seconds since the router started. Give one of them; default is no bound.
 //! - END, END_AFTER, END_DELAY (keywords): the same for the end; INTERVAL: seconds since the start.
 //! - STOP (keyword): stop the router at the first packet after the end; default false.
+//! - END_CALL (keyword): `HANDLER [VALUE]`, written at the first packet after the end; `$t` in the
+//!   value is the packet's time. If that moves the end, the packet is looked at anew.
 //!
 //! ## Handlers
 //! - `start`, `end`, `interval` (read, write): the bounds, once they are known.
@@ -23,6 +25,7 @@
 //! ## See also
 //! `TimeRange`, `SetTimestamp`
 
+use crate::handler_call::HandlerCall;
 use crate::prelude::*;
 use crate::values::Time;
 
@@ -51,6 +54,9 @@ pub(crate) struct TimeFilter {
     known: bool,
     begun: Time,
     stop: bool,
+    end_call: Option<HandlerCall>,
+    /// That the end was reached has been told.
+    told: bool,
 }
 
 impl Default for TimeFilter {
@@ -63,6 +69,8 @@ impl Default for TimeFilter {
             known: false,
             begun: Time(0),
             stop: false,
+            end_call: None,
+            told: false,
         }
     }
 }
@@ -90,8 +98,23 @@ impl TimeFilter {
         if !self.known {
             self.settle(time);
         }
-        if time >= self.end && self.stop {
-            context.stop();
+        while time >= self.end && !std::mem::replace(&mut self.told, true) {
+            let end = self.end;
+            if self.stop {
+                context.stop();
+            }
+            if let Some(call) = &self.end_call {
+                call.write_with("t", &time.to_string(), context);
+            }
+            // What the handler writes to this element counts at once.
+            for (handler, value) in context.take_writes() {
+                if let Err(error) = self.write(&handler, &value, context) {
+                    context.log(&format!("{}: {error}", context.name()));
+                }
+            }
+            if self.end <= end {
+                break;
+            }
         }
         time >= self.start && time < self.end
     }
@@ -122,6 +145,11 @@ impl Element for TimeFilter {
             self.to = Bound::At(time);
             given[1] += 1;
         }
+        self.end_call =
+            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
+        if self.stop && self.end_call.is_some() {
+            return Err(ConfigError::other("END_CALL and STOP are mutually exclusive"));
+        }
         if given.iter().any(|count| *count > 1) {
             return Err(ConfigError::other("give one start and one end"));
         }
@@ -146,14 +174,16 @@ impl Element for TimeFilter {
 
     handlers! { this, context, value;
         both "start" => this.start, set { this.from = Bound::At(parse("start", value)?); this.known = false; };
-        both "end" => this.end, set { this.to = Bound::At(parse("end", value)?); this.known = false; };
+        both "end" => this.end, set { this.to = Bound::At(parse("end", value)?); this.known = false; this.told = false; };
         both "interval" => Time(this.end.0.saturating_sub(this.start.0)), set {
             let time: Time = parse("interval", value)?;
             this.end = Time(this.start.0.saturating_add(time.0));
+            this.told = false;
         };
         write "extend_interval" => {
             let time: Time = parse("extend_interval", value)?;
             this.end = Time(this.end.0.saturating_add(time.0));
+            this.told = false;
         };
     }
 }
