@@ -83,6 +83,8 @@ pub(crate) struct ARPQuerier {
     /// While the element runs; between, what it shares with others is there.
     neighbours: Neighbours<u32>,
     table: String,
+    /// Without output 2: asks only when packets come.
+    on_demand: bool,
     shared: Option<Rc<RefCell<Neighbours<u32>>>>,
     alarm: Alarm,
     mac: MacAddr,
@@ -109,6 +111,7 @@ impl Default for ARPQuerier {
         ARPQuerier {
             neighbours: Neighbours::new(Limits::NONE, [0; 6], [0; 2]),
             table: String::new(),
+            on_demand: false,
             shared: None,
             alarm: Alarm::default(),
             mac: MacAddr::ZERO,
@@ -276,7 +279,7 @@ impl ARPQuerier {
             || !said.is_ethernet_ipv4()
             || !(reply || said.operation.get() == arp::REQUEST)
             || !said.sender_mac.is_unicast()
-            || said.sender_mac == self.mac
+            || said.sender_mac == self.mac && !self.on_demand
         {
             return None;
         }
@@ -322,7 +325,8 @@ impl Each for ARPQuerier {
 impl Element for ARPQuerier {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let mut limits = DEFAULTS.configure(arguments)?;
-        limits.on_demand = arguments.outputs() < 3;
+        self.on_demand = arguments.outputs() < 3;
+        limits.on_demand = self.on_demand;
         self.table = arguments.keyword("TABLE")?.unwrap_or_default();
         match arguments.keyword::<Duration>("POLL_TIMEOUT")? {
             Some(Duration::ZERO) => limits.fresh_ns = limits.expire_ns,

@@ -1,6 +1,7 @@
 //! Elements that are another one under a name of their own, or nearly.
 
-/// Writes an `Element` that is the one in its first field: all of it, or all but `push`.
+/// Writes an `Element` that is the one in its first field: all of it, or all but `push` or
+/// `notifies`.
 macro_rules! delegate {
     () => {
         fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -9,7 +10,21 @@ macro_rules! delegate {
 
         $crate::delegate::delegate!(but push);
     };
+    (but notifies) => {
+        fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+            self.0.push(port, batch, context);
+        }
+
+        $crate::delegate::delegate!(but push and notifies);
+    };
     (but push) => {
+        fn notifies(&self) -> europa_engine::Notifies {
+            self.0.notifies()
+        }
+
+        $crate::delegate::delegate!(but push and notifies);
+    };
+    (but push and notifies) => {
         fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
             self.0.configure(arguments)
         }
@@ -58,10 +73,6 @@ macro_rules! delegate {
             context: &mut Context<'_>,
         ) -> Option<Result<(), ConfigError>> {
             self.0.reconfigure(arguments, context)
-        }
-
-        fn notifies(&self) -> europa_engine::Notifies {
-            self.0.notifies()
         }
 
         fn has_packets(&mut self, port: usize, context: &mut Context<'_>) -> bool {

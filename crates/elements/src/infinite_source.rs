@@ -30,7 +30,7 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext, Signal,
+    HandlerError, InitContext, Notifies, Signal,
 };
 
 use crate::common::{Data, parse};
@@ -142,9 +142,17 @@ impl Element for InfiniteSource {
         self.make(max, batch, context);
     }
 
-    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    fn has_packets(&mut self, _: usize, _: &mut Context<'_>) -> bool {
         let left = u64::try_from(self.limit).is_err() || self.count < self.limit as u64;
-        Some(self.active && left && context.is_active(&self.room))
+        self.active && left
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        Some(self.has_packets(0, context) && context.is_active(&self.room))
     }
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {

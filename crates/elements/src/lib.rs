@@ -17,6 +17,7 @@ mod check_ip_header;
 mod check_length;
 mod check_paint;
 mod classifier;
+mod clicky_info;
 mod common;
 mod counter;
 mod dec_ip6_hlim;

@@ -15,6 +15,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::check_length::CheckLength>();
     registry.add::<crate::check_paint::CheckPaint>();
     registry.add::<crate::classifier::Classifier>();
+    registry.add::<crate::clicky_info::ClickyInfo>();
     registry.add::<crate::counter::Counter>();
     registry.add::<crate::dec_ip6_hlim::DecIP6HLIM>();
     registry.add::<crate::dec_ip_ttl::DecIPTTL>();
@@ -48,6 +49,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::mark_ip_header::MarkIPHeader>();
     registry.add::<crate::message::Message>();
     registry.add::<crate::diagnose::neighborhood_test::NeighborhoodTest>();
+    registry.add::<crate::diagnose::notifier_debug::NotifierDebug>();
     registry.add::<crate::diagnose::timer_test::TimerTest>();
     registry.add::<crate::null::Null>();
     registry.add::<crate::paint::Paint>();

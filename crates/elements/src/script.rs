@@ -206,8 +206,13 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
     }
 
     fn complain(&self, context: &mut Context<'_>, message: &str) {
-        let line = format!("While executing '{}':\n  {message}", declaration::<DRIVER>(context));
-        context.log(&line);
+        match message.starts_with(CALLING) {
+            true => context.log(message),
+            false => {
+                let name = declaration::<DRIVER>(context);
+                context.log(&format!("While executing '{name}':\n  {message}"));
+            }
+        }
     }
 
     /// Puts variables and answers of handlers into a text.
@@ -511,8 +516,11 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
     fn run(&mut self, call: Call, context: &mut Context<'_>) -> Result<String, HandlerError> {
         let outer = std::mem::replace(&mut self.called, call);
         self.position = 0;
-        self.go(0, By::Jump, context);
-        self.called = outer;
+        // One that waits goes on with what it was called with.
+        let waits = self.go(0, By::Jump, context) && self.position < self.program.len();
+        if !waits {
+            self.called = outer;
+        }
         self.complete().0
     }
 
@@ -693,13 +701,16 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// What errors of handlers begin with.
+const CALLING: &str = "While calling";
+
 /// An error of a handler, in the words of Click where it is not there.
 fn not_found(name: &str, error: &HandlerError, how: &str) -> String {
     match error {
         HandlerError::NotFound(_) | HandlerError::WriteOnly(_) | HandlerError::ReadOnly(_) => {
             format!("no '{name}' {how} handler")
         }
-        other => format!("While calling '{name}':\n    {other}"),
+        other => format!("{CALLING} '{name}':\n  {other}"),
     }
 }
 

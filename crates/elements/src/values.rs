@@ -236,6 +236,11 @@ impl Value for Port {
     const WANTED: &'static str = "port";
 
     fn parse(text: &str, names: &Names) -> Option<Port> {
+        if let Some(named) = names.get(text)
+            && let Some(port) = named.udp.or(named.tcp)
+        {
+            return Some(Port(port));
+        }
         let known = PORTS.iter().find(|(name, _)| *name == text);
         known.map(|(_, number)| *number).or_else(|| u16::parse(text, names)).map(Port)
     }

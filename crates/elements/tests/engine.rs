@@ -195,7 +195,7 @@ fn a_queue_turns_push_into_pull_and_back() {
         &arena,
         &[
             ("source", "InfiniteSource", &["LIMIT 40", "BURST 16"]),
-            ("queue", "Queue", &["24"]),
+            ("queue", "NotifierQueue", &["24"]),
             ("full", "Discard", &[]),
             ("between", "Counter", &[]),
             ("unqueue", "Unqueue", &["5", "ACTIVE false"]),

@@ -638,6 +638,20 @@ impl InitContext<'_> {
         self.core.most
     }
 
+    /// Whoever pulls from output `output` of this element gets its packets from whatever input
+    /// `input` gets them from, without it.
+    pub fn pull_through(&mut self, output: usize, input: usize) {
+        let wiring = &mut self.core.wiring;
+        let source = at(&wiring.input_base, self.me, input)
+            .and_then(|input| wiring.sources.get(input).copied().flatten());
+        let own = Port { element: self.me as u32, port: output as u32 };
+        if source.is_some() {
+            for place in wiring.sources.iter_mut().filter(|place| **place == Some(own)) {
+                *place = source;
+            }
+        }
+    }
+
     /// What to ask ([`Context::is_active`]) whether there may be packets for a pull input.
     /// Elements that are initialised later have no other answer then.
     pub fn upstream(&self, port: usize) -> Signal {

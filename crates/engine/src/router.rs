@@ -250,7 +250,8 @@ impl Router {
     fn round(&mut self, now_ns: u64, devices: &mut dyn Devices) -> bool {
         self.core.now_ns = now_ns;
         let mut budget = MAX_BATCHES;
-        let mut worked = false;
+        // What a handler did may have given elements work that have been asked in vain.
+        let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
         self.settle(devices);
         if self.core.stopped {
             return true;
@@ -280,10 +281,12 @@ impl Router {
                 worked |= did;
                 if !self.core.deferred.is_empty() {
                     self.context(devices).write_deferred();
+                    worked = true;
                 }
                 worked |= self.deliver(&mut budget, devices);
                 if self.core.stops > 0 {
                     self.attend(devices);
+                    worked = true;
                 }
                 if self.core.stopped {
                     return true;

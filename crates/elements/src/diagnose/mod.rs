@@ -1,4 +1,5 @@
 //! Elements that show how the router itself works.
 
 pub(crate) mod neighborhood_test;
+pub(crate) mod notifier_debug;
 pub(crate) mod timer_test;

@@ -9,8 +9,7 @@
 //! ## Description
 //! Adds HEAD bytes in front of each packet and TAIL bytes behind it; takes bytes away where the
 //! number is negative. What comes back in front is what was there before, as of `Unstrip`, as far
-//! as there is room; all else is zero. A packet that would be too long, or has fewer bytes, is
-//! dropped.
+//! as there is room; all else is zero. A packet that would be too long is dropped.
 //!
 //! ## Arguments
 //! - HEAD, TAIL: bytes, default 0.
@@ -42,13 +41,13 @@ impl Resize {
             0 => (),
             1.. if bytes <= packet.headroom() => drop(packet.push(bytes)?),
             1.. => drop(grow_front(packet, bytes)?),
-            _ => packet.pull(bytes)?,
+            _ => packet.pull(bytes.min(packet.len()))?,
         }
         let bytes = self.tail.unsigned_abs() as usize;
         match self.tail {
             0 => Some(()),
             1.. => grow_tail(packet, bytes),
-            _ => packet.take(bytes),
+            _ => packet.take(bytes.min(packet.len())),
         }
     }
 }
@@ -76,7 +75,7 @@ mod tests {
         for (arguments, expected) in [
             (["0", "2"], Some(&b"abc\0\0"[..])),
             (["-1", "-1"], Some(b"b")),
-            (["-2", "-2"], None),
+            (["-2", "-2"], Some(b"")),
             (["100000", "0"], None),
             (["0", "0"], Some(b"abc")),
         ] {

@@ -8,7 +8,8 @@
 //! not fit.
 //!
 //! ## Description
-//! Keeps packets in order until they are pulled. The same as `Queue`.
+//! Keeps packets in order until they are pulled. As `Queue`, but nobody before it is told when it
+//! is full.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
@@ -36,5 +37,9 @@ impl Class for NotifierQueue {
 }
 
 impl Element for NotifierQueue {
-    delegate!();
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    delegate!(but notifies);
 }

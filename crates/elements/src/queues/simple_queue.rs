@@ -37,7 +37,11 @@ impl Class for SimpleQueue {
 }
 
 impl Element for SimpleQueue {
-    delegate!();
+    fn notifies(&self) -> Notifies {
+        Notifies::NOTHING
+    }
+
+    delegate!(but notifies);
 }
 
 #[cfg(test)]

@@ -712,7 +712,8 @@ fn rewrite(packet: &mut Packet, kind: Kind, new: FlowId, back: bool) {
         set(rest, *field, value.to_be_bytes());
         if let Some(check) = be16(rest, at) {
             let check = checksum::update_u16(check, old, *value);
-            let check = if at == 6 { checksum::udp(check) } else { check };
+            // In ICMP 0xffff is right wherever 0 is, and also if all else is 0.
+            let check = if at == 16 { check } else { checksum::udp(check) };
             set(rest, at, check.to_be_bytes());
         }
     }

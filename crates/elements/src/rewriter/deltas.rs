@@ -132,6 +132,8 @@ mod tests {
         for (number, moved) in [(0, 0), (29, 29), (30, 18), (36, 24)] {
             assert_eq!(deltas.sequence(false, number), moved);
             assert_eq!(deltas.sequence(true, number), number);
+        }
+        for (moved, number) in [(0, 0), (17, 17), (18, 30), (24, 36)] {
             assert_eq!(deltas.acknowledgement(false, moved), number);
         }
         deltas.add(false, 65, -12);

@@ -19,7 +19,8 @@
 //!   free, else a random one; with `#` behind it one after the other, with `?` always a random one.
 //!   Without ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
 //!   `IPRewriterPatterns`.
-//! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576.
+//! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576; or the name of another
+//!   rewriter, with which it then shares flows' memory and their bound.
 //! - GUARANTEE (keyword): a flow keeps its place so long after a packet, default 5 s. Then a new
 //!   flow may take the place of the one that would be forgotten first.
 //! - TIMEOUT, TCP_TIMEOUT, TCP_NODATA_TIMEOUT, TCP_DONE_TIMEOUT, UDP_TIMEOUT, UDP_STREAMING_TIMEOUT
@@ -30,6 +31,7 @@
 //!
 //! ## Handlers
 //! - `table` (read): the flows, a line for each direction.
+//! - `lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these become.
 //! - `table_size`, `mapping_failures` (read): flows made, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.

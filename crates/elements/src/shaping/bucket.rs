@@ -22,8 +22,8 @@ enum Burst {
 }
 
 /// A token bucket with the arithmetic of Click's, so that counts agree: its contents are a
-/// fraction of what it can hold, and it fills a thousand times a second, each time by a little
-/// too little, as quotients are cut off. It begins full.
+/// fraction of what it can hold, in 32 bits unless the rate needs more, and it fills a thousand
+/// times a second, each time by a little too little, as quotients are cut off. It begins full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     /// Tokens a second.
@@ -31,7 +31,8 @@ pub(crate) struct Bucket {
     burst: Burst,
     /// Tokens that must be there for something to pass, beside those of a burst.
     threshold: u64,
-    /// What one token is, where all that fits is `u64::MAX`.
+    /// All that fits, and what one token is of it.
+    full: u64,
     scale: u64,
     a_tick: u64,
     contents: u64,
@@ -46,9 +47,9 @@ impl Default for Bucket {
 
 impl Bucket {
     fn new(rate: u64, burst: Burst, threshold: u64) -> Bucket {
-        let (scale, a_tick) = (1, 0);
-        let mut bucket =
-            Bucket { rate, burst, threshold, scale, a_tick, contents: u64::MAX, tick: 0 };
+        let (full, contents) = (u64::MAX, u64::MAX);
+        let (scale, a_tick, tick) = (1, 0, 0);
+        let mut bucket = Bucket { rate, burst, threshold, full, scale, a_tick, contents, tick };
         bucket.set_rate(rate);
         bucket
     }
@@ -87,7 +88,10 @@ impl Bucket {
         let least = saturated(u128::from(rate).div_ceil(TICKS)).max(1);
         let capacity = size.saturating_add(self.threshold).max(least);
         self.rate = rate;
-        self.scale = u64::MAX / capacity;
+        let wide = rate.max(capacity) > u64::from(u32::MAX);
+        self.full = if wide { u64::MAX } else { u64::from(u32::MAX) };
+        self.contents = self.contents.min(self.full);
+        self.scale = self.full / capacity;
         let a_tick = saturated(u128::from(rate) * u128::from(self.scale) / TICKS);
         self.a_tick = a_tick.max(u64::from(rate > 0));
     }
@@ -101,7 +105,8 @@ impl Bucket {
         let tick = now_ns / TICK_NS;
         let gone = tick.saturating_sub(self.tick);
         self.tick = self.tick.max(tick);
-        self.contents = self.contents.saturating_add(self.a_tick.saturating_mul(gone));
+        let more = self.a_tick.saturating_mul(gone);
+        self.contents = self.contents.saturating_add(more).min(self.full);
         self.least().is_some_and(|least| least <= self.contents)
     }
 
@@ -163,7 +168,7 @@ mod tests {
     #[test]
     fn rates_are_kept() {
         // A bucket that holds no more than a burst loses what comes while it is full.
-        for (rate, burst, passed) in [(2, 1, 20), (2, 50, 69), (100, 1, 909), (1000, 10, 9_999)] {
+        for (rate, burst, passed) in [(2, 1, 20), (2, 50, 69), (100, 1, 909), (1000, 10, 10_008)] {
             let mut bucket = Bucket::new(rate, Burst::Size(burst), 0);
             let mut count = 0;
             for step in 0..100_000u64 {

@@ -40,6 +40,12 @@ impl Element for Bypass {
         arguments.finish()
     }
 
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        // Packets that have gone round come back through here while this element still pulls.
+        context.pull_through(1, 0);
+        Ok(())
+    }
+
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let round = self.active && port == 0 && context.outputs() > 1;
         context.forward(usize::from(round), batch);

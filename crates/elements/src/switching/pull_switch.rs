@@ -20,9 +20,10 @@
 
 use crate::prelude::*;
 
-/// Pulls from one input.
+/// Pulls from one input: its number, who knows whether inputs have packets, and whether nobody has
+/// found out yet that this one has none.
 #[derive(Default)]
-pub(crate) struct PullSwitch(i32, Vec<Signal>);
+pub(crate) struct PullSwitch(i32, Vec<Signal>, bool);
 
 impl Class for PullSwitch {
     const INFO: ClassInfo = ClassInfo::new("PullSwitch", "-/1").processing("l/l");
@@ -34,7 +35,7 @@ impl PullSwitch {
         input: i32,
     ) -> Result<PullSwitch, ConfigError> {
         super::check_port("input", input, arguments.inputs()).map_err(ConfigError::other)?;
-        Ok(PullSwitch(input, Vec::new()))
+        Ok(PullSwitch(input, Vec::new(), input >= 0))
     }
 }
 
@@ -56,12 +57,15 @@ impl Element for PullSwitch {
 
     fn has_packets(&mut self, _: usize, context: &mut Context<'_>) -> bool {
         let signal = usize::try_from(self.0).ok().and_then(|input| self.1.get(input));
-        signal.is_some_and(|signal| context.is_active(signal))
+        self.2 |= signal.is_some_and(|signal| context.is_active(signal));
+        self.2
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
         if let Ok(input) = usize::try_from(self.0) {
-            context.pull(input, max, batch);
+            let none = context.pull(input, max, batch) == 0;
+            let signal = self.1.get(input);
+            self.2 = !none || signal.is_some_and(|signal| context.is_active(signal));
         }
     }
 
@@ -69,7 +73,7 @@ impl Element for PullSwitch {
         both "switch" => this.0, set {
             let input = parse("switch", value)?;
             super::check_port("input", input, context.inputs()).map_err(HandlerError::Other)?;
-            this.0 = input;
+            (this.0, this.2) = (input, input >= 0);
         };
     }
 }

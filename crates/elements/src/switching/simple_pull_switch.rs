@@ -30,5 +30,9 @@ impl Class for SimplePullSwitch {
 }
 
 impl Element for SimplePullSwitch {
-    delegate!();
+    fn notifies(&self) -> Notifies {
+        Notifies::NOTHING
+    }
+
+    delegate!(but notifies);
 }
