@@ -103,6 +103,9 @@ impl Checker {
                     }
                 }
                 Ok(Some((Answer::Refused(why), _))) => return Verdict::Wrong(why),
+                Ok(Some((Answer::TooLong(bytes), _))) => {
+                    return Verdict::Wrong(format!("its messages have {bytes} bytes"));
+                }
                 Ok(None) if self.until <= Instant::now() => {
                     let seconds = PATIENCE.as_secs();
                     return Verdict::Wrong(format!(

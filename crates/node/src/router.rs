@@ -437,6 +437,9 @@ impl Process {
             let outcome = match answer {
                 Answer::Done(text) => Ok(text),
                 Answer::Refused(why) => Err(why),
+                Answer::TooLong(bytes) => {
+                    Err(format!("an answer of {bytes} bytes is too long for a message"))
+                }
             };
             match self.pending.pop_front().map(|pending| pending.to) {
                 Some(Asked::Client(reply)) => drop(reply.send(outcome)),

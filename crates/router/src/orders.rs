@@ -89,4 +89,6 @@ pub enum Answer {
     Done(String),
     /// It is not, and nothing has changed.
     Refused(String),
+    /// What was read has so many bytes, more than a message.
+    TooLong(usize),
 }

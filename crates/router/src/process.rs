@@ -95,8 +95,7 @@ fn answer_by(
 ) -> Result<(), ChannelError> {
     match (send(answer), answer) {
         (Err(ChannelError::TooLong), Answer::Done(text) | Answer::Refused(text)) => {
-            let why = format!("an answer of {} bytes is too long for a message", text.len());
-            send(&Answer::Refused(why))
+            send(&Answer::TooLong(text.len()))
         }
         (sent, _) => sent,
     }

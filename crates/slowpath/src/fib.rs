@@ -86,7 +86,7 @@ impl<A: Address> Fib<A> {
     /// No routes: the host gets everything, and what is in `base` unless a route says otherwise.
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
-        let host = texts.number(outputs.host.to_string());
+        let host = texts.number(format!("- {}", outputs.host));
         let mut fib = Fib {
             routes: HashMap::new(),
             ways: Interner::default(),
@@ -104,11 +104,11 @@ impl<A: Address> Fib<A> {
         fib
     }
 
-    /// The fast path has something for a prefix, whatever it is.
-    pub(crate) fn learn(&mut self, prefix: (A, u8)) {
-        // No way has an empty text: it is told anew, or taken back.
-        let unknown = self.texts.number(String::new());
-        self.routes.entry(prefix).or_default().told = Some(unknown);
+    /// The fast path has this for a prefix; no way has an empty text, which stands for
+    /// whatever may be there. What is wrong is told anew, or taken back.
+    pub(crate) fn learn(&mut self, prefix: (A, u8), text: String) {
+        let text = self.texts.number(text);
+        self.routes.entry(prefix).or_default().told = Some(text);
         self.mark(prefix);
     }
 
@@ -260,7 +260,7 @@ impl<A: Address> Fib<A> {
     }
 
     fn discard(&mut self) -> Meaning {
-        Meaning::Text(self.texts.number(self.outputs.discard.to_string()))
+        Meaning::Text(self.texts.number(format!("- {}", self.outputs.discard)))
     }
 
     fn hops_text(&mut self, hops: &[Hop<A>], links: &Links) -> Meaning {

@@ -47,6 +47,8 @@ const SETTLE: Duration = Duration::from_millis(30);
 /// Handlers that show the routes that the fast path has.
 const ROUTES: &str = "route.table";
 const ROUTES6: &str = "route6.table";
+/// A table that is too long for an answer is read in parts, by so many further bits of prefixes.
+const PART_BITS: u8 = 4;
 
 const FLAG_REPLACE: u16 = 0x100;
 const FLAG_APPEND: u16 = 0x800;
@@ -110,14 +112,13 @@ impl Learns {
 }
 
 /// What an order under way was.
-#[derive(Clone, Copy)]
 enum Asked {
     /// So many changes.
     Changes(u64),
     /// Which neighbours of a device are used.
     Used(u32),
-    /// The routes there are.
-    Routes { is_v4: bool },
+    /// The routes there are inside this.
+    Routes(IpNet),
     /// The neighbours of a device that there are.
     Neighbours(u32),
 }
@@ -255,8 +256,9 @@ impl Mirror {
             }
             let Some(order) = self.ready.pop_front() else { break };
             let asked = match &order {
-                Order::Read { path, .. } if path == ROUTES => Asked::Routes { is_v4: true },
-                Order::Read { path, .. } if path == ROUTES6 => Asked::Routes { is_v4: false },
+                Order::Read { path, parameter } if path == ROUTES || path == ROUTES6 => {
+                    parameter.parse().map_or(Asked::Changes(0), Asked::Routes)
+                }
                 Order::Read { path, parameter } if path.ends_with(".table") => {
                     Asked::Neighbours(parameter.parse().unwrap_or(0))
                 }
@@ -306,7 +308,7 @@ impl Mirror {
                     tracing::warn!("router {}: routes: {why}", self.spec.router);
                 }
                 (Some(Asked::Used(device)), Answer::Done(used)) => self.keep_fresh(device, &used),
-                (Some(Asked::Routes { is_v4 }), answer) => self.learn_routes(is_v4, answer),
+                (Some(Asked::Routes(within)), answer) => self.learn_routes(within, answer),
                 (Some(Asked::Neighbours(device)), answer) => {
                     if let Answer::Done(text) = answer {
                         let words = text.lines().filter_map(|line| line.split_whitespace().next());
@@ -325,7 +327,10 @@ impl Mirror {
     /// Asks what the fast path has.
     fn ask_tables(&mut self) {
         let read = |path: &str, parameter: String| Order::Read { path: path.into(), parameter };
-        let mut reads = vec![read(ROUTES, String::new()), read(ROUTES6, String::new())];
+        let mut reads = Vec::new();
+        for (path, all) in [(ROUTES, "0.0.0.0/0"), (ROUTES6, "::/0")] {
+            reads.push(read(path, all.into()));
+        }
         for (device, interface) in self.links.interfaces() {
             for is_v4 in [true, false] {
                 let path = format!("{}.table", forward(interface, is_v4));
@@ -336,36 +341,47 @@ impl Mirror {
         self.ready.extend(reads);
     }
 
-    /// Takes in which prefixes the fast path has. It is told all anew, and those that there
-    /// are no routes to go.
-    fn learn_routes(&mut self, is_v4: bool, answer: Answer) {
+    /// Takes in which routes the fast path has inside a prefix. It is told what differs.
+    fn learn_routes(&mut self, within: IpNet, answer: Answer) {
         match answer {
             Answer::Done(text) => {
-                let words = text.lines().filter_map(|line| line.split_whitespace().next());
-                for prefix in words.filter_map(|word| word.parse::<IpNet>().ok()) {
-                    match prefix {
-                        IpNet::V4(net) => {
-                            self.fib4.learn((u32::from(net.addr()), net.prefix_len()));
-                        }
-                        IpNet::V6(net) => {
-                            self.fib6.learn((u128::from(net.addr()), net.prefix_len()));
-                        }
+                for (prefix, way) in text.lines().filter_map(|line| line.split_once('\t')) {
+                    if let Ok(prefix) = prefix.parse() {
+                        self.learn_route(prefix, way.replace('\t', " "));
                     }
                 }
             }
-            // More than fit into a message: none is kept rather than a wrong one.
-            Answer::Refused(why) if is_v4 => {
-                tracing::warn!("router {}: routes begin anew: {why}", self.spec.router);
-                let path = "route.flush".into();
-                self.ready.push_back(Order::Write { path, value: String::new() });
+            Answer::TooLong(_) => {
+                let longest = within.prefix_len() + PART_BITS;
+                // No part shows those that are shorter than it.
+                for length in within.prefix_len()..longest {
+                    for prefix in within.subnets(length).into_iter().flatten() {
+                        self.learn_route(prefix, String::new());
+                    }
+                }
+                let path = if within.addr().is_ipv4() { ROUTES } else { ROUTES6 };
+                for part in within.subnets(longest).into_iter().flatten() {
+                    self.ready
+                        .push_back(Order::Read { path: path.into(), parameter: part.to_string() });
+                    if let Learns::Waits(left) = &mut self.learns {
+                        *left += 1;
+                    }
+                }
             }
             Answer::Refused(why) => tracing::warn!(
-                "router {}: IPv6 routes that went while no node ran stay until it is restarted: \
+                "router {}: routes that went while no node ran may stay until it is restarted: \
                  {why}",
                 self.spec.router
             ),
         }
         self.learnt();
+    }
+
+    fn learn_route(&mut self, prefix: IpNet, way: String) {
+        match prefix {
+            IpNet::V4(net) => self.fib4.learn((u32::from(net.addr()), net.prefix_len()), way),
+            IpNet::V6(net) => self.fib6.learn((u128::from(net.addr()), net.prefix_len()), way),
+        }
     }
 
     fn learnt(&mut self) {

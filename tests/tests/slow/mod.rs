@@ -38,7 +38,7 @@ pub(crate) fn count(node: &Node, router: &str) -> usize {
 }
 
 /// A table of a router's fast path: ways by prefix.
-fn fast_path(node: &Node, router: &str, family: &str, outputs: usize) -> BTreeMap<String, String> {
+fn fast_path(node: &Node, router: &str, family: &str) -> BTreeMap<String, String> {
     let (table, parts) = match family {
         // Half of a full table at a time: the whole is too long for a message.
         "-4" => ("route.table", ["0.0.0.0/1", "128.0.0.0/1"]),
@@ -52,13 +52,7 @@ fn fast_path(node: &Node, router: &str, family: &str, outputs: usize) -> BTreeMa
     }
     let read = |line: &str| {
         let (prefix, way) = line.split_once('\t')?;
-        let way = way.replace('\t', " ");
-        let last: Option<usize> = way.strip_prefix("- ").and_then(|output| output.parse().ok());
-        let way = match last {
-            Some(output) if output >= outputs => output.to_string(),
-            _ => way,
-        };
-        Some((prefix.to_owned(), way))
+        Some((prefix.to_owned(), way.replace('\t', " ")))
     };
     text.lines().filter_map(read).collect()
 }
@@ -72,7 +66,7 @@ pub(crate) fn compare(node: &Node, router: &str, interfaces: &[&str]) -> usize {
         let mut entries = 0;
         for family in ["-4", "-6"] {
             let kernel = kernel::table(linux(node, router).name(), family, interfaces);
-            let told = fast_path(node, router, family, interfaces.len());
+            let told = fast_path(node, router, family);
             entries += kernel.len();
             for (prefix, way) in &kernel {
                 if told.get(prefix) != Some(way) {

@@ -35,7 +35,7 @@ pub(crate) fn table(
         _ => &["::/0", "::/128", "::ffff:0.0.0.0/96", "ff00::/8", "fe80::/10"],
     };
     for prefix in base {
-        table.entry((*prefix).to_owned()).or_insert(interfaces.len().to_string());
+        table.entry((*prefix).to_owned()).or_insert(format!("- {}", interfaces.len()));
     }
     table
 }
@@ -62,7 +62,7 @@ fn read(line: &str, family: &str, interfaces: &[&str]) -> Option<(String, String
     let (host, nowhere) = (interfaces.len(), interfaces.len() + 1);
     let metric = after(rest, "metric").and_then(|metric| metric.parse().ok()).unwrap_or(0);
     let way = match *kind {
-        "blackhole" => nowhere.to_string(),
+        "blackhole" => format!("- {nowhere}"),
         "unicast" => {
             let one = |words: &[&str], several: bool| {
                 if words.contains(&"linkdown") || words.contains(&"dead") {
@@ -87,12 +87,12 @@ fn read(line: &str, family: &str, interfaces: &[&str]) -> Option<(String, String
             };
             match ways {
                 ways if ways.is_empty() => return None,
-                ways if ways.iter().any(|way| way == "host") => host.to_string(),
+                ways if ways.iter().any(|way| way == "host") => format!("- {host}"),
                 ways if ways.len() == 1 => ways[0].split(" *").next()?.to_owned(),
                 ways => ways.join(" | "),
             }
         }
-        _ => host.to_string(),
+        _ => format!("- {host}"),
     };
     Some((prefix, way, metric))
 }
