@@ -157,9 +157,10 @@ pub struct Layout {
     interface_ring_words: u32,
 }
 
-/// Most entries of one receive or transmit ring. More would only lengthen the
+/// Most entries of one receive or transmit ring: 400,000 packets a second for a tick of 4 ms, in
+/// which a scheduler may leave a router without its core, and some. More would only lengthen the
 /// queue in front of a router that cannot keep up.
-const MAX_INTERFACE_RING: u32 = 1024;
+const MAX_INTERFACE_RING: u32 = 2048;
 
 impl Layout {
     /// Lays out a pool.
