@@ -25,8 +25,8 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Reads the output of Debian's `ping`.
-    pub fn parse(text: &str) -> Ping {
+    /// Reads what Debian's `ping` printed, as far as it concerns the first `count` requests.
+    pub fn parse(text: &str, count: u32) -> Ping {
         let mut ping = Ping::default();
         for line in text.lines() {
             let number = |name: &str| -> Option<&str> {
@@ -34,6 +34,11 @@ impl Ping {
                 Some(rest.split(|c: char| !c.is_ascii_digit() && c != '.').next().unwrap_or(""))
             };
             if let (Some(time), true) = (number("time="), line.contains("bytes from")) {
+                let sequence = number("icmp_seq=").and_then(|text| text.parse().ok());
+                if sequence.is_none_or(|sequence: u32| sequence > count) {
+                    continue;
+                }
+                ping.received += u32::from(!line.contains("(DUP!)"));
                 let milliseconds: f64 = time.parse().unwrap_or(0.0);
                 ping.times.push(Duration::from_secs_f64(milliseconds / 1000.0));
                 ping.ttl = number("ttl=").and_then(|ttl| ttl.parse().ok());
@@ -46,8 +51,7 @@ impl Ping {
                 let before = |word: &str| -> Option<u32> {
                     line[..line.find(word)?].split_whitespace().next_back()?.parse().ok()
                 };
-                ping.sent = before(" packets transmitted").unwrap_or(0);
-                ping.received = before(" received").unwrap_or(0);
+                ping.sent = before(" packets transmitted").unwrap_or(0).min(count);
             }
         }
         ping
@@ -73,11 +77,22 @@ impl Namespace {
     /// # Errors
     /// `ping` could not run.
     pub fn ping(&self, to: &str, count: u32, options: &[&str]) -> Result<Ping, Error> {
-        let count = count.to_string();
-        let argv =
-            [&["ping", "-n", "-c", &count, "-i", "0.01", "-W", "1"], options, &[to]].concat();
+        let number = count.to_string();
+        // Once something was answered, ping waits for the last answers no longer than twice the
+        // time that the slowest one took, unless there is a limit for all. Then it goes on
+        // sending until as many were answered: those more are not looked at.
+        let every: f64 = options
+            .iter()
+            .skip_while(|option| **option != "-i")
+            .nth(1)
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0.01);
+        let limit = (f64::from(count) * every + 2.0).ceil().to_string();
+        let limit: &[&str] = if count > 1 { &["-w", &limit] } else { &[] };
+        let argv = [&["ping", "-n", "-c", &number, "-i", "0.01", "-W", "1"], limit, options, &[to]]
+            .concat();
         let output = self.attempt(Duration::from_secs(120), &argv)?;
-        let ping = Ping::parse(&output.stdout);
+        let ping = Ping::parse(&output.stdout, count);
         // 0: answered, 1: not answered, 2: wrong usage or no route.
         if output.status.code() == Some(2) {
             let output = output.stdout + &output.stderr;
@@ -105,6 +120,7 @@ mod tests {
              \n--- 10.0.2.2 ping statistics ---\n\
              3 packets transmitted, 2 received, +1 duplicates, 33.3333% packet loss, time 20ms\n\
              rtt min/avg/max/mdev = 0.090/1.363/2.500/0.989 ms\n",
+            3,
         );
         assert_eq!((ping.sent, ping.received, ping.duplicates, ping.ttl), (3, 2, 1, Some(63)));
         assert_eq!(ping.median(), Some(Duration::from_micros(1500)));
@@ -118,6 +134,7 @@ mod tests {
              From 10.0.1.1 icmp_seq=1 Time to live exceeded\n\
              \n--- 10.0.2.2 ping statistics ---\n\
              1 packets transmitted, 0 received, +1 errors, 100% packet loss, time 0ms\n",
+            1,
         );
         assert_eq!(ping.errors, ["From 10.0.1.1 icmp_seq=1 Time to live exceeded"]);
         assert_eq!((ping.sent, ping.received, ping.median()), (1, 0, None));
@@ -129,6 +146,7 @@ mod tests {
             "64 bytes from 10.0.2.2: icmp_seq=1 ttl=63 time=0.090 ms\n\
              wrong data byte #16 should be 0x10 but was 0xff\n\
              1 packets transmitted, 1 received, 0% packet loss, time 0ms\n",
+            1,
         );
         assert_eq!(ping.corrupted, 1);
         assert!(!ping.is_perfect());

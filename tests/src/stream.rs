@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,11 @@ use crate::namespace::Namespace;
 
 /// Longest time that a stopped sink waits for what is under way.
 const UNDER_WAY: Duration = Duration::from_secs(2);
+
+/// Packets that a paced stream has under way at most: less than a router's default pool holds.
+const MOST_UNDER_WAY: u64 = 256;
+/// After this long without a packet at the sink, a paced stream takes those under way for lost.
+const TAKEN_FOR_LOST: Duration = Duration::from_millis(500);
 
 /// magic, stream, sequence number, checksum: 8 bytes each.
 const HEADER_BYTES: usize = 32;
@@ -135,6 +140,8 @@ impl Judge {
 pub struct Sink {
     stop: Arc<AtomicBool>,
     packets: Arc<AtomicU64>,
+    /// The number after the highest that came.
+    next: Arc<AtomicU64>,
     thread: Option<JoinHandle<Received>>,
 }
 
@@ -143,6 +150,8 @@ pub struct Sink {
 pub struct Stream {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
+    /// What its sink has seen, if it is paced.
+    seen: Arc<OnceLock<Arc<AtomicU64>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -161,6 +170,8 @@ impl Namespace {
         );
         let (stop, packets) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&packets));
+        let next = Arc::new(AtomicU64::new(0));
+        let progress = Arc::clone(&next);
         socket
             .set_read_timeout(Some(Duration::from_millis(20)))
             .map_err(Error::io("a socket's time limit"))?;
@@ -184,6 +195,7 @@ impl Namespace {
                         last = Some(now);
                         judge.take(&buffer[..length]);
                         counter.store(judge.received.packets, Ordering::Relaxed);
+                        progress.store(judge.next, Ordering::Relaxed);
                     }
                     // Nothing came for 20 ms: what was under way has arrived.
                     Err(_) if stopped.load(Ordering::Relaxed) => return judge.received,
@@ -191,7 +203,7 @@ impl Namespace {
                 }
             }
         });
-        Ok(Sink { stop, packets, thread: Some(thread) })
+        Ok(Sink { stop, packets, next, thread: Some(thread) })
     }
 
     /// Begins to send stream `stream` to an address: `rate` packets a second whose UDP
@@ -221,6 +233,8 @@ impl Namespace {
         let socket = self.socket(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&sent));
+        let seen = Arc::new(OnceLock::new());
+        let mut pace = Pace::new(Arc::clone(&seen));
         let mut packets: Vec<_> =
             bytes.iter().map(|bytes| vec![0; (*bytes).max(HEADER_BYTES)]).collect();
         let thread = thread::spawn(move || {
@@ -229,7 +243,8 @@ impl Namespace {
             while !stopped.load(Ordering::Relaxed) {
                 let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
                 // After a pause no more than a few at once: a burst would be our own doing.
-                for _ in 0..due.saturating_sub(sequence).min(32) {
+                let may = due.saturating_sub(sequence).min(32);
+                for _ in 0..may.min(pace.room(sequence)) {
                     let turn = sequence as usize % packets.len().max(1);
                     let Some(packet) = packets.get_mut(turn) else { return };
                     write(packet, stream, sequence);
@@ -242,7 +257,7 @@ impl Namespace {
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        Ok(Stream { stop, sent, thread: Some(thread) })
+        Ok(Stream { stop, sent, seen, thread: Some(thread) })
     }
 
     /// A UDP socket inside. The thread that makes it enters the namespace and ends.
@@ -257,7 +272,41 @@ impl Namespace {
     }
 }
 
+/// Bounds what a stream has under way.
+struct Pace {
+    seen: Arc<OnceLock<Arc<AtomicU64>>>,
+    last: u64,
+    since: Instant,
+}
+
+impl Pace {
+    fn new(seen: Arc<OnceLock<Arc<AtomicU64>>>) -> Pace {
+        Pace { seen, last: 0, since: Instant::now() }
+    }
+
+    /// Packets that may follow the first `sent`.
+    fn room(&mut self, sent: u64) -> u64 {
+        let Some(seen) = self.seen.get() else { return u64::MAX };
+        let seen = seen.load(Ordering::Relaxed);
+        if seen > self.last {
+            (self.last, self.since) = (seen, Instant::now());
+        } else if self.since.elapsed() > TAKEN_FOR_LOST {
+            (self.last, self.since) = (sent, Instant::now());
+        }
+        MOST_UNDER_WAY.saturating_sub(sent.saturating_sub(self.last))
+    }
+}
+
 impl Stream {
+    /// From now on the stream waits for `sink`, where more of it is under way than any buffer
+    /// on the way must hold: a machine that stands still for a moment then loses nothing, and
+    /// what is lost, a router has lost.
+    #[must_use]
+    pub fn paced_by(self, sink: &Sink) -> Stream {
+        let _ = self.seen.set(Arc::clone(&sink.next));
+        self
+    }
+
     /// Packets sent until now.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)

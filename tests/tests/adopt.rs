@@ -27,7 +27,7 @@ impl Load {
             ] {
                 let at = format!("{}:5000", tenant.addresses[at]);
                 let sink = to.sink(&at, number).expect("a sink");
-                let stream = from.stream(&at, number, rate, 200).expect("a stream");
+                let stream = from.stream(&at, number, rate, 200).expect("a stream").paced_by(&sink);
                 streams.push((name, stream, sink));
             }
         }
@@ -254,7 +254,7 @@ fn at_half_of_the_maximum_rate_nothing_is_lost() {
     let before = pids(&tenants);
     let at = format!("{}:5000", tenant.addresses[1]);
     let sink = tenant.b.sink(&at, 2).expect("a sink");
-    let stream = tenant.a.stream(&at, 2, most / 2, 200).expect("a stream");
+    let stream = tenant.a.stream(&at, 2, most / 2, 200).expect("a stream").paced_by(&sink);
     sleep(Duration::from_millis(300));
     for _ in 0..5 {
         kill_node(&tenants);

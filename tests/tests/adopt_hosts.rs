@@ -104,7 +104,7 @@ impl Load {
     fn begin(a: &Namespace, b: &Namespace) -> Load {
         let one = |from: &Namespace, to: &Namespace, at: &str, number| {
             let sink = to.sink(at, number).expect("a sink");
-            (from.stream(at, number, 2_000, 200).expect("a stream"), sink)
+            (from.stream(at, number, 2_000, 200).expect("a stream").paced_by(&sink), sink)
         };
         let there = one(a, b, "10.0.2.2:7000", 1);
         Load { there, back: one(b, a, "10.0.1.2:7000", 2) }

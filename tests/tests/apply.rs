@@ -61,7 +61,7 @@ impl Load<'_> {
         first.stop();
         let at = "10.0.2.2:5000";
         let sink = to.sink(at, 1).expect("a sink");
-        let stream = from.stream(at, 1, rate, 200).expect("a stream");
+        let stream = from.stream(at, 1, rate, 200).expect("a stream").paced_by(&sink);
         sleep(Duration::from_millis(300));
         assert!(sink.packets() > 500, "only {} packets", sink.packets());
         Load { line, sink, stream, dropped }

@@ -118,7 +118,10 @@ fn hosts_at_a_bridge_speak_with_each_other() {
         }
     }
     let sink = lan.hosts[2].sink("10.0.0.3:5000", 1).expect("a sink");
-    let stream = lan.hosts[0].stream_of("10.0.0.3:5000", 1, 5000, &[32, 1400]).expect("a stream");
+    let stream = lan.hosts[0]
+        .stream_of("10.0.0.3:5000", 1, 5000, &[32, 1400])
+        .expect("a stream")
+        .paced_by(&sink);
     sleep(Duration::from_millis(500));
     let sent = stream.stop();
     let received = sink.stop(sent);

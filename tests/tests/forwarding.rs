@@ -234,7 +234,8 @@ fn jumbo_frames_pass_and_keep_their_order() {
     // Frames over 3408 bytes leave by another way than the others.
     let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
     let sizes = [100, 8000, 64, 3300, 3500, 1400, 3340, 3400, 200, 8900, 32];
-    let stream = line.a.stream_of("10.0.2.2:5000", 1, 10_000, &sizes).expect("a stream");
+    let stream =
+        line.a.stream_of("10.0.2.2:5000", 1, 10_000, &sizes).expect("a stream").paced_by(&sink);
     sleep(Duration::from_secs(2));
     let sent = stream.stop();
     let received = sink.stop(sent);

@@ -24,7 +24,12 @@ impl Both {
             let at = format!("{}:5000", of.addresses[usize::from(number == 1)]);
             let sink = to.sink(&at, number).expect("a sink");
             // Short ones and long ones, so that both ways out of a port are taken.
-            (from.stream_of(&at, number, RATE, &[64, 200, 1400]).expect("a stream"), sink)
+            (
+                from.stream_of(&at, number, RATE, &[64, 200, 1400])
+                    .expect("a stream")
+                    .paced_by(&sink),
+                sink,
+            )
         };
         Both([stream(1, &of.a, &of.b), stream(2, &of.b, &of.a)])
     }

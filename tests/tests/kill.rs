@@ -19,8 +19,11 @@ fn a_killed_router_disturbs_nobody_and_comes_back() {
     tenants.up();
     let (victim, other) = (&tenants.victim, &tenants.other);
     let sink = victim.b.sink(&format!("{}:5000", victim.addresses[1]), 1).expect("a sink");
-    let stream =
-        victim.a.stream(&format!("{}:5000", victim.addresses[1]), 1, RATE, 200).expect("a stream");
+    let stream = victim
+        .a
+        .stream(&format!("{}:5000", victim.addresses[1]), 1, RATE, 200)
+        .expect("a stream")
+        .paced_by(&sink);
     let other_sink = other.b.sink(&format!("{}:5000", other.addresses[1]), 2).expect("a sink");
     let other_stream =
         other.a.stream(&format!("{}:5000", other.addresses[1]), 2, RATE, 200).expect("a stream");
@@ -95,7 +98,7 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
     let ping = victim.a.ping(&victim.addresses[1], 20, &["-i", "0.01"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
     let sink = victim.b.sink(&to, 2).expect("a sink");
-    let stream = victim.a.stream(&to, 2, RATE, 200).expect("a stream");
+    let stream = victim.a.stream(&to, 2, RATE, 200).expect("a stream").paced_by(&sink);
     sleep(Duration::from_secs(1));
     let received = sink.stop(stream.stop());
     assert!(received.is_perfect(), "{received:?}");

@@ -30,7 +30,7 @@ fn streams(from: &Namespace, to: &Namespace, at: &str) {
     drop(greeting);
     sleep(Duration::from_millis(100));
     let sink = to.sink(at, 1).expect("a sink");
-    let stream = from.stream_of(at, 1, 5000, &[32, 1350, 200]).expect("a stream");
+    let stream = from.stream_of(at, 1, 5000, &[32, 1350, 200]).expect("a stream").paced_by(&sink);
     sleep(Duration::from_millis(700));
     let sent = stream.stop();
     let received = sink.stop(sent);

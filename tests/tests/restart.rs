@@ -95,7 +95,8 @@ fn a_router_is_back_soon_and_others_lose_nothing() {
     }
     let before = dropped(&line);
     let beside = line.b.sink("10.9.2.2:6000", 2).expect("a sink");
-    let other = line.a.stream("10.9.2.2:6000", 2, RATE_BESIDE, 64).expect("a stream");
+    let other =
+        line.a.stream("10.9.2.2:6000", 2, RATE_BESIDE, 64).expect("a stream").paced_by(&beside);
     let (mut asked, mut killed) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         // Whoever asks for a restart also forgives earlier ends: the next one is not delayed.

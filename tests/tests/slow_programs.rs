@@ -161,7 +161,7 @@ fn own_addresses_answer_like_any_linux() {
     // A static route more: neither the router's process nor its programs notice.
     let (pid, before) = (router_pid(&node, "s/r1"), programs(&node, "s/r1"));
     let sink = b.sink("10.3.0.2:7000", 1).expect("a sink");
-    let stream = a.stream("10.3.0.2:7000", 1, 5000, 200).expect("a stream");
+    let stream = a.stream("10.3.0.2:7000", 1, 5000, 200).expect("a stream").paced_by(&sink);
     let (changed, table) = (topology(&format!("{slow}#more\n")), "10.99.0.0/16");
     let output = node.run(&["apply", &node.file("more.yaml", &changed)]);
     assert!(output.contains("in place"), "{output}");
@@ -241,7 +241,7 @@ fn hogs_harm_nobody_else() {
         ---\nkind: router\nname: other\nslice: s\ninterfaces: {x: {link: x}}\n\
         fast_path: {builtin: ipv4}\n";
     let sink = b.sink("10.3.0.2:7000", 1).expect("a sink");
-    let stream = a.stream("10.3.0.2:7000", 1, 2000, 200).expect("a stream");
+    let stream = a.stream("10.3.0.2:7000", 1, 2000, 200).expect("a stream").paced_by(&sink);
     node.run(&["apply", &node.file("hogs.yaml", &format!("{calm}{hogs}"))]);
     wait("the eater's end", Duration::from_secs(30), || {
         node.run(&["events"]).contains("eater was killed by signal 9")

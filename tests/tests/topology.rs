@@ -167,7 +167,7 @@ fn losses_have_their_share_and_others_lose_nothing() {
         let net = net(wan);
         let before = link(&net.node, "lab/west.wan");
         let beside = net.c.sink("10.0.3.2:7001", 2).expect("a sink");
-        let other = net.a.stream("10.0.3.2:7001", 2, 2000, 64).expect("a stream");
+        let other = net.a.stream("10.0.3.2:7001", 2, 2000, 64).expect("a stream").paced_by(&beside);
         let (received, sent) = stream(&net, 20_000, 5000);
         let sent_beside = other.stop();
         let count = sent as f64;

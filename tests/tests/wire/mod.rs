@@ -51,14 +51,16 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Sends each frame `times` times as fast as it goes, with a pause between frames.
+/// Sends each frame `times` times as fast as it goes, in turns of 300 with a pause after each.
 pub(crate) fn send(from: &Namespace, device: &str, frames: &[Vec<u8>], times: usize) {
     const SCRIPT: &str = "import socket, sys, time\n\
         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
         s.bind((sys.argv[1], 0))\n\
-        for frame in sys.stdin.read().split():\n    \
-        frame = bytes.fromhex(frame)\n    \
-        for _ in range(int(sys.argv[2])):\n        s.send(frame)\n    \
+        frames = [bytes.fromhex(frame) for frame in sys.stdin.read().split()]\n\
+        times = int(sys.argv[2])\n\
+        for begin in range(0, times, 300):\n    \
+        for frame in frames:\n        \
+        for _ in range(min(300, times - begin)):\n            s.send(frame)\n        \
         time.sleep(0.003)\n";
     let text: Vec<String> = frames.iter().map(|frame| hex(frame)).collect();
     let file = tempfile::NamedTempFile::new().expect("a file");
