@@ -71,7 +71,7 @@ impl Deltas {
         let changes = &self.changes[usize::from(back)];
         let before = |change: &Change| number.wrapping_sub(change.by);
         let holds = changes.iter().rev().find(|change| change.holds(before(change)));
-        holds.map_or(number, |change| before(change))
+        holds.map_or(number, before)
     }
 
     /// Changes the numbers of a segment of a direction, and its checksum by difference.

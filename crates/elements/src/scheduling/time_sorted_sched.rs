@@ -44,10 +44,8 @@ impl Class for TimeSortedSched {
 
 impl TimeSortedSched {
     fn pull_one(&mut self, batch: &mut Batch, context: &mut Context<'_>) -> Option<Packet> {
-        let mut more = false;
         for (input, (waiting, signal)) in self.inputs.iter_mut().enumerate() {
             let active = waiting.len() < self.buffer && context.is_active(signal);
-            more |= active;
             while active && waiting.len() < self.buffer && context.pull(input, 1, batch) > 0 {
                 waiting.extend(batch.pop());
             }
@@ -59,6 +57,7 @@ impl TimeSortedSched {
                 .map(move |(place, packet)| (packet.timestamp_ns(), input, place))
         });
         let Some((time_ns, input, place)) = earliest.min() else {
+            let more = self.inputs.iter().any(|(_, signal)| context.is_active(signal));
             if self.stop && !more && !std::mem::replace(&mut self.told, true) {
                 context.stop();
             }

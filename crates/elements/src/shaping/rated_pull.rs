@@ -13,12 +13,19 @@ pub(crate) struct RatedPull<const BYTES: bool> {
     active: bool,
     count: u64,
     packets: Signal,
+    /// Not before then are there tokens.
+    due_ns: u64,
 }
 
 impl<const BYTES: bool> RatedPull<BYTES> {
     fn work(&mut self, context: &mut Context<'_>) -> bool {
         let (now_ns, mut one, mut batch) =
             (context.now_ns(), context.take_batch(), context.take_batch());
+        if now_ns < self.due_ns {
+            context.give_batch(batch);
+            context.give_batch(one);
+            return false;
+        }
         let (mut starved, burst) = (false, context.burst());
         while self.active && batch.len() < burst {
             starved = !self.bucket.has(now_ns);
@@ -32,6 +39,7 @@ impl<const BYTES: bool> RatedPull<BYTES> {
             }
         }
         if starved && let Some(at_ns) = self.bucket.next_ns(now_ns) {
+            self.due_ns = at_ns;
             context.schedule(0, at_ns);
         }
         let count = batch.len();
@@ -50,6 +58,7 @@ impl<const BYTES: bool> RatedPull<BYTES> {
     }
 
     fn set_rate(&mut self, value: &str) -> Result<(), HandlerError> {
+        self.due_ns = 0;
         self.bucket.set_rate(match BYTES {
             true => parse::<Bandwidth>("rate", value)?.0,
             false => parse("rate", value)?,

@@ -73,7 +73,7 @@ impl Element for PullSwitch {
         both "switch" => this.0, set {
             let input = parse("switch", value)?;
             super::check_port("input", input, context.inputs()).map_err(HandlerError::Other)?;
-            (this.0, this.2) = (input, input >= 0);
+            (this.0, this.2) = (input, false);
         };
     }
 }
