@@ -114,7 +114,9 @@ fn a_capture_has_every_packet_of_both_directions() {
     assert!(same(&found, &inside, &around), "{said}: {found:?}, not {inside:?} to {around:?}");
     let all: u64 = found.values().sum();
     assert!(all > 10_000, "{found:?}");
-    assert_eq!(said, format!("{all} packets captured, 0 lost"));
+    // Beside them are those that found no room, as a machine that others use may stand still.
+    let whole = tshark(&file, "frame", &["frame.number"]).expect("a capture file").len();
+    assert_eq!(said, format!("{whole} packets captured, 0 lost"));
     // As the router saw it: an answer comes after its question, checksums are complete.
     let echo = tshark(&file, "icmp", &["frame.interface_name", "icmp.type", "icmp.seq"]);
     let echo = echo.expect("fields");
@@ -308,7 +310,7 @@ fn single_packets_are_followed() {
         "DecIPTTL",
         "TTL: 64 to 63",
         "arp1 :: ARPQuerier",
-        "neighbour 10.0.2.2 1 02:00:00:00:00:0b",
+        "neighbour 10.0.2.2 1 02-00-00-00-00-0B",
         "14 bytes put before it",
         "out1 :: ToDevice",
         "sent by red/r1.out",
@@ -454,8 +456,8 @@ fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
     let (on_a, on_b) = (count("a", "0x00000001", said), count("b", "0x00000002", said));
     eprintln!("{sent} sent, {on_a} and {on_b} shown as lost, {received:?}");
     assert!(on_a > 300 && on_b > 100, "{}", output.stderr);
-    // Hosts say next to nothing else meanwhile.
-    assert!((after.0 - before.0).abs_diff(on_a) <= 3, "{before:?} {after:?}");
-    assert!((after.1 - before.1).abs_diff(on_b) <= 3, "{before:?} {after:?}");
+    // Hosts say little else meanwhile: neighbours, and who is there.
+    assert!((after.0 - before.0).abs_diff(on_a) <= 20, "{before:?} {after:?}");
+    assert!((after.1 - before.1).abs_diff(on_b) <= 20, "{before:?} {after:?}");
     assert_eq!(received.packets + on_a + on_b, sent, "each packet came or is shown as lost");
 }
