@@ -725,7 +725,7 @@ impl std::fmt::Debug for Packet {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;

@@ -131,7 +131,7 @@ impl std::fmt::Debug for Word {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
