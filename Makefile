@@ -39,7 +39,7 @@ demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill
 
 test: lint unit model end-to-end ## Check everything: format, lints, documentation, tests
 
-# All in one profile, which is also the one that users run, and always for the whole workspace:
+# All in one profile, the one that users run unless CI checks, and always for the whole workspace:
 # another selection of crates has other features of their libraries, and is built anew.
 lint: install-build ## Check format, lints and documentation
 	cargo fmt --all --check
