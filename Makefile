@@ -25,7 +25,10 @@ END_TO_END := $(patsubst tests/tests/%.rs,--test %,$(wildcard tests/tests/*.rs))
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-.PHONY: help build demo test lint unit model end-to-end docs bench install uninstall deb \
+# How long each fuzz target runs.
+FUZZ_SECONDS ?= 60
+
+.PHONY: help build demo test lint unit model end-to-end docs fuzz bench install uninstall deb \
 	install-build install-demo install-test clean
 
 help: ## Show this list
@@ -63,6 +66,17 @@ end-to-end: install-test ## Run the tests with real namespaces and traffic
 
 docs: install-build ## Generate docs/elements and docs/reference.md
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q -p europa-tests --test reference
+
+# Sanitizers would find nothing that Rust does not: what looks for panics needs the flags of a nightly
+# compiler, which the stable one takes if it is told to bootstrap itself.
+fuzz: install-build ## Fuzz what reads configurations: three targets, FUZZ_SECONDS (60) each
+	command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz
+	for target in configuration filter arguments; do \
+		mkdir -p target/fuzz/corpus/$$target && \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none --target-dir target/fuzz $$target \
+			target/fuzz/corpus/$$target fuzz/seeds/$$target -- -timeout=20 -max_len=2048 \
+			-max_total_time=$(FUZZ_SECONDS) </dev/null || exit; \
+	done
 
 bench: build ## Measure Europa, Linux and XDP side by side: table, JSON and SVG
 	cargo run $(CARGO_FLAGS) --release -p europa-bench
