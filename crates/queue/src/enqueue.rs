@@ -1,0 +1,136 @@
+//! A packet comes.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::entries::{LONGEST, Taken};
+use crate::node::{HEAD, Level, NONE, Node, RED, ROOT};
+use crate::red::Verdict;
+use crate::statistics::{Cause, PEAK, PEAK_BYTES, WAITING, WAITING_BYTES};
+use crate::tree::{Id, PolicyState, Tree, counters};
+
+impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
+    /// Puts a packet of `length` bytes into a queue; `ecn` says that it understands marks
+    /// (RFC 3168: ECT or CE). Says whether it waits; whatever is dropped, it or others in its
+    /// place, `dropped` gets. Times never go back.
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        now_ns: u64,
+        queue: Id,
+        packet: T,
+        length: u32,
+        ecn: bool,
+        mut dropped: impl FnMut(T, Cause),
+    ) -> bool {
+        let now_ns = self.advance(now_ns);
+        let length = length.min(LONGEST);
+        let found = self.find(queue).filter(|node| self.nodes.at(*node).level == Level::Queue);
+        let Some(queue) = found else {
+            dropped(packet, Cause::Gone);
+            return false;
+        };
+        let mut mark = false;
+        if self.nodes.at(queue).flags & RED != 0 {
+            let bytes = self.nodes.at(queue).bytes;
+            if let PolicyState::Red(red) = &mut self.policies[queue as usize] {
+                match red.judge(now_ns, bytes, ecn) {
+                    Verdict::Pass => (),
+                    Verdict::Mark => mark = true,
+                    Verdict::Drop => {
+                        self.count_drop(queue, Cause::Early, length);
+                        dropped(packet, Cause::Early);
+                        return false;
+                    }
+                }
+            }
+        }
+        if let Some(cause) = self.refusal(queue, length)
+            && let Some(cause) = self.make_room(queue, length, cause, &mut dropped)
+        {
+            self.count_drop(queue, cause, length);
+            dropped(packet, cause);
+            return false;
+        }
+        let was_empty = !self.nodes.at(queue).has_work();
+        let new = Taken { packet, since_ns: now_ns, length, ecn, mark };
+        self.entries.push(self.nodes.at_mut(queue), new);
+        let &Node { packets, bytes, peak_packets, peak_bytes, parent, .. } = self.nodes.at(queue);
+        let counters = counters(&self.words, queue);
+        // All on one line, and nothing is read.
+        counters.set(WAITING, packets.into());
+        counters.set(WAITING_BYTES, bytes);
+        counters.set(PEAK, peak_packets.into());
+        counters.set(PEAK_BYTES, peak_bytes.into());
+        let mut class = parent;
+        while class != NONE {
+            let node = self.nodes.at_mut(class);
+            node.grow(length);
+            class = node.parent;
+        }
+        if was_empty {
+            self.activate(queue);
+        }
+        true
+    }
+
+    /// Fetches what [`Self::enqueue`] will touch, for a caller that knows a few packets ahead.
+    #[inline]
+    pub fn prefetch(&self, queue: Id) {
+        let index = queue.index();
+        if let Some(node) = self.nodes.0.get(index as usize) {
+            europa_pool::prefetch(node);
+            europa_pool::prefetch(&counters(&self.words, index).0[0]);
+        }
+    }
+
+    /// Why a packet may not wait in a queue.
+    #[inline]
+    fn refusal(&self, queue: u32, length: u32) -> Option<Cause> {
+        let node = self.nodes.at(queue);
+        if node.is_full(length) {
+            let bytes = node.is_full_of_bytes(length);
+            return Some(if bytes { Cause::Bytes } else { Cause::Packets });
+        }
+        let mut class = node.parent;
+        while class != NONE {
+            let node = self.nodes.at(class);
+            if node.is_full(length) {
+                return Some(if class == ROOT { Cause::Room } else { Cause::Share });
+            }
+            class = node.parent;
+        }
+        (!self.entries.has_room()).then_some(Cause::Room)
+    }
+
+    /// Drops from the head if that is the policy. Says why there is still no room.
+    #[cold]
+    fn make_room(
+        &mut self,
+        queue: u32,
+        length: u32,
+        cause: Cause,
+        dropped: &mut impl FnMut(T, Cause),
+    ) -> Option<Cause> {
+        let node = self.nodes.at(queue);
+        let fits = u64::from(length) <= u64::from(node.byte_limit) && node.packet_limit > 0;
+        if node.flags & HEAD == 0 || !fits {
+            return Some(cause);
+        }
+        let mut refusal = Some(cause);
+        while let Some(cause) = refusal {
+            let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };
+            let parent = self.nodes.at(queue).parent;
+            self.leaves(parent, 1, taken.length.into());
+            self.count_drop(queue, cause, taken.length);
+            dropped(taken.packet, cause);
+            refusal = self.refusal(queue, length);
+        }
+        if refusal.is_some() {
+            // Others of the class hold what is missing: the queue is empty now.
+            self.publish(queue);
+            self.quiet(queue);
+        }
+        // Still in its list if it was: it is about to have work again.
+        refusal
+    }
+}

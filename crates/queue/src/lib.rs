@@ -1,0 +1,80 @@
+//! A port's queues and who may send next, as a state machine without clock and without
+//! packets: the caller hands in the time in nanoseconds and whatever stands for a packet.
+//!
+//! ```text
+//!                 port            rate of the port
+//!                  │
+//!          ┌───────┴──────┐
+//!      scheduler      scheduler   rates of their own, adjusted at run time
+//!       ┌──┴───┐
+//!     slice  slice
+//!    ┌──┴──┐
+//!  router router
+//!  ┌──┴──┐
+//! queue queue                     packets wait here; numbers are local to the slice
+//! ```
+//!
+//! | file         | concern                                                     |
+//! |--------------|-------------------------------------------------------------|
+//! | `settings`   | what can be set                                             |
+//! | `tree`       | nodes come, change and go while packets wait                |
+//! | `enqueue`    | a packet comes: limits, policies                            |
+//! | `dequeue`    | whose turn it is                                            |
+//! | `node`       | one cache line for each node, cyclic lists                  |
+//! | `entries`    | what waits                                                  |
+//! | `bucket`     | token buckets                                               |
+//! | `wheel`      | when caps and guarantees are to be looked at again          |
+//! | `red`, `codel` | drop policies                                             |
+//! | `statistics` | counters, in memory that others may map                     |
+//!
+//! # Who may send next
+//!
+//! At each level, from the port down:
+//!
+//! 1. Who has used up its *cap* (a token bucket) is not asked until it may send again.
+//! 2. Of the others, who has some of its *guarantee* left (another token bucket) goes first,
+//!    packet by packet in a circle. This is charged to the guarantee alone.
+//! 3. Then, those that have work share by *weight*: deficit round robin (Shreedhar and Varghese,
+//!    SIGCOMM 1995) in bytes, in the form in which the last packet of a turn may overdraw and is
+//!    charged to the next turn (surplus round robin; Floyd's and Jacobson's link-sharing used it).
+//!    So nobody needs to know the next packet's length before it is taken, at no level.
+//!
+//! So a child gets its guarantee, and of what nobody's guarantee takes its weight's part; what one
+//! does not use, others get. Guarantees of siblings must fit into what their parent is sure
+//! to get: whoever admits them checks that. A policy may mark instead of dropping: then
+//! [`Due::mark`] says so, and the caller marks.
+//!
+//! # Bounds
+//!
+//! - Between two children that always have work, what they sent per weight differs at no time by
+//!   more than a turn and a packet of each. The lightest child's turn is one quantum to two.
+//! - A cap is kept to within the burst, a turn, a packet, and 4 µs of the rate.
+//! - A packet of a guaranteed child waits for no more than one packet of each of its
+//!   guaranteed siblings for each of its own before it, and the packet that is being sent.
+//! - Cost: constant in the number of queues. A packet k times as long as the quantum takes k turns.
+//! - No allocation after a queue has been made; the caller's `Vec` is never grown.
+//!
+//! # Memory
+//!
+//! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, 320 of statistics,
+//! and 340 that only capped, guaranteed, RED or CoDel nodes and changes touch; a packet that
+//! waits 32 bytes where `T` is a `u64`. All of it is reserved at the start, and pages that nobody
+//! uses cost address space only, but for the statistics of [`Tree::new`].
+
+mod bucket;
+mod codel;
+mod dequeue;
+mod enqueue;
+mod entries;
+mod node;
+mod red;
+mod settings;
+mod statistics;
+mod tree;
+mod wheel;
+
+pub use dequeue::Due;
+pub use node::Level;
+pub use settings::{Codel, Limit, Policy, QueueSettings, Rate, Red, Settings, Share};
+pub use statistics::{BUCKETS, Cause, LAYOUT, Statistics, WORDS, bucket_ns};
+pub use tree::{Error, Id, Tree};

@@ -1,0 +1,224 @@
+//! The tree's nodes: port, schedulers, slices, routers and queues are all one kind of record
+//! of one cache line, so that a packet's way through a level touches one line.
+
+/// No node, no entry.
+pub(crate) const NONE: u32 = u32::MAX;
+/// The port.
+pub(crate) const ROOT: u32 = 0;
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Level {
+    /// The tree's root.
+    Port,
+    /// A part of the port with a rate of its own.
+    Scheduler,
+    /// A slice's part of a scheduler.
+    Slice,
+    /// A router's part of its slice.
+    Router,
+    /// Where packets wait.
+    Queue,
+}
+
+impl Level {
+    /// What a node's children are.
+    pub(crate) fn below(self) -> Option<Self> {
+        match self {
+            Self::Port => Some(Self::Scheduler),
+            Self::Scheduler => Some(Self::Slice),
+            Self::Slice => Some(Self::Router),
+            Self::Router => Some(Self::Queue),
+            Self::Queue => None,
+        }
+    }
+}
+
+/// Where a node stands with its parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Nothing under it may be sent.
+    Idle,
+    /// In its parent's list, to be sent from when its turn comes.
+    Ready,
+    /// Not in the list until its cap allows more.
+    Capped,
+}
+
+/// The node has a cap.
+pub(crate) const CAP: u8 = 1;
+/// The node has a guarantee.
+pub(crate) const GUARANTEE: u8 = 2;
+/// The queue's policy is [`crate::Policy::Head`].
+pub(crate) const HEAD: u8 = 4;
+/// The queue's policy is [`crate::Policy::Red`].
+pub(crate) const RED: u8 = 8;
+/// The queue's policy is [`crate::Policy::Codel`].
+pub(crate) const CODEL: u8 = 16;
+/// The node has some of its guarantee left, and is in the list of those besides.
+pub(crate) const ASSURED: u8 = 32;
+/// All of a queue's policies.
+pub(crate) const POLICIES: u8 = HEAD | RED | CODEL;
+
+/// See the file.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Node {
+    /// Neighbours in the cyclic list in which the node is.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+    pub(crate) parent: u32,
+    /// What it may still send in its turn. Below zero when the last packet was longer than
+    /// what was left: charged to the next turn.
+    pub(crate) deficit: i32,
+    /// Of a queue, the entry that waits longest; of a class, whose turn it is among those with
+    /// guarantees.
+    pub(crate) first: u32,
+    /// Of a queue, the newest entry; of a class, whose turn it is by weight among all that are
+    /// ready.
+    pub(crate) second: u32,
+    /// What waits in or under it.
+    pub(crate) packets: u32,
+    pub(crate) packet_limit: u32,
+    pub(crate) bytes: u64,
+    pub(crate) byte_limit: u32,
+    pub(crate) peak_packets: u32,
+    pub(crate) peak_bytes: u32,
+    /// Of a class, the turn of a child of weight 1, in bytes.
+    pub(crate) unit: u32,
+    pub(crate) weight: u16,
+    /// How often the record has been used for another node.
+    pub(crate) generation: u16,
+    pub(crate) state: State,
+    pub(crate) flags: u8,
+    pub(crate) level: Level,
+}
+
+impl Node {
+    /// The root, or a record that nobody uses.
+    pub(crate) fn new(level: Level) -> Self {
+        Self {
+            next: NONE,
+            prev: NONE,
+            parent: NONE,
+            deficit: 0,
+            first: NONE,
+            second: NONE,
+            packets: 0,
+            packet_limit: u32::MAX,
+            bytes: 0,
+            byte_limit: u32::MAX,
+            peak_packets: 0,
+            peak_bytes: 0,
+            unit: 1,
+            weight: 1,
+            generation: 0,
+            state: State::Idle,
+            flags: 0,
+            level,
+        }
+    }
+
+    /// Whether something under it may be sent.
+    #[inline]
+    pub(crate) fn has_work(&self) -> bool {
+        self.second != NONE
+    }
+
+    /// Another packet waits.
+    #[inline]
+    pub(crate) fn grow(&mut self, length: u32) {
+        self.packets += 1;
+        self.bytes += u64::from(length);
+        self.peak_packets = self.peak_packets.max(self.packets);
+        let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
+        self.peak_bytes = self.peak_bytes.max(bytes);
+    }
+
+    /// Whether a packet more would be too many.
+    #[inline]
+    pub(crate) fn is_full(&self, length: u32) -> bool {
+        self.packets >= self.packet_limit || self.is_full_of_bytes(length)
+    }
+
+    #[inline]
+    pub(crate) fn is_full_of_bytes(&self, length: u32) -> bool {
+        self.bytes + u64::from(length) > u64::from(self.byte_limit)
+    }
+}
+
+/// All nodes, and the two lists of each class.
+pub(crate) struct Nodes(pub(crate) Vec<Node>);
+
+impl Nodes {
+    #[inline]
+    pub(crate) fn at(&self, node: u32) -> &Node {
+        &self.0[node as usize]
+    }
+
+    #[inline]
+    pub(crate) fn at_mut(&mut self, node: u32) -> &mut Node {
+        &mut self.0[node as usize]
+    }
+
+    /// Puts an idle node at the end of its parent's list.
+    #[inline]
+    pub(crate) fn link(&mut self, node: u32) {
+        let parent = self.at(node).parent;
+        let head = self.at(parent).second;
+        let (prev, next) = if head == NONE {
+            self.at_mut(parent).second = node;
+            (node, node)
+        } else {
+            (std::mem::replace(&mut self.at_mut(head).prev, node), head)
+        };
+        self.at_mut(prev).next = node;
+        let this = self.at_mut(node);
+        (this.prev, this.next, this.state) = (prev, next, State::Ready);
+    }
+
+    /// Takes a node that is ready out of its parent's list.
+    #[inline]
+    pub(crate) fn unlink(&mut self, node: u32) {
+        let this = self.at_mut(node);
+        this.state = State::Idle;
+        let &mut Node { next, prev, parent, .. } = this;
+        let head = &mut self.at_mut(parent).second;
+        if next == node {
+            *head = NONE;
+            return;
+        }
+        if *head == node {
+            *head = next;
+        }
+        self.at_mut(prev).next = next;
+        self.at_mut(next).prev = prev;
+    }
+
+    /// What a node may send in a turn: at most 16384 times 65535, below 2^30.
+    #[inline]
+    pub(crate) fn turn(&self, node: u32) -> u32 {
+        let node = self.at(node);
+        self.at(node.parent).unit * u32::from(node.weight)
+    }
+
+    /// Gives a node another turn's worth.
+    #[inline]
+    pub(crate) fn grant(&mut self, node: u32) {
+        let turn = self.turn(node);
+        let node = self.at_mut(node);
+        node.deficit = node.deficit.saturating_add_unsigned(turn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_a_cache_line() {
+        assert_eq!((size_of::<Node>(), align_of::<Node>()), (64, 64));
+    }
+}

@@ -1,0 +1,152 @@
+//! What can be set.
+
+use serde::{Deserialize, Serialize};
+
+/// A tree's sizes, fixed when it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Most schedulers, slices, routers and queues together; at most 2^20 - 2.
+    pub nodes: u32,
+    /// Most packets that wait at a time.
+    pub packets: u32,
+    /// What the lightest of several children may send in a turn; within 64 to 16384. The longest
+    /// packet of the port is best: a packet k times as long takes k turns.
+    pub quantum_bytes: u32,
+}
+
+impl Settings {
+    /// Room for this many queues, as many classes and 4096 more, and this many packets.
+    pub fn new(queues: u32, packets: u32) -> Self {
+        Self { nodes: queues.saturating_mul(2).saturating_add(4096), packets, quantum_bytes: 1514 }
+    }
+}
+
+/// A rate and how far it may be exceeded for a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Bits a second; at least 8.
+    pub bits: u64,
+    /// Depth of the token bucket. The rate is reached only if this is at least what it brings
+    /// between two calls of `dequeue`, and while the others have their turns; the last packet may
+    /// overdraw it.
+    pub burst_bytes: u64,
+}
+
+impl Rate {
+    /// A rate that holds over `burst_us` microseconds.
+    pub fn over(bits: u64, burst_us: u64) -> Self {
+        let burst = u128::from(bits) * u128::from(burst_us) / 8_000_000;
+        Self { bits, burst_bytes: u64::try_from(burst).unwrap_or(u64::MAX) }
+    }
+}
+
+/// A child's part of what its parent may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Part of what is left when all guarantees are served, in proportion to its siblings'
+    /// weights. 0 counts as 1.
+    pub weight: u16,
+    /// What is served before anybody's weight counts. Whoever sets guarantees sees to it that
+    /// the children's sum is at most what their parent is sure to get.
+    pub guarantee: Option<Rate>,
+    /// What is never exceeded, even if nobody else wants to send.
+    pub cap: Option<Rate>,
+}
+
+impl Share {
+    /// A part without guarantee or cap.
+    pub const fn weight(weight: u16) -> Self {
+        Self { weight, guarantee: None, cap: None }
+    }
+
+    /// The same with a guarantee.
+    #[must_use]
+    pub const fn guaranteed(mut self, rate: Rate) -> Self {
+        self.guarantee = Some(rate);
+        self
+    }
+
+    /// The same with a cap.
+    #[must_use]
+    pub const fn capped(mut self, rate: Rate) -> Self {
+        self.cap = Some(rate);
+        self
+    }
+}
+
+/// Most that may wait in a queue, or in all queues of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// Packets.
+    pub packets: u32,
+    /// Their bytes.
+    pub bytes: u32,
+}
+
+impl Limit {
+    /// As much as the tree has room for, up to 4 GiB.
+    pub const NONE: Self = Self { packets: u32::MAX, bytes: u32::MAX };
+}
+
+/// Who goes when there is no room, or even before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub enum Policy {
+    /// The packet that comes.
+    #[default]
+    Tail,
+    /// Those that wait longest, to make room for the one that comes.
+    Head,
+    /// Packets that come, the more likely the longer the queue has been of late.
+    Red(Red),
+    /// Packets that leave after all of them have waited too long for a while.
+    Codel(Codel),
+}
+
+/// Random early detection (Floyd and Jacobson 1993, with the gentle slope of 2000): nobody is
+/// dropped while the mean length is below `min_bytes`; from there on the probability grows to
+/// `probability` at `max_bytes`, and to 1 at twice that.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Red {
+    /// Mean length at which it begins.
+    pub min_bytes: u32,
+    /// Mean length at which `probability` is reached.
+    pub max_bytes: u32,
+    /// Between 0 and 1.
+    pub probability: f64,
+    /// Each packet moves the mean by 2^-shift of its distance from the length.
+    pub shift: u8,
+    /// How long the port takes for a typical packet: while nothing waits, the mean shrinks as
+    /// if such packets came.
+    pub packet_ns: u64,
+    /// Mark instead of dropping what understands marks, up to `max_bytes`.
+    pub ecn: bool,
+}
+
+/// Controlled delay, RFC 8289.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Codel {
+    /// A waiting time that is fine.
+    pub target_ns: u64,
+    /// How long all may wait longer before one is dropped.
+    pub interval_ns: u64,
+    /// Mark instead of dropping what understands marks.
+    pub ecn: bool,
+}
+
+impl Default for Codel {
+    /// RFC 8289, section 4: 5 ms and 100 ms.
+    fn default() -> Self {
+        Self { target_ns: 5_000_000, interval_ns: 100_000_000, ecn: false }
+    }
+}
+
+/// What a queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueSettings {
+    /// Its part of what its router may send.
+    pub share: Share,
+    /// Most that waits in it.
+    pub limit: Limit,
+    /// Who goes when that is reached.
+    pub policy: Policy,
+}

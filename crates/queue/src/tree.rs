@@ -1,0 +1,533 @@
+//! The tree: what there is in it, and how that changes.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::bucket::Bucket;
+use crate::codel::CodelState;
+use crate::entries::Entries;
+use crate::node::{
+    ASSURED, CAP, CODEL, GUARANTEE, HEAD, Level, NONE, Node, Nodes, POLICIES, RED, ROOT, State,
+};
+use crate::red::RedState;
+use crate::settings::{Limit, Policy, QueueSettings, Settings, Share};
+use crate::statistics::{
+    Cause, Counters, HANDED_BACK, PEAK, PEAK_BYTES, Statistics, WAITING, WAITING_BYTES, WORDS,
+};
+use crate::wheel::Wheel;
+
+const INDEX_BITS: u32 = 20;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+const GENERATION_MASK: u16 = (1 << (32 - INDEX_BITS)) - 1;
+/// A weight has 16 bits.
+const POWERS: usize = 16;
+
+/// Names a node until it is removed; 4096 uses of its place later it might name another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Id(u32);
+
+impl Id {
+    /// The root of each tree.
+    pub const PORT: Self = Self(ROOT);
+
+    /// Where its statistics are.
+    #[inline]
+    pub const fn index(self) -> u32 {
+        self.0 & INDEX_MASK
+    }
+}
+
+/// Why a tree is not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No such node, any more.
+    #[error("there is no such scheduler, slice, router or queue any more")]
+    Gone,
+    /// Nothing of this kind can be where it is wanted.
+    #[error("found a {found:?} where another level is wanted")]
+    Level {
+        /// What was named.
+        found: Level,
+    },
+    /// All nodes are in use.
+    #[error("no room: all {capacity} schedulers, slices, routers and queues are in use")]
+    Full {
+        /// How many there are.
+        capacity: u32,
+    },
+    /// The slice has such a queue.
+    #[error("the slice has a queue {local} already")]
+    Taken {
+        /// The queue's number in its slice.
+        local: u16,
+    },
+    /// The memory for statistics is too small.
+    #[error("statistics need {wanted} words, found {found}")]
+    Words {
+        /// What is needed.
+        wanted: usize,
+        /// What is there.
+        found: usize,
+    },
+}
+
+/// Token buckets of a node.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shape {
+    pub(crate) cap: Bucket,
+    pub(crate) guarantee: Bucket,
+    /// Neighbours in the cyclic list of those siblings that have some of their guarantee left.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+}
+
+/// What a queue's policy remembers.
+pub(crate) enum PolicyState {
+    /// Nothing.
+    Plain,
+    Red(RedState),
+    Codel(CodelState),
+}
+
+/// What no packet looks at.
+struct Kin {
+    child: u32,
+    next: u32,
+    prev: u32,
+    /// Of a queue, its number in the slice.
+    local: u16,
+    /// Of a class, how many children have a weight of 2^n to 2^(n+1)-1.
+    weights: [u32; POWERS],
+    /// Of a slice, its queues by number.
+    queues: Vec<u32>,
+}
+
+/// One port's queues. `T` is what stands for a packet, `S` the memory for statistics, as
+/// [`Statistics`] reads it.
+pub struct Tree<T, S = Box<[AtomicU64]>> {
+    pub(crate) nodes: Nodes,
+    pub(crate) shapes: Vec<Shape>,
+    pub(crate) wheel: Wheel,
+    pub(crate) entries: Entries<T>,
+    pub(crate) policies: Vec<PolicyState>,
+    pub(crate) words: S,
+    pub(crate) now_ns: u64,
+    kin: Vec<Kin>,
+    free: Vec<u32>,
+    settings: Settings,
+}
+
+/// The words of a node. All are there: [`Tree::with_words`] has looked.
+#[inline]
+pub(crate) fn counters(words: &impl AsRef<[AtomicU64]>, node: u32) -> Counters<'_> {
+    let (words, _) =
+        words.as_ref()[node as usize * WORDS..].split_first_chunk().expect("looked at");
+    Counters(words)
+}
+
+impl<T: Copy> Tree<T> {
+    /// An empty tree whose statistics nobody else reads.
+    pub fn new(settings: Settings) -> Self {
+        let words = (0..Self::words(settings)).map(|_| AtomicU64::new(0)).collect();
+        Self::make(settings, words)
+    }
+
+    /// Words that a tree's statistics take.
+    pub fn words(settings: Settings) -> usize {
+        (settings.nodes.min(INDEX_MASK - 1) as usize + 1) * WORDS
+    }
+}
+
+impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
+    /// An empty tree that counts in `words`.
+    ///
+    /// # Errors
+    /// There are fewer than [`Tree::words`].
+    pub fn with_words(settings: Settings, words: S) -> Result<Self, Error> {
+        let (wanted, found) = (Tree::<T>::words(settings), words.as_ref().len());
+        if found < wanted {
+            return Err(Error::Words { wanted, found });
+        }
+        Ok(Self::make(settings, words))
+    }
+
+    fn make(mut settings: Settings, words: S) -> Self {
+        settings.nodes = settings.nodes.min(INDEX_MASK - 1);
+        settings.quantum_bytes = settings.quantum_bytes.clamp(64, 16384);
+        let nodes = settings.nodes as usize + 1;
+        let mut new = Self {
+            nodes: Nodes(Vec::with_capacity(nodes)),
+            shapes: Vec::with_capacity(nodes),
+            wheel: Wheel::new(nodes),
+            entries: Entries::new(settings.packets as usize),
+            policies: Vec::with_capacity(nodes),
+            words,
+            now_ns: 0,
+            kin: Vec::with_capacity(nodes),
+            free: Vec::new(),
+            settings,
+        };
+        new.make_node(Level::Port);
+        new
+    }
+
+    /// Times never go back.
+    #[inline]
+    pub(crate) fn advance(&mut self, now_ns: u64) -> u64 {
+        self.now_ns = self.now_ns.max(now_ns);
+        self.now_ns
+    }
+
+    fn make_node(&mut self, level: Level) -> u32 {
+        let kin = Kin {
+            child: NONE,
+            next: NONE,
+            prev: NONE,
+            local: 0,
+            weights: [0; POWERS],
+            queues: Vec::new(),
+        };
+        let mut new = Node::new(level);
+        let node = if let Some(node) = self.free.pop() {
+            new.generation = self.nodes.at(node).generation;
+            *self.nodes.at_mut(node) = new;
+            self.kin[node as usize] = kin;
+            self.shapes[node as usize] = Shape::default();
+            self.policies[node as usize] = PolicyState::Plain;
+            node
+        } else {
+            self.nodes.0.push(new);
+            self.kin.push(kin);
+            self.shapes.push(Shape::default());
+            self.policies.push(PolicyState::Plain);
+            self.wheel.push();
+            self.nodes.0.len() as u32 - 1
+        };
+        counters(&self.words, node).clear();
+        node
+    }
+
+    fn id(&self, node: u32) -> Id {
+        Id(node | u32::from(self.nodes.at(node).generation) << INDEX_BITS)
+    }
+
+    /// The node of a name.
+    #[inline]
+    pub(crate) fn find(&self, id: Id) -> Option<u32> {
+        let index = id.index();
+        let node = self.nodes.0.get(index as usize)?;
+        (u32::from(node.generation) == id.0 >> INDEX_BITS).then_some(index)
+    }
+
+    fn get(&self, id: Id) -> Result<u32, Error> {
+        self.find(id).ok_or(Error::Gone)
+    }
+
+    fn add(&mut self, parent: Id, share: Share, limit: Limit) -> Result<(u32, Level), Error> {
+        let parent = self.get(parent)?;
+        let found = self.nodes.at(parent).level;
+        let level = found.below().ok_or(Error::Level { found })?;
+        if self.free.is_empty() && self.nodes.0.len() > self.settings.nodes as usize {
+            return Err(Error::Full { capacity: self.settings.nodes });
+        }
+        let node = self.make_node(level);
+        self.nodes.at_mut(node).parent = parent;
+        let sibling = std::mem::replace(&mut self.kin[parent as usize].child, node);
+        self.kin[node as usize].next = sibling;
+        if sibling != NONE {
+            self.kin[sibling as usize].prev = node;
+        }
+        self.nodes.at_mut(node).weight = share.weight.max(1);
+        self.count_weight(node, 1);
+        self.shape(node, share);
+        self.limit(node, limit);
+        Ok((node, level))
+    }
+
+    /// Adds a scheduler to the port, a slice to a scheduler, or a router to a slice.
+    ///
+    /// # Errors
+    /// The parent has gone, or is a router or queue; or there is no room.
+    pub fn add_class(&mut self, parent: Id, share: Share, limit: Limit) -> Result<Id, Error> {
+        match self.level(parent)? {
+            found @ (Level::Router | Level::Queue) => Err(Error::Level { found }),
+            _ => self.add(parent, share, limit).map(|(node, _)| self.id(node)),
+        }
+    }
+
+    /// Adds a queue to a router; `local` is its number in the slice.
+    ///
+    /// # Errors
+    /// The router has gone or is none, the slice has that queue, or there is no room.
+    pub fn add_queue(
+        &mut self,
+        router: Id,
+        local: u16,
+        settings: QueueSettings,
+    ) -> Result<Id, Error> {
+        let found = self.level(router)?;
+        if found != Level::Router {
+            return Err(Error::Level { found });
+        }
+        let slice = self.nodes.at(self.get(router)?).parent;
+        if self.local(slice, local).is_some() {
+            return Err(Error::Taken { local });
+        }
+        let (node, _) = self.add(router, settings.share, settings.limit)?;
+        self.kin[node as usize].local = local;
+        let queues = &mut self.kin[slice as usize].queues;
+        if queues.len() <= usize::from(local) {
+            queues.resize(usize::from(local) + 1, NONE);
+        }
+        queues[usize::from(local)] = node;
+        self.policy(node, settings.policy);
+        Ok(self.id(node))
+    }
+
+    fn local(&self, slice: u32, local: u16) -> Option<u32> {
+        let queues = &self.kin[slice as usize].queues;
+        queues.get(usize::from(local)).copied().filter(|node| *node != NONE)
+    }
+
+    /// A slice's queue by its number in the slice; no number names another slice's.
+    pub fn queue(&self, slice: Id, local: u16) -> Option<Id> {
+        self.local(self.find(slice)?, local).map(|node| self.id(node))
+    }
+
+    /// What a node is.
+    ///
+    /// # Errors
+    /// It has gone.
+    pub fn level(&self, id: Id) -> Result<Level, Error> {
+        Ok(self.nodes.at(self.get(id)?).level)
+    }
+
+    /// Removes a node and all below it. What waited there is handed back.
+    ///
+    /// # Errors
+    /// It has gone, or is the port.
+    pub fn remove(&mut self, id: Id, mut handed_back: impl FnMut(T)) -> Result<(), Error> {
+        let node = self.get(id)?;
+        if node == ROOT {
+            return Err(Error::Level { found: Level::Port });
+        }
+        self.remove_node(node, &mut handed_back);
+        Ok(())
+    }
+
+    fn remove_node(&mut self, node: u32, handed_back: &mut impl FnMut(T)) {
+        while self.kin[node as usize].child != NONE {
+            self.remove_node(self.kin[node as usize].child, handed_back);
+        }
+        let parent = self.nodes.at(node).parent;
+        if self.nodes.at(node).level == Level::Queue {
+            while let Some(taken) = self.entries.pop(self.nodes.at_mut(node)) {
+                self.leaves(parent, 1, taken.length.into());
+                self.count_up(node, |counters| counters.add(HANDED_BACK, 1));
+                handed_back(taken.packet);
+            }
+            self.publish(node);
+            let local = self.kin[node as usize].local;
+            let slice = self.nodes.at(parent).parent;
+            self.kin[slice as usize].queues[usize::from(local)] = NONE;
+        }
+        self.quiet(node);
+        self.wheel.clear(node);
+        self.count_weight(node, -1);
+        let &Kin { next, prev, .. } = &self.kin[node as usize];
+        if next != NONE {
+            self.kin[next as usize].prev = prev;
+        }
+        if prev != NONE {
+            self.kin[prev as usize].next = next;
+        } else {
+            self.kin[parent as usize].child = next;
+        }
+        let generation = &mut self.nodes.at_mut(node).generation;
+        *generation = (*generation + 1) & GENERATION_MASK;
+        self.kin[node as usize].queues = Vec::new();
+        self.free.push(node);
+    }
+
+    /// Counts a child's weight in or out, so that the lightest gets a whole quantum in a turn, and
+    /// at most two.
+    fn count_weight(&mut self, node: u32, change: i32) {
+        let &Node { parent, weight, .. } = self.nodes.at(node);
+        let weights = &mut self.kin[parent as usize].weights;
+        let power = weight.ilog2() as usize;
+        weights[power] = weights[power].saturating_add_signed(change);
+        let lightest = weights.iter().position(|count| *count > 0).unwrap_or(0);
+        let unit = self.settings.quantum_bytes.div_ceil(1 << lightest);
+        self.nodes.at_mut(parent).unit = unit;
+    }
+
+    fn shape(&mut self, node: u32, share: Share) {
+        let now = self.now_ns;
+        let flags = self.nodes.at(node).flags;
+        let shape = &mut self.shapes[node as usize];
+        let wanted =
+            [(&mut shape.cap, share.cap, CAP), (&mut shape.guarantee, share.guarantee, GUARANTEE)];
+        let mut now_set = flags & !(CAP | GUARANTEE);
+        for (bucket, rate, flag) in wanted {
+            let Some(rate) = rate else { continue };
+            if flags & flag == 0 {
+                *bucket = Bucket::new(rate, now)
+            } else {
+                bucket.change(rate, now)
+            }
+            now_set |= flag;
+        }
+        self.nodes.at_mut(node).flags = now_set;
+    }
+
+    fn limit(&mut self, node: u32, limit: Limit) {
+        let node = self.nodes.at_mut(node);
+        (node.packet_limit, node.byte_limit) = (limit.packets, limit.bytes);
+    }
+
+    fn policy(&mut self, node: u32, policy: Policy) {
+        let state = &mut self.policies[node as usize];
+        let flag = match (policy, &mut *state) {
+            (Policy::Tail, _) => 0,
+            (Policy::Head, _) => HEAD,
+            (Policy::Red(red), PolicyState::Red(old)) => {
+                old.settings = red;
+                RED
+            }
+            (Policy::Red(red), _) => {
+                *state = PolicyState::Red(RedState::new(red, node.into()));
+                RED
+            }
+            (Policy::Codel(codel), PolicyState::Codel(old)) => {
+                old.settings = codel;
+                CODEL
+            }
+            (Policy::Codel(codel), _) => {
+                *state = PolicyState::Codel(CodelState::new(codel));
+                CODEL
+            }
+        };
+        let flags = &mut self.nodes.at_mut(node).flags;
+        *flags = *flags & !POLICIES | flag;
+    }
+
+    /// Sets a node's part of its parent; the port's cap is the port's rate. Nothing loses its
+    /// place.
+    ///
+    /// # Errors
+    /// It has gone.
+    pub fn set_share(&mut self, id: Id, share: Share) -> Result<(), Error> {
+        let node = self.get(id)?;
+        self.shape(node, share);
+        if node == ROOT {
+            return Ok(());
+        }
+        self.count_weight(node, -1);
+        self.nodes.at_mut(node).weight = share.weight.max(1);
+        self.count_weight(node, 1);
+        let turn = self.nodes.turn(node);
+        let this = self.nodes.at_mut(node);
+        this.deficit = this.deficit.min(0i32.saturating_add_unsigned(turn));
+        let Node { state, flags, .. } = *this;
+        let shape = self.shapes[node as usize];
+        self.wheel.clear(node);
+        match state {
+            State::Capped if flags & CAP == 0 || shape.cap.is_open(self.now_ns) => {
+                self.nodes.at_mut(node).state = State::Idle;
+                self.activate(node);
+            }
+            State::Capped => self.wheel.set(node, shape.cap.opens_ns()),
+            State::Ready if flags & (GUARANTEE | ASSURED) == ASSURED => self.forgo(node),
+            State::Ready if flags & (GUARANTEE | ASSURED) == GUARANTEE => {
+                self.wheel.set(node, shape.guarantee.opens_ns());
+            }
+            State::Idle | State::Ready => (),
+        }
+        Ok(())
+    }
+
+    /// Sets how much may wait. What waits already stays.
+    ///
+    /// # Errors
+    /// It has gone.
+    pub fn set_limit(&mut self, id: Id, limit: Limit) -> Result<(), Error> {
+        let node = self.get(id)?;
+        self.limit(node, limit);
+        Ok(())
+    }
+
+    /// Sets all of a queue.
+    ///
+    /// # Errors
+    /// It has gone, or is none.
+    pub fn set_queue(&mut self, id: Id, settings: QueueSettings) -> Result<(), Error> {
+        let node = self.get(id)?;
+        let found = self.nodes.at(node).level;
+        if found != Level::Queue {
+            return Err(Error::Level { found });
+        }
+        self.policy(node, settings.policy);
+        self.limit(node, settings.limit);
+        self.set_share(id, settings.share)
+    }
+
+    /// How many packets wait.
+    pub fn len(&self) -> u32 {
+        self.nodes.at(ROOT).packets
+    }
+
+    /// Whether none does.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What has become of a node's packets.
+    ///
+    /// # Errors
+    /// It has gone.
+    pub fn statistics(&self, id: Id) -> Result<Statistics, Error> {
+        let index = self.get(id)?;
+        let Node { packets, bytes, peak_packets, peak_bytes, .. } = *self.nodes.at(index);
+        Ok(Statistics {
+            waiting: packets.into(),
+            waiting_bytes: bytes,
+            peak: peak_packets.into(),
+            peak_bytes: peak_bytes.into(),
+            ..Statistics::read(self.words.as_ref(), index)
+        })
+    }
+
+    /// Counts something for a node and all above it.
+    pub(crate) fn count_up(&self, mut node: u32, count: impl Fn(Counters<'_>)) {
+        while node != NONE {
+            count(counters(&self.words, node));
+            node = self.nodes.at(node).parent;
+        }
+    }
+
+    pub(crate) fn count_drop(&self, queue: u32, cause: Cause, bytes: u32) {
+        self.count_up(queue, |counters| counters.dropped(cause, bytes));
+    }
+
+    /// Says in a node's statistics what waits.
+    #[inline]
+    pub(crate) fn publish(&self, node: u32) {
+        let Node { packets, bytes, peak_packets, peak_bytes, .. } = *self.nodes.at(node);
+        let counters = counters(&self.words, node);
+        counters.set(WAITING, packets.into());
+        counters.set(WAITING_BYTES, bytes);
+        counters.set(PEAK, peak_packets.into());
+        counters.set(PEAK_BYTES, peak_bytes.into());
+    }
+
+    /// Packets have left a queue below: says so to this class and all above it.
+    pub(crate) fn leaves(&mut self, mut class: u32, packets: u32, bytes: u64) {
+        while class != NONE {
+            let node = self.nodes.at_mut(class);
+            node.packets -= packets;
+            node.bytes -= bytes;
+            let parent = node.parent;
+            self.publish(class);
+            class = parent;
+        }
+    }
+}
