@@ -62,7 +62,7 @@ model: install-build ## Check the rings under all interleavings of their users (
 # One after the other: they measure, and share the machine's cores.
 end-to-end: install-test ## Run the tests with real namespaces and traffic
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
-	cargo test $(CARGO_FLAGS) --release --workspace --no-fail-fast $(END_TO_END) -- --test-threads=1
+	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast $(END_TO_END)
 
 docs: install-build ## Generate docs/elements and docs/reference.md
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q -p europa-tests --test reference

@@ -13,8 +13,10 @@ use std::time::{Duration, Instant};
 use crate::command::Error;
 use crate::namespace::Namespace;
 
-/// Longest time that a stopped sink waits for what is under way.
+/// Longest time that a stopped sink waits for what is under way, and longest time between two
+/// packets of that: a machine may stand still for a while.
 const UNDER_WAY: Duration = Duration::from_secs(2);
+const SILENCE: Duration = Duration::from_millis(500);
 
 /// Packets that a paced stream has under way at most: less than a router's default pool holds.
 const MOST_UNDER_WAY: u64 = 256;
@@ -139,6 +141,8 @@ impl Judge {
 #[derive(Debug)]
 pub struct Sink {
     stop: Arc<AtomicBool>,
+    /// How many packets a stopped sink waits for.
+    wanted: Arc<AtomicU64>,
     packets: Arc<AtomicU64>,
     /// The number after the highest that came.
     next: Arc<AtomicU64>,
@@ -170,6 +174,8 @@ impl Namespace {
         );
         let (stop, packets) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&packets));
+        let wanted = Arc::new(AtomicU64::new(0));
+        let wants = Arc::clone(&wanted);
         let next = Arc::new(AtomicU64::new(0));
         let progress = Arc::clone(&next);
         socket
@@ -197,13 +203,20 @@ impl Namespace {
                         counter.store(judge.received.packets, Ordering::Relaxed);
                         progress.store(judge.next, Ordering::Relaxed);
                     }
-                    // Nothing came for 20 ms: what was under way has arrived.
-                    Err(_) if stopped.load(Ordering::Relaxed) => return judge.received,
+                    // Nothing came for 20 ms. Without anything missing, nothing comes any more.
+                    Err(_) if stopped.load(Ordering::Relaxed) => {
+                        let stopped = patience.get_or_insert_with(Instant::now);
+                        let quiet = last.map_or(*stopped, |last| last.max(*stopped)).elapsed();
+                        let missing = judge.received.packets < wants.load(Ordering::Relaxed);
+                        if !missing || quiet > SILENCE {
+                            return judge.received;
+                        }
+                    }
                     Err(_) => {}
                 }
             }
         });
-        Ok(Sink { stop, packets, next, thread: Some(thread) })
+        Ok(Sink { stop, wanted, packets, next, thread: Some(thread) })
     }
 
     /// Begins to send stream `stream` to an address: `rate` packets a second whose UDP
@@ -340,6 +353,7 @@ impl Sink {
 
     /// Waits for what is under way and judges what became of `sent` packets.
     pub fn stop(mut self, sent: u64) -> Received {
+        self.wanted.store(sent, Ordering::Relaxed);
         let mut received = self.end();
         received.lost = sent.saturating_sub(received.packets);
         received
