@@ -67,12 +67,14 @@ pub(crate) enum Case {
     Tcp,
     /// The element graph of the IPv4 router, without devices, on one core
     Graph,
+    /// What a stream at half the highest rate loses while Europa's node is killed or changed
+    Changes,
 }
 
 impl Options {
     /// The cases asked for, each once.
     pub(crate) fn cases(&self) -> Vec<Case> {
-        [Case::Veth, Case::Latency, Case::Tcp, Case::Graph]
+        [Case::Veth, Case::Latency, Case::Tcp, Case::Graph, Case::Changes]
             .into_iter()
             .filter(|case| self.case.contains(case) || self.case.contains(&Case::All))
             .collect()
@@ -128,8 +130,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 4),
-            (&["europa-bench", "all"], 4),
+            (&["europa-bench"][..], 5),
+            (&["europa-bench", "all"], 5),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

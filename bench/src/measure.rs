@@ -145,16 +145,17 @@ pub(crate) struct Stamped {
     pub(crate) out_of_order: u64,
 }
 
-/// Sends stamped packets through whatever forwards in a testbed, and looks at each.
+/// Sends stamped packets through whatever forwards in a testbed while something happens, and
+/// looks at each.
 pub(crate) fn follow(
     testbed: &Testbed,
     hook: Hook,
     load: &Load,
-    duration: Duration,
+    during: impl FnOnce() -> Result<()>,
 ) -> Result<Stamped> {
     let sink = Sink::attach(testbed, hook, Checks { routed: false, stamped: true })?;
     let generator = Generator::start(testbed, &Load { stamp: true, ..load.clone() })?;
-    interrupt::sleep(duration)?;
+    during()?;
     let sent = generator.stop()?;
     // Whatever is still on its way arrives.
     interrupt::sleep(Duration::from_millis(100))?;

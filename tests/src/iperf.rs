@@ -1,4 +1,4 @@
-//! TCP and UDP rates by `iperf3`.
+//! TCP rates by `iperf3`.
 
 use std::time::Duration;
 
@@ -16,12 +16,6 @@ pub struct Iperf {
     pub bytes: u64,
     /// TCP segments sent again.
     pub retransmits: u64,
-    /// UDP datagrams lost.
-    pub lost: u64,
-    /// UDP datagrams sent.
-    pub datagrams: u64,
-    /// Everything, as `iperf3 -J` wrote it.
-    pub json: Value,
 }
 
 impl Iperf {
@@ -35,16 +29,12 @@ impl Iperf {
             return Err(error.to_owned());
         }
         let end = &json["end"];
-        let udp = &end["sum"];
-        let received = if end["sum_received"].is_object() { &end["sum_received"] } else { udp };
+        let received = &end["sum_received"];
         let rate = received["bits_per_second"].as_f64().ok_or("no rate in the result")?;
         Ok(Iperf {
             bits_per_second: rate,
             bytes: received["bytes"].as_u64().unwrap_or(0),
             retransmits: end["sum_sent"]["retransmits"].as_u64().unwrap_or(0),
-            lost: udp["lost_packets"].as_u64().unwrap_or(0),
-            datagrams: udp["packets"].as_u64().unwrap_or(0),
-            json,
         })
     }
 }
@@ -66,7 +56,7 @@ impl Namespace {
         Ok(IperfServer { _process: process })
     }
 
-    /// Runs an `iperf3` client for whole seconds with further options (`-R`, `-u`, `-P 4`).
+    /// Runs an `iperf3` client for whole seconds with further options (`-R`, `-P 4`).
     ///
     /// # Errors
     /// No connection, or the run failed.
@@ -104,9 +94,6 @@ mod tests {
         let tcp = r#"{"end": {"sum_sent": {"retransmits": 3}, "sum_received": {"bytes": 10, "bits_per_second": 80.5}}}"#;
         let tcp = Iperf::parse(tcp).expect("a result");
         assert_eq!((tcp.bits_per_second, tcp.bytes, tcp.retransmits), (80.5, 10, 3));
-        let udp = r#"{"end": {"sum": {"bits_per_second": 8.0, "bytes": 1, "packets": 9, "lost_packets": 2}}}"#;
-        let udp = Iperf::parse(udp).expect("a result");
-        assert_eq!((udp.lost, udp.datagrams), (2, 9));
         assert_eq!(
             Iperf::parse(r#"{"error": "unable to connect"}"#).err().as_deref(),
             Some("unable to connect")

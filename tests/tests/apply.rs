@@ -54,6 +54,15 @@ impl Load<'_> {
 
     /// Of so many packets a second.
     fn at(line: &Line, rate: u32) -> Load<'_> {
+        Load::sent(line, rate, Stream::paced_by)
+    }
+
+    /// Of which some may be lost: that must not hold up the others.
+    fn through_a_restart(line: &Line) -> Load<'_> {
+        Load::sent(line, RATE, |stream, _| stream)
+    }
+
+    fn sent(line: &Line, rate: u32, pace: fn(Stream, &Sink) -> Stream) -> Load<'_> {
         let (from, to, dropped) = (&line.a, &line.b, dropped(line));
         // The next hop is asked for its address before the first packet counts: few may wait.
         let first = from.stream("10.0.2.2:9", 9, 100, 64).expect("a stream");
@@ -61,7 +70,7 @@ impl Load<'_> {
         first.stop();
         let at = "10.0.2.2:5000";
         let sink = to.sink(at, 1).expect("a sink");
-        let stream = from.stream(at, 1, rate, 200).expect("a stream").paced_by(&sink);
+        let stream = pace(from.stream(at, 1, rate, 200).expect("a stream"), &sink);
         sleep(Duration::from_millis(300));
         assert!(sink.packets() > 500, "only {} packets", sink.packets());
         Load { line, sink, stream, dropped }
@@ -223,7 +232,7 @@ fn a_restart_is_of_one_router_only() {
     let received = load.end("an interface of another router changed");
     assert!(received.is_perfect(), "{received:?}");
     // And now the router itself is restarted: it is back soon.
-    let load = Load::begin(&line);
+    let load = Load::through_a_restart(&line);
     let before = load.sink.packets();
     line.node.run(&["restart", "red/r1"]);
     let start = Instant::now();

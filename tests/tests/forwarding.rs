@@ -330,8 +330,9 @@ fn tenants_may_have_the_same_addresses() {
     // Each receives what its own tenant sends, and nothing else.
     let sinks = [(red_b, 1), (blue_b, 2)]
         .map(|(host, stream)| host.sink("10.0.2.2:5000", stream).expect("a sink"));
-    let streams = [(red_a, 1), (blue_a, 2)]
-        .map(|(host, stream)| host.stream("10.0.2.2:5000", stream, 5000, 300).expect("a stream"));
+    let streams = [(red_a, 1, &sinks[0]), (blue_a, 2, &sinks[1])].map(|(host, stream, sink)| {
+        host.stream("10.0.2.2:5000", stream, 5000, 300).expect("a stream").paced_by(sink)
+    });
     for host in [red_a, blue_a] {
         let ping = host.ping("10.0.2.2", 20, &[]).expect("a ping");
         assert!(ping.is_perfect() && ping.ttl == Some(63), "{ping:?}");
@@ -394,7 +395,9 @@ fn sixty_four_routers_share_two_ports_and_cost_nothing_when_idle() {
         .map(|number| {
             let to = format!("10.{number}.2.2:5000");
             let sink = line.b.sink(&to, number as u64).expect("a sink");
-            (sink, line.a.stream(&to, number as u64, 500, 200).expect("a stream"))
+            let stream = line.a.stream(&to, number as u64, 500, 200).expect("a stream");
+            let stream = stream.paced_by(&sink);
+            (sink, stream)
         })
         .collect();
     sleep(Duration::from_secs(1));

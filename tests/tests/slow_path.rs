@@ -67,6 +67,15 @@ fn stream<T>(
     (result, sink.stop(sent))
 }
 
+/// A stream while nothing happens: nothing of it may be lost.
+fn calm(a: &Namespace, b: &Namespace, number: u64, when: &str) {
+    let sink = b.sink("10.3.0.2:7000", number).expect("a sink");
+    let stream = a.stream("10.3.0.2:7000", number, 2000, 200).expect("a stream").paced_by(&sink);
+    std::thread::sleep(Duration::from_secs(2));
+    let received = sink.stop(stream.stop());
+    assert!(received.is_perfect(), "{when}: {received:?}");
+}
+
 /// One topology for all of it: to converge takes the daemons ten seconds.
 #[test]
 fn frr_and_bird_converge_reroute_and_survive() {
@@ -153,8 +162,7 @@ fn a_link_fails(node: &Node, a: &Namespace, b: &Namespace) {
         route.is_ok_and(|route| route.stdout.contains(&format!("dev {interface} ")))
     };
     assert!(goes_by("east"));
-    let ((), calm) = stream(a, b, 1, || std::thread::sleep(Duration::from_secs(1)));
-    assert!(calm.is_perfect(), "before: {calm:?}");
+    calm(a, b, 1, "before");
     let ((), failure) = stream(a, b, 2, || {
         node.run(&["exec", "red/r1", "ip", "link", "set", "east", "down"]);
         wait("the other way", Duration::from_secs(20), || goes_by("west"));
@@ -168,12 +176,10 @@ fn a_link_fails(node: &Node, a: &Namespace, b: &Namespace) {
     );
     assert!(failure.duplicates + failure.corrupted + failure.foreign == 0, "{failure:?}");
     assert!(failure.longest_gap < Duration::from_secs(5), "{failure:?}");
-    let ((), after) = stream(a, b, 3, || std::thread::sleep(Duration::from_secs(1)));
-    assert!(after.is_perfect(), "after: {after:?}");
+    calm(a, b, 3, "after");
     node.run(&["exec", "red/r1", "ip", "link", "set", "east", "up"]);
     wait("the shorter way again", Duration::from_secs(30), || goes_by("east"));
-    let ((), back) = stream(a, b, 4, || std::thread::sleep(Duration::from_secs(1)));
-    assert!(back.is_perfect(), "back: {back:?}");
+    calm(a, b, 4, "back");
 }
 
 /// The adjacency survives, and the new process has the whole table.

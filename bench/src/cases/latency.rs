@@ -8,9 +8,9 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::cases::present;
+use crate::cases::{plainest, present};
 use crate::cli::Options;
-use crate::error::{Context, Error, Result};
+use crate::error::{Context, Result};
 use crate::generator::pin;
 use crate::interrupt;
 use crate::measure::{self, Stamped};
@@ -159,17 +159,9 @@ fn run_once(system: &mut dyn System, options: &Options, into: &mut Measured) -> 
         into.closed_loop_us
             .push(PERCENTILES.map(|percent| percentile(&times, percent).unwrap_or(0.0)));
         let load = options.load().at(LOADED_PPS);
-        into.loaded.push(measure::follow(&testbed, arrangement.sink, &load, closed_loop)?);
+        let during = || interrupt::sleep(closed_loop);
+        into.loaded.push(measure::follow(&testbed, arrangement.sink, &load, during)?);
         Ok(())
-    })
-}
-
-/// The arrangement that nobody has to ask for.
-fn plainest(system: &dyn System) -> Result<crate::systems::Arrangement> {
-    let first = system.arrangements().into_iter().next();
-    first.ok_or_else(|| Error::System {
-        system: system.name(),
-        message: "knows no arrangement".into(),
     })
 }
 

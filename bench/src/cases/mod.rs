@@ -1,5 +1,6 @@
 //! The cases: what is run, and what its figures mean.
 
+mod changes;
 mod graph;
 mod latency;
 mod sweep;
@@ -7,10 +8,10 @@ mod tcp;
 mod veth;
 
 use crate::cli::{Case, Options};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::report::Outcome;
-use crate::systems::{self, System};
+use crate::systems::{self, Arrangement, System};
 
 /// Runs one case.
 pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<Outcome> {
@@ -19,6 +20,7 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Latency => latency::run(options, progress),
         Case::Tcp => tcp::run(options, progress),
         Case::Graph => graph::run(options, progress),
+        Case::Changes => changes::run(options, progress),
     }
 }
 
@@ -35,6 +37,15 @@ fn present(options: &Options) -> (Vec<Box<dyn System>>, Vec<Missing>) {
         }
     });
     (present, missing)
+}
+
+/// The arrangement that nobody has to ask for.
+fn plainest(system: &dyn System) -> Result<Arrangement> {
+    let first = system.arrangements().into_iter().next();
+    first.ok_or_else(|| Error::System {
+        system: system.name(),
+        message: "knows no arrangement".into(),
+    })
 }
 
 /// A system that is not there, and why.

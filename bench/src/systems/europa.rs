@@ -1,7 +1,13 @@
 //! Europa: an isolated router with `builtin: ipv4`.
 
+use std::io::Read as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::unistd::Pid;
 use tempfile::NamedTempFile;
 
 use crate::error::{Context, Error, Result};
@@ -11,7 +17,9 @@ use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::Testbed;
 
 /// Its desired state, in the words of Europa's users.
-const DOCUMENTS: &str = include_str!("europa.yaml");
+pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
+
+const SOCKET: &str = "/run/europa/default/node.sock";
 
 /// `europa up FILE`, and `europa down`.
 pub(crate) struct Europa {
@@ -59,11 +67,9 @@ impl System for Europa {
     }
 
     fn setup(&mut self, _: &Testbed) -> Result<()> {
-        let file = NamedTempFile::with_suffix(".yaml").context("making a file for europa")?;
-        std::fs::write(file.path(), DOCUMENTS).context("writing a file for europa")?;
         // From now on there may be something to take down, should `up` fail half way.
         self.up = true;
-        self.call(&["up", &file.path().to_string_lossy()])
+        self.with_file("up", DOCUMENTS)
     }
 
     fn teardown(&mut self, _: &Testbed) -> Result<()> {
@@ -75,7 +81,24 @@ impl System for Europa {
 }
 
 impl Europa {
-    fn call(&self, arguments: &[&str]) -> Result<()> {
+    /// `europa COMMAND FILE` with these documents.
+    pub(crate) fn with_file(&self, command: &str, documents: &str) -> Result<()> {
+        let file = NamedTempFile::with_suffix(".yaml").context("making a file for europa")?;
+        std::fs::write(file.path(), documents).context("writing a file for europa")?;
+        self.call(&[command, &file.path().to_string_lossy()])
+    }
+
+    /// Kills the node without warning: whoever answers at its socket.
+    pub(crate) fn kill_node(&self) -> Result<()> {
+        let socket = UnixStream::connect(SOCKET).context(SOCKET)?;
+        let node = getsockopt(&socket, PeerCredentials).context(SOCKET)?;
+        kill(Pid::from_raw(node.pid()), Signal::SIGKILL).context("killing the node")?;
+        // The socket is closed when the process has ended.
+        let _ = (&socket).read(&mut [0]);
+        Ok(())
+    }
+
+    pub(crate) fn call(&self, arguments: &[&str]) -> Result<()> {
         let program = self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy();
         let words = [&[&*program], arguments].concat();
         shell::run_words(&words)

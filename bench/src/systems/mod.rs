@@ -1,6 +1,6 @@
 //! The systems under test, behind one trait.
 
-mod europa;
+pub(crate) mod europa;
 mod linux;
 mod xdp;
 

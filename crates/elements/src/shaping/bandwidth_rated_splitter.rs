@@ -21,39 +21,14 @@
 //! ## See also
 //! `RatedSplitter`, `BandwidthMeter`, `RatedUnqueue`
 
-use super::bucket::Bucket;
+use super::rated_split::RatedSplit;
 use crate::prelude::*;
-use crate::values::Bandwidth;
 
-/// Splits off what is too much.
-#[derive(Default)]
-pub(crate) struct BandwidthRatedSplitter {
-    bucket: Bucket,
-}
+/// Splits off what is more than a rate of bytes.
+pub(crate) type BandwidthRatedSplitter = RatedSplit<true>;
 
 impl Class for BandwidthRatedSplitter {
     const INFO: ClassInfo = ClassInfo::new("BandwidthRatedSplitter", "1/1-2").processing("h/h");
-}
-
-impl Element for BandwidthRatedSplitter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.bucket = Bucket::read(arguments, true)?;
-        arguments.finish()
-    }
-
-    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        let now_ns = context.now_ns();
-        context.push_each(batch, |packet| {
-            let passes = self.bucket.has(now_ns);
-            if passes {
-                self.bucket.take(packet.len() as u64);
-            }
-            let _ = packet;
-            Some(usize::from(!passes))
-        });
-    }
-
-    handlers! { this, context, value; both "rate" => Bandwidth(this.bucket.rate()), set this.bucket.set_rate(parse::<Bandwidth>("rate", value)?.0); }
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use europa_engine::{Arguments, ConfigError};
+use europa_engine::{Arguments, ConfigError, HandlerError, Packet};
 
+use crate::common::parse;
 use crate::values::Bandwidth;
 
 /// Buckets fill in steps of this.
@@ -11,7 +12,7 @@ const TICK_NS: u64 = 1_000_000;
 const TICKS: u128 = 1000;
 
 /// A bucket of bytes must have this much for anything to pass: more than any packet takes.
-const BYTES: u64 = 131_072;
+const THRESHOLD_BYTES: u64 = 131_072;
 
 /// How large a burst is.
 #[derive(Clone, Copy, Debug)]
@@ -55,10 +56,12 @@ impl Bucket {
     }
 
     /// From `RATE`, `BURST_DURATION` and the burst's size: packets a second, or bytes.
-    pub(crate) fn read(arguments: &mut Arguments<'_>, bytes: bool) -> Result<Bucket, ConfigError> {
+    pub(crate) fn read<const BYTES: bool>(
+        arguments: &mut Arguments<'_>,
+    ) -> Result<Bucket, ConfigError> {
         let duration: Option<Duration> = arguments.keyword("BURST_DURATION")?;
-        let size = arguments.keyword(if bytes { "BURST_BYTES" } else { "BURST_SIZE" })?;
-        let rate = match bytes {
+        let size = arguments.keyword(if BYTES { "BURST_BYTES" } else { "BURST_SIZE" })?;
+        let rate = match BYTES {
             true => arguments.mandatory::<Bandwidth>("RATE")?.0,
             false => arguments.mandatory("RATE")?,
         };
@@ -71,15 +74,30 @@ impl Bucket {
             (None, Some(size)) => Burst::Size(size),
             (duration, None) => Burst::Milliseconds(duration.map_or(20, |time| time.as_millis())),
         };
-        Ok(Bucket::new(rate, burst, if bytes { BYTES } else { 0 }))
+        Ok(Bucket::new(rate, burst, if BYTES { THRESHOLD_BYTES } else { 0 }))
     }
 
-    pub(crate) fn rate(&self) -> u64 {
-        self.rate
+    /// The rate as a handler says it.
+    pub(crate) fn rate_text<const BYTES: bool>(&self) -> String {
+        match BYTES {
+            true => Bandwidth(self.rate).to_string(),
+            false => self.rate.to_string(),
+        }
     }
 
-    /// Another rate; how full the bucket is stays.
-    pub(crate) fn set_rate(&mut self, rate: u64) {
+    /// Another rate as a handler is told it; how full the bucket is stays.
+    pub(crate) fn write_rate<const BYTES: bool>(
+        &mut self,
+        value: &str,
+    ) -> Result<(), HandlerError> {
+        self.set_rate(match BYTES {
+            true => parse::<Bandwidth>("rate", value)?.0,
+            false => parse("rate", value)?,
+        });
+        Ok(())
+    }
+
+    fn set_rate(&mut self, rate: u64) {
         let size = match self.burst {
             Burst::Size(size) => size,
             Burst::Milliseconds(time) => saturated(u128::from(rate).saturating_mul(time) / 1000),
@@ -110,7 +128,12 @@ impl Bucket {
         self.least().is_some_and(|least| least <= self.contents)
     }
 
-    pub(crate) fn take(&mut self, tokens: u64) {
+    /// Takes what a packet costs.
+    pub(crate) fn take_for<const BYTES: bool>(&mut self, packet: &Packet) {
+        self.take(if BYTES { packet.len() as u64 } else { 1 });
+    }
+
+    fn take(&mut self, tokens: u64) {
         self.contents = self.contents.saturating_sub(tokens.saturating_mul(self.scale));
     }
 

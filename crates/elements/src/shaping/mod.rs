@@ -12,6 +12,7 @@ pub(crate) mod link_unqueue;
 pub(crate) mod meter;
 pub(crate) mod random_source;
 mod rated_pull;
+mod rated_split;
 pub(crate) mod rated_splitter;
 pub(crate) mod rated_unqueue;
 pub(crate) mod shaper;

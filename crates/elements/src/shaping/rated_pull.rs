@@ -4,7 +4,6 @@ use europa_engine::Signal;
 
 use super::bucket::Bucket;
 use crate::prelude::*;
-use crate::values::Bandwidth;
 
 /// Pulls at a rate of bytes or of packets.
 #[derive(Default)]
@@ -19,13 +18,11 @@ pub(crate) struct RatedPull<const BYTES: bool> {
 
 impl<const BYTES: bool> RatedPull<BYTES> {
     fn work(&mut self, context: &mut Context<'_>) -> bool {
-        let (now_ns, mut one, mut batch) =
-            (context.now_ns(), context.take_batch(), context.take_batch());
+        let now_ns = context.now_ns();
         if now_ns < self.due_ns {
-            context.give_batch(batch);
-            context.give_batch(one);
             return false;
         }
+        let (mut one, mut batch) = (context.take_batch(), context.take_batch());
         let (mut starved, burst) = (false, context.burst());
         while self.active && batch.len() < burst {
             starved = !self.bucket.has(now_ns);
@@ -33,7 +30,7 @@ impl<const BYTES: bool> RatedPull<BYTES> {
                 break;
             }
             for packet in one.drain() {
-                self.bucket.take(if BYTES { packet.len() as u64 } else { 1 });
+                self.bucket.take_for::<BYTES>(&packet);
                 // There is room: it is not full.
                 let _ = batch.push(packet);
             }
@@ -50,19 +47,9 @@ impl<const BYTES: bool> RatedPull<BYTES> {
         count > 0
     }
 
-    fn rate(&self) -> String {
-        match BYTES {
-            true => Bandwidth(self.bucket.rate()).to_string(),
-            false => self.bucket.rate().to_string(),
-        }
-    }
-
     fn set_rate(&mut self, value: &str) -> Result<(), HandlerError> {
+        self.bucket.write_rate::<BYTES>(value)?;
         self.due_ns = 0;
-        self.bucket.set_rate(match BYTES {
-            true => parse::<Bandwidth>("rate", value)?.0,
-            false => parse("rate", value)?,
-        });
         Ok(())
     }
 }
@@ -70,7 +57,7 @@ impl<const BYTES: bool> RatedPull<BYTES> {
 impl<const BYTES: bool> Element for RatedPull<BYTES> {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.bucket = Bucket::read(arguments, BYTES)?;
+        self.bucket = Bucket::read::<BYTES>(arguments)?;
         arguments.finish()
     }
 
@@ -94,7 +81,7 @@ impl<const BYTES: bool> Element for RatedPull<BYTES> {
     }
 
     handlers! { this, context, value;
-        both "rate" => this.rate(), set this.set_rate(value)?;
+        both "rate" => this.bucket.rate_text::<BYTES>(), set this.set_rate(value)?;
         both "active" [CHECKBOX] => this.active;
         read "count" => this.count;
     }

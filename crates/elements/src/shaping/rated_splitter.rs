@@ -21,38 +21,14 @@
 //! ## See also
 //! `BandwidthRatedSplitter`, `Meter`, `RatedUnqueue`
 
-use super::bucket::Bucket;
+use super::rated_split::RatedSplit;
 use crate::prelude::*;
 
-/// Splits off what is too much.
-#[derive(Default)]
-pub(crate) struct RatedSplitter {
-    bucket: Bucket,
-}
+/// Splits off what is more than a rate of packets.
+pub(crate) type RatedSplitter = RatedSplit<false>;
 
 impl Class for RatedSplitter {
     const INFO: ClassInfo = ClassInfo::new("RatedSplitter", "1/1-2").processing("h/h");
-}
-
-impl Element for RatedSplitter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.bucket = Bucket::read(arguments, false)?;
-        arguments.finish()
-    }
-
-    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        let now_ns = context.now_ns();
-        context.push_each(batch, |packet| {
-            let passes = self.bucket.has(now_ns);
-            if passes {
-                self.bucket.take(1);
-            }
-            let _ = packet;
-            Some(usize::from(!passes))
-        });
-    }
-
-    handlers! { this, context, value; both "rate" => this.bucket.rate(), set this.bucket.set_rate(parse("rate", value)?); }
 }
 
 #[cfg(test)]

@@ -1,0 +1,32 @@
+//! What `RatedSplitter` and `BandwidthRatedSplitter` have in common.
+
+use super::bucket::Bucket;
+use crate::prelude::*;
+
+/// Splits off what is more than a rate of bytes or of packets.
+#[derive(Default)]
+pub(crate) struct RatedSplit<const BYTES: bool> {
+    bucket: Bucket,
+}
+
+impl<const BYTES: bool> Element for RatedSplit<BYTES> {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.bucket = Bucket::read::<BYTES>(arguments)?;
+        arguments.finish()
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        context.push_each(batch, |packet| {
+            let passes = self.bucket.has(now_ns);
+            if passes {
+                self.bucket.take_for::<BYTES>(packet);
+            }
+            Some(usize::from(!passes))
+        });
+    }
+
+    handlers! { this, context, value;
+        both "rate" => this.bucket.rate_text::<BYTES>(), set this.bucket.write_rate::<BYTES>(value)?;
+    }
+}
