@@ -34,6 +34,17 @@ struct Turn {
     dropped_bytes: u32,
 }
 
+impl Turn {
+    #[inline]
+    fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.marks += other.marks;
+        self.dropped += other.dropped;
+        self.dropped_bytes += other.dropped_bytes;
+    }
+}
+
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Takes out what may leave: packets of `budget_bytes`, which the last one may exceed, but
     /// no more than `out` has room for. What is dropped instead, `dropped` gets. Returns the
@@ -203,43 +214,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
     }
 
-    /// Goes down to the queue whose turn it is. Returns the way, and how many bytes may leave
-    /// before anybody's turn on it ends.
-    #[inline]
-    fn descend(&mut self, now_ns: u64, budget: u32) -> ([u32; DEPTH], u32) {
-        let (mut way, mut allowed) = ([NONE; DEPTH], budget);
-        if self.nodes.at(ROOT).flags & CAP != 0 {
-            allowed = allowed.min(self.shapes[ROOT as usize].cap.tokens(now_ns));
-        }
-        let mut class = ROOT;
-        for step in &mut way {
-            let &Node { first, second, .. } = self.nodes.at(class);
-            let mut child = first;
-            if child == NONE {
-                child = second;
-                while self.nodes.at(child).deficit <= 0 {
-                    // Charged for packets longer than its quantum.
-                    self.nodes.grant(child);
-                    child = self.nodes.at(child).next;
-                    self.nodes.at_mut(class).second = child;
-                }
-                allowed = allowed.min(self.nodes.at(child).deficit as u32);
-            } else if self.shapes[child as usize].next == child {
-                allowed = allowed.min(self.shapes[child as usize].guarantee.tokens(now_ns));
-            } else {
-                // Packet by packet, so that nobody's guarantee waits for another's burst.
-                allowed = 1;
-            }
-            if self.nodes.at(child).flags & CAP != 0 {
-                allowed = allowed.min(self.shapes[child as usize].cap.tokens(now_ns));
-            }
-            *step = child;
-            class = child;
-        }
-        (way, allowed)
-    }
-
-    /// Takes out of one queue what it may send in this turn. Returns its bytes.
+    /// Takes out of the tree what one visit allows. Returns its bytes.
     fn turn(
         &mut self,
         now_ns: u64,
@@ -247,34 +222,88 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         out: &mut Vec<Due<T>>,
         dropped: &mut impl FnMut(T, Cause),
     ) -> u32 {
-        let (way, allowed) = self.descend(now_ns, budget);
-        let queue = way[DEPTH - 1];
-        self.fetch_ahead(queue);
-        let turn = self.take(now_ns, queue, allowed, out, dropped);
-        for (level, node) in way.into_iter().enumerate().rev() {
-            self.settle(now_ns, node, turn, level == DEPTH - 1);
+        let mut allowed = budget;
+        let is_capped = self.nodes.at(ROOT).flags & CAP != 0;
+        if is_capped {
+            allowed = allowed.min(self.shapes[ROOT as usize].cap.tokens(now_ns));
         }
+        let turn = self.serve(now_ns, ROOT, 0, allowed, out, dropped);
         self.count(ROOT, turn, false);
-        if self.nodes.at(ROOT).flags & CAP != 0 {
+        if is_capped {
             self.shapes[ROOT as usize].cap.charge(now_ns, turn.bytes, 0);
         }
         turn.bytes
     }
 
-    /// Fetches the queue after the next one, and the next one's packet and statistics: the first
-    /// has been fetched a turn ago.
+    /// Takes `allowed` bytes, which the last packet may exceed, from under a class that has work.
+    /// Who is below is settled when it returns; the class itself is not.
+    fn serve(
+        &mut self,
+        now_ns: u64,
+        class: u32,
+        depth: usize,
+        allowed: u32,
+        out: &mut Vec<Due<T>>,
+        dropped: &mut impl FnMut(T, Cause),
+    ) -> Turn {
+        let mut sum = Turn::default();
+        while sum.bytes < allowed && self.nodes.at(class).has_work() && out.len() < out.capacity() {
+            let (child, part) = self.pick(now_ns, class, allowed - sum.bytes);
+            let is_queue = depth == DEPTH - 1;
+            self.fetch_ahead(child, is_queue);
+            let turn = if is_queue {
+                self.take(now_ns, child, part, out, dropped)
+            } else {
+                self.serve(now_ns, child, depth + 1, part, out, dropped)
+            };
+            self.count(child, turn, is_queue);
+            self.settle(now_ns, child, turn, is_queue);
+            sum.add(turn);
+        }
+        sum
+    }
+
+    /// The child whose turn it is, and how many of the bytes it may send.
     #[inline]
-    fn fetch_ahead(&self, queue: u32) {
-        let next = self.nodes.at(queue).next;
-        if next == queue {
+    fn pick(&mut self, now_ns: u64, class: u32, allowed: u32) -> (u32, u32) {
+        let &Node { first, second, .. } = self.nodes.at(class);
+        let (mut child, mut allowed) = (second, allowed);
+        if first != NONE {
+            child = first;
+            let Shape { next, guarantee, .. } = &self.shapes[child as usize];
+            // Packet by packet, so that nobody's guarantee waits for another's burst.
+            let tokens = if *next == child { guarantee.tokens(now_ns) } else { 1 };
+            allowed = allowed.min(tokens);
+        } else if self.nodes.at(child).next != child {
+            while self.nodes.at(child).deficit <= 0 {
+                // Charged for packets longer than its quantum.
+                self.nodes.grant(child);
+                child = self.nodes.at(child).next;
+                self.nodes.at_mut(class).second = child;
+            }
+            allowed = allowed.min(self.nodes.at(child).deficit.unsigned_abs());
+        }
+        if self.nodes.at(child).flags & CAP != 0 {
+            allowed = allowed.min(self.shapes[child as usize].cap.tokens(now_ns));
+        }
+        (child, allowed)
+    }
+
+    /// Fetches the sibling after the next one, and what the next one will need: itself it has been
+    /// fetched a turn ago.
+    #[inline]
+    fn fetch_ahead(&self, node: u32, is_queue: bool) {
+        let next = self.nodes.at(node).next;
+        if next == node {
             return;
         }
-        if let Some(Node { next: later, first, .. }) = self.nodes.0.get(next as usize) {
-            if let Some(later) = self.nodes.0.get(*later as usize) {
-                europa_pool::prefetch(later);
-            }
-            self.entries.prefetch(*first);
+        let &Node { next: later, first, second, .. } = self.nodes.at(next);
+        europa_pool::prefetch(self.nodes.at(later));
+        if is_queue {
+            self.entries.prefetch(first);
             europa_pool::prefetch(&counters(&self.words, next).0[0]);
+        } else if let Some(child) = self.nodes.0.get(second as usize) {
+            europa_pool::prefetch(child);
         }
     }
 
@@ -288,6 +317,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         dropped: &mut impl FnMut(T, Cause),
     ) -> Turn {
         let mut turn = Turn::default();
+        self.nodes.at_mut(queue).note_peak();
         while turn.bytes < allowed && out.len() < out.capacity() {
             let node = self.nodes.at_mut(queue);
             let Some(taken) = self.entries.pop(node) else { break };
@@ -295,7 +325,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             let mut mark = taken.mark;
             if node.flags & CODEL != 0
                 && let PolicyState::Codel(codel) = &mut self.policies[queue as usize]
-                && codel.judge(now_ns, waited_ns, node.bytes) == Verdict::Signal
+                && codel.judge(now_ns, waited_ns, node.bytes.into()) == Verdict::Signal
             {
                 if !(taken.ecn && codel.settings.ecn) {
                     self.count_drop(queue, Cause::Delay, taken.length);
@@ -320,13 +350,14 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let counters = counters(&self.words, node);
         let node = self.nodes.at_mut(node);
         if !is_queue {
-            counters.set(PEAK, node.peak_packets.into());
-            counters.set(PEAK_BYTES, node.peak_bytes.into());
+            node.note_peak();
             node.packets -= turn.packets + turn.dropped;
-            node.bytes -= u64::from(turn.bytes) + u64::from(turn.dropped_bytes);
+            node.bytes -= turn.bytes + turn.dropped_bytes;
         }
         counters.set(WAITING, node.packets.into());
-        counters.set(WAITING_BYTES, node.bytes);
+        counters.set(WAITING_BYTES, node.bytes.into());
+        counters.set(PEAK, node.peak_packets.into());
+        counters.set(PEAK_BYTES, node.peak_bytes.into());
         counters.add(PACKETS, turn.packets.into());
         counters.add(BYTES, turn.bytes.into());
         if turn.marks > 0 {
@@ -337,13 +368,31 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Charges a node for what left from under it, and has it stand where it belongs now.
     #[inline]
     fn settle(&mut self, now_ns: u64, node: u32, turn: Turn, is_queue: bool) {
-        self.count(node, turn, is_queue);
         let this = self.nodes.at_mut(node);
         let (flags, parent) = (this.flags, this.parent);
-        if flags & ASSURED == 0 {
+        if flags & (CAP | GUARANTEE) != 0 || !this.has_work() {
+            self.settle_other(now_ns, node, turn, is_queue);
+            return;
+        }
+        // Who is alone takes nothing from anybody.
+        if this.next != node {
             this.deficit = this.deficit.saturating_sub_unsigned(turn.bytes);
-        } else {
+            if this.deficit <= 0 {
+                let next = this.next;
+                self.nodes.grant(node);
+                self.nodes.at_mut(parent).second = next;
+            }
+        }
+    }
+
+    /// The same for a node that has rates, or nothing left.
+    fn settle_other(&mut self, now_ns: u64, node: u32, turn: Turn, is_queue: bool) {
+        let this = self.nodes.at_mut(node);
+        let (flags, parent) = (this.flags, this.parent);
+        if flags & ASSURED != 0 {
             self.shapes[node as usize].guarantee.charge(now_ns, turn.bytes, 0);
+        } else if this.next != node {
+            this.deficit = this.deficit.saturating_sub_unsigned(turn.bytes);
         }
         if flags & CAP != 0 {
             let extra = self.nodes.turn(node);

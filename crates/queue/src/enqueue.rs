@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use crate::entries::{LONGEST, Taken};
 use crate::node::{HEAD, Level, NONE, Node, RED, ROOT};
 use crate::red::Verdict;
-use crate::statistics::{Cause, PEAK, PEAK_BYTES, WAITING, WAITING_BYTES};
+use crate::statistics::{Cause, WAITING, WAITING_BYTES};
 use crate::tree::{Id, PolicyState, Tree, counters};
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
@@ -33,7 +33,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         if self.nodes.at(queue).flags & RED != 0 {
             let bytes = self.nodes.at(queue).bytes;
             if let PolicyState::Red(red) = &mut self.policies[queue as usize] {
-                match red.judge(now_ns, bytes, ecn) {
+                match red.judge(now_ns, bytes.into(), ecn) {
                     Verdict::Pass => (),
                     Verdict::Mark => mark = true,
                     Verdict::Drop => {
@@ -54,19 +54,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let was_empty = !self.nodes.at(queue).has_work();
         let new = Taken { packet, since_ns: now_ns, length, ecn, mark };
         self.entries.push(self.nodes.at_mut(queue), new);
-        let &Node { packets, bytes, peak_packets, peak_bytes, parent, .. } = self.nodes.at(queue);
+        let &Node { packets, bytes, .. } = self.nodes.at(queue);
         let counters = counters(&self.words, queue);
-        // All on one line, and nothing is read.
         counters.set(WAITING, packets.into());
-        counters.set(WAITING_BYTES, bytes);
-        counters.set(PEAK, peak_packets.into());
-        counters.set(PEAK_BYTES, peak_bytes.into());
-        let mut class = parent;
-        while class != NONE {
-            let node = self.nodes.at_mut(class);
-            node.grow(length);
-            class = node.parent;
-        }
+        counters.set(WAITING_BYTES, bytes.into());
         if was_empty {
             self.activate(queue);
         }
@@ -83,23 +74,41 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
     }
 
-    /// Why a packet may not wait in a queue.
+    /// Why a packet may not wait in a queue; if it may, it is counted in the classes above.
     #[inline]
-    fn refusal(&self, queue: u32, length: u32) -> Option<Cause> {
+    fn refusal(&mut self, queue: u32, length: u32) -> Option<Cause> {
         let node = self.nodes.at(queue);
         if node.is_full(length) {
             let bytes = node.is_full_of_bytes(length);
             return Some(if bytes { Cause::Bytes } else { Cause::Packets });
         }
-        let mut class = node.parent;
+        if !self.entries.has_room() {
+            return Some(Cause::Room);
+        }
+        let parent = node.parent;
+        let mut class = parent;
         while class != NONE {
-            let node = self.nodes.at(class);
+            let node = self.nodes.at_mut(class);
             if node.is_full(length) {
+                self.give_back(parent, class, length);
                 return Some(if class == ROOT { Cause::Room } else { Cause::Share });
             }
+            node.packets += 1;
+            node.bytes += length;
             class = node.parent;
         }
-        (!self.entries.has_room()).then_some(Cause::Room)
+        None
+    }
+
+    /// The packet is not one of these classes', after all.
+    #[cold]
+    fn give_back(&mut self, mut class: u32, end: u32, length: u32) {
+        while class != end {
+            let node = self.nodes.at_mut(class);
+            node.packets -= 1;
+            node.bytes -= length;
+            class = node.parent;
+        }
     }
 
     /// Drops from the head if that is the policy. Says why there is still no room.
@@ -112,15 +121,16 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         dropped: &mut impl FnMut(T, Cause),
     ) -> Option<Cause> {
         let node = self.nodes.at(queue);
-        let fits = u64::from(length) <= u64::from(node.byte_limit) && node.packet_limit > 0;
+        let fits = length <= node.byte_limit && node.packet_limit > 0;
         if node.flags & HEAD == 0 || !fits {
             return Some(cause);
         }
+        let parent = node.parent;
+        self.nodes.at_mut(queue).note_peak();
         let mut refusal = Some(cause);
         while let Some(cause) = refusal {
             let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };
-            let parent = self.nodes.at(queue).parent;
-            self.leaves(parent, 1, taken.length.into());
+            self.leaves(parent, taken.length);
             self.count_drop(queue, cause, taken.length);
             dropped(taken.packet, cause);
             refusal = self.refusal(queue, length);

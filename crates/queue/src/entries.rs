@@ -65,7 +65,8 @@ impl<T: Copy> Entries<T> {
             self.entries[queue.second as usize].next = index;
         }
         queue.second = index;
-        queue.grow(new.length);
+        queue.packets += 1;
+        queue.bytes += new.length;
     }
 
     /// Takes out the packet that waits longest.
@@ -82,7 +83,7 @@ impl<T: Copy> Entries<T> {
         }
         let (ecn, mark, length) = (length & ECN != 0, length & MARK != 0, length & LONGEST);
         queue.packets -= 1;
-        queue.bytes -= u64::from(length);
+        queue.bytes -= length;
         Some(Taken { packet, since_ns, length, ecn, mark })
     }
 

@@ -82,7 +82,8 @@ pub(crate) struct Node {
     /// What waits in or under it.
     pub(crate) packets: u32,
     pub(crate) packet_limit: u32,
-    pub(crate) bytes: u64,
+    /// What more than 4 GiB would be is refused.
+    pub(crate) bytes: u32,
     pub(crate) byte_limit: u32,
     pub(crate) peak_packets: u32,
     pub(crate) peak_bytes: u32,
@@ -127,14 +128,12 @@ impl Node {
         self.second != NONE
     }
 
-    /// Another packet waits.
+    /// Remembers what waits, if it is more than ever. Before anything leaves is enough: only
+    /// then it has been at its highest.
     #[inline]
-    pub(crate) fn grow(&mut self, length: u32) {
-        self.packets += 1;
-        self.bytes += u64::from(length);
+    pub(crate) fn note_peak(&mut self) {
         self.peak_packets = self.peak_packets.max(self.packets);
-        let bytes = u32::try_from(self.bytes).unwrap_or(u32::MAX);
-        self.peak_bytes = self.peak_bytes.max(bytes);
+        self.peak_bytes = self.peak_bytes.max(self.bytes);
     }
 
     /// Whether a packet more would be too many.
@@ -145,7 +144,7 @@ impl Node {
 
     #[inline]
     pub(crate) fn is_full_of_bytes(&self, length: u32) -> bool {
-        self.bytes + u64::from(length) > u64::from(self.byte_limit)
+        self.bytes.saturating_add(length) > self.byte_limit
     }
 }
 

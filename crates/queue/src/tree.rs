@@ -320,8 +320,9 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
         let parent = self.nodes.at(node).parent;
         if self.nodes.at(node).level == Level::Queue {
+            self.nodes.at_mut(node).note_peak();
             while let Some(taken) = self.entries.pop(self.nodes.at_mut(node)) {
-                self.leaves(parent, 1, taken.length.into());
+                self.leaves(parent, taken.length);
                 self.count_up(node, |counters| counters.add(HANDED_BACK, 1));
                 handed_back(taken.packet);
             }
@@ -489,9 +490,9 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let Node { packets, bytes, peak_packets, peak_bytes, .. } = *self.nodes.at(index);
         Ok(Statistics {
             waiting: packets.into(),
-            waiting_bytes: bytes,
-            peak: peak_packets.into(),
-            peak_bytes: peak_bytes.into(),
+            waiting_bytes: bytes.into(),
+            peak: packets.max(peak_packets).into(),
+            peak_bytes: bytes.max(peak_bytes).into(),
             ..Statistics::read(self.words.as_ref(), index)
         })
     }
@@ -514,16 +515,17 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let Node { packets, bytes, peak_packets, peak_bytes, .. } = *self.nodes.at(node);
         let counters = counters(&self.words, node);
         counters.set(WAITING, packets.into());
-        counters.set(WAITING_BYTES, bytes);
+        counters.set(WAITING_BYTES, bytes.into());
         counters.set(PEAK, peak_packets.into());
         counters.set(PEAK_BYTES, peak_bytes.into());
     }
 
-    /// Packets have left a queue below: says so to this class and all above it.
-    pub(crate) fn leaves(&mut self, mut class: u32, packets: u32, bytes: u64) {
+    /// A packet has left a queue below: says so to this class and all above it.
+    pub(crate) fn leaves(&mut self, mut class: u32, bytes: u32) {
         while class != NONE {
             let node = self.nodes.at_mut(class);
-            node.packets -= packets;
+            node.note_peak();
+            node.packets -= 1;
             node.bytes -= bytes;
             let parent = node.parent;
             self.publish(class);
