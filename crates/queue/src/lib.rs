@@ -17,7 +17,8 @@
 //! | file         | concern                                                     |
 //! |--------------|-------------------------------------------------------------|
 //! | `settings`   | what can be set                                             |
-//! | `tree`       | nodes come, change and go while packets wait                |
+//! | `tree`       | nodes come and go while packets wait                        |
+//! | `change`     | rates, weights, limits and policies change meanwhile        |
 //! | `enqueue`    | a packet comes: limits, policies                            |
 //! | `dequeue`    | whose turn it is                                            |
 //! | `node`       | one cache line for each node, cyclic lists                  |
@@ -57,11 +58,12 @@
 //! # Memory
 //!
 //! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, 320 of statistics,
-//! and 340 that only capped, guaranteed, RED or CoDel nodes and changes touch; a packet that
+//! and some 320 that only capped, guaranteed, RED or CoDel nodes and changes touch; a packet that
 //! waits 32 bytes where `T` is a `u64`. All of it is reserved at the start, and pages that nobody
 //! uses cost address space only, but for the statistics of [`Tree::new`].
 
 mod bucket;
+mod change;
 mod codel;
 mod dequeue;
 mod enqueue;

@@ -1,7 +1,7 @@
 //! Prints what queueing costs a packet:
 //!
 //! ```text
-//! cargo run --release -p europa-queue --example cost
+//! cargo run --release -p europa-queue --example queueing
 //! ```
 //!
 //! "full" keeps four packets in each queue and puts one in for each taken out, in batches of 64;

@@ -1,0 +1,35 @@
+//! Mixing of keys.
+
+use crate::rule::Key;
+
+/// Odd, with as many ones as zeros; one each word, so that equal words do not cancel out.
+const FACTORS: [u64; 5] = [
+    0x9e37_79b9_7f4a_7c15,
+    0xbf58_476d_1ce4_e5b9,
+    0x94d0_49bb_1331_11eb,
+    0xd6e8_feb8_6659_fd93,
+    0xc2b2_ae3d_27d4_eb4f,
+];
+
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}
+
+/// A number in which every bit of a key counts. Whoever chooses keys can make many the same: a
+/// bucket's rules are a slice's own, and it harms itself.
+#[inline]
+pub(crate) fn hash<const N: usize>(key: &Key<N>, seed: u64) -> u64 {
+    let mut all = seed;
+    for (word, factor) in key.iter().zip(FACTORS) {
+        all ^= fold(word ^ factor, factor.rotate_left(32) | 1).rotate_left(all as u32 & 1);
+    }
+    fold(all, FACTORS[0])
+}
+
+/// The bits of a key under a mask.
+#[inline]
+pub(crate) fn masked<const N: usize>(key: &Key<N>, mask: &Key<N>) -> Key<N> {
+    std::array::from_fn(|word| key[word] & mask[word])
+}

@@ -1,0 +1,61 @@
+//! Ternary filters, as a TCAM has them, in software: keys of 64 to 320 bits, of each rule a value
+//! and a mask, and a priority. The slice's number stands in front of every key.
+//!
+//! | file         | concern                                                          |
+//! |--------------|------------------------------------------------------------------|
+//! | `rule`       | keys, rules, changes                                             |
+//! | `table`      | the rules of all slices; a batch of changes; who is found        |
+//! | `tuple`      | rules with a common mask, hashed                                 |
+//! | `merge`      | which of these a rule joins                                      |
+//! | `cache`      | what was found for the same key a moment ago                     |
+//! | `shared`     | many readers, one writer, counters                               |
+//! | `five_tuple` | the usual key, and ClassBench's files                            |
+//!
+//! # How a rule is found
+//!
+//! Tuple space search (Srinivasan, Suri and Varghese, SIGCOMM 1999): rules whose masks have much
+//! in common stand in one hash table, a *tuple*, by the bits under the mask that all of them hold.
+//! A look-up probes one tuple after the other, the one with the highest rank of all its rules
+//! first, until what it has found outranks all tuples to come. Rules join a tuple with a less
+//! specific mask while few rules share their place in it (`merge`, after TupleMerge 2019), so
+//! that 100,000 rules make some tens of tuples rather than hundreds. Each slice has tuples of its
+//! own: no slice's rules can be reached from another's packets, nor slow them.
+//!
+//! In front stands an exact-match cache ([`Cache`]), which any batch of changes empties by
+//! raising the table's epoch.
+//!
+//! A crate of its own, not a module of `lookup`: it shares nothing with routing tables, whose keys
+//! are addresses and whose longest match wins; and builds without what they depend on.
+//!
+//! # Changes
+//!
+//! [`Table::apply`] makes a batch of changes, or none of them if one cannot be made. A [`Writer`]
+//! does so while [`Reader`]s on other threads look up, each seeing all of a batch or
+//! nothing. Adding costs one probe of each tuple that the rule could join; removing, one chain.
+//!
+//! # Bounds
+//!
+//! A look-up costs one probe a tuple (mostly one byte from the second cache) until the best is
+//! found, and the chain where its hash falls. A slice with many masks that have nothing in common
+//! makes its own look-ups slow: at the worst a tuple for each of its masks.
+//!
+//! # Memory
+//!
+//! With a result of 8 bytes, a rule takes 88 bytes for keys of 128 bits and 176 for 320; and some
+//! 20 in the map of numbers, and 5 to 40 in its tuple. A [`Writer`] has all of it twice, and each
+//! [`Reader`] 16 bytes of counters for each place and 64 or 128 for each key of its cache.
+
+mod cache;
+mod five_tuple;
+mod hash;
+mod merge;
+mod rule;
+pub mod shared;
+mod table;
+mod tuple;
+
+pub use cache::Cache;
+pub use five_tuple::{Filter, FilterError, FiveTuple, parse};
+pub use rule::{Change, Key, Rule, Slice};
+pub use shared::{Batch, Counters, Hits, Reader, Writer};
+pub use table::{Error, Found, Number, Table};

@@ -1,0 +1,173 @@
+//! A table that workers read while another thread changes it.
+//!
+//! There are two copies. Workers read the one that is *active*; a batch of changes is made in the
+//! other, which then becomes active, and is made once more in the first when its last reader has
+//! gone on (left-right: Ramalhete and Correia 2015). So a reader never waits, and sees all of a
+//! batch or nothing; a batch takes as long as twice its changes and the readers' batches.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+
+use crate::cache::Cache;
+use crate::rule::{Change, Key, Slice};
+use crate::table::{Error, Number, Table};
+
+struct Copies<T, const N: usize> {
+    tables: [RwLock<Table<T, N>>; 2],
+    active: AtomicUsize,
+    capacity: u32,
+}
+
+impl<T: Copy, const N: usize> Copies<T, N> {
+    /// The active copy.
+    fn read(&self) -> RwLockReadGuard<'_, Table<T, N>> {
+        loop {
+            // Fails only if the copies changed roles after the load.
+            let table = &self.tables[self.active.load(Ordering::Acquire)];
+            if let Ok(guard) = table.try_read() {
+                return guard;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// The one who changes the rules.
+pub struct Writer<T, const N: usize> {
+    copies: Arc<Copies<T, N>>,
+    readers: Vec<Counters>,
+    /// What the counters of each place said when its last rule went.
+    begins: Vec<Hits>,
+}
+
+/// Words for a reader's counters: packets and bytes for each place.
+pub type Counters = Arc<[AtomicU64]>;
+
+/// How often a rule has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Hits {
+    /// Packets.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl<T: Copy, const N: usize> Writer<T, N> {
+    /// An empty table with room for this many rules.
+    pub fn new(capacity: u32) -> Self {
+        let tables = [RwLock::new(Table::new(capacity)), RwLock::new(Table::new(capacity))];
+        let copies = Arc::new(Copies { tables, active: AtomicUsize::new(0), capacity });
+        Self { copies, readers: Vec::new(), begins: vec![Hits::default(); capacity as usize] }
+    }
+
+    /// Another worker, with a cache for this many keys.
+    pub fn reader(&mut self, keys: usize) -> Reader<T, N> {
+        let words = self.copies.capacity as usize * 2;
+        let counters: Counters = (0..words).map(|_| AtomicU64::new(0)).collect();
+        self.readers.push(counters.clone());
+        Reader { copies: self.copies.clone(), cache: Cache::new(keys), counters }
+    }
+
+    /// Changes a slice's rules: readers see all of it or nothing. Waits until no reader is in a
+    /// batch that began before.
+    ///
+    /// # Errors
+    /// What is wrong with the first change that cannot be made. Then none is.
+    pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
+        let mut removed = Vec::new();
+        for change in changes {
+            if let Change::Remove(number) = change {
+                removed.extend(self.table().place(slice, *number));
+            }
+        }
+        let mut result = Ok(());
+        self.both(|table| result = table.apply(slice, changes));
+        result?;
+        // Nobody counts for them any more, and for no other rule in their places yet.
+        for place in removed {
+            self.begins[place as usize] = self.sum(place);
+        }
+        Ok(())
+    }
+
+    /// Sets how many rules a slice may have. Those it has stay.
+    pub fn set_limit(&mut self, slice: Slice, limit: u32) {
+        self.both(|table| table.set_limit(slice, limit));
+    }
+
+    /// Does the same to both copies, which are equal before and after.
+    fn both(&mut self, mut change: impl FnMut(&mut Table<T, N>)) {
+        for _ in 0..2 {
+            let other = 1 - self.copies.active.load(Ordering::Relaxed);
+            let table = &self.copies.tables[other];
+            // A reader that panicked has changed nothing.
+            change(&mut table.write().unwrap_or_else(PoisonError::into_inner));
+            self.copies.active.store(other, Ordering::Release);
+        }
+    }
+
+    /// The rules as they are.
+    pub fn table(&self) -> impl std::ops::Deref<Target = Table<T, N>> {
+        self.copies.read()
+    }
+
+    /// How often a rule has counted, for all readers together.
+    pub fn hits(&self, slice: Slice, number: Number) -> Option<Hits> {
+        let place = self.table().place(slice, number)?;
+        let (now, begin) = (self.sum(place), self.begins[place as usize]);
+        let packets = now.packets.wrapping_sub(begin.packets);
+        Some(Hits { packets, bytes: now.bytes.wrapping_sub(begin.bytes) })
+    }
+
+    fn sum(&self, place: u32) -> Hits {
+        let mut hits = Hits::default();
+        for words in &self.readers {
+            let at = place as usize * 2;
+            hits.packets += words[at].load(Ordering::Relaxed);
+            hits.bytes += words[at + 1].load(Ordering::Relaxed);
+        }
+        hits
+    }
+}
+
+/// A worker's way to the rules.
+pub struct Reader<T, const N: usize> {
+    copies: Arc<Copies<T, N>>,
+    cache: Cache<T, N>,
+    counters: Counters,
+}
+
+impl<T: Copy, const N: usize> Reader<T, N> {
+    /// For a batch of packets, during which nothing changes. To be dropped soon: changes wait
+    /// for it. Costs two atomic operations.
+    pub fn batch(&mut self) -> Batch<'_, T, N> {
+        let Self { copies, cache, counters } = self;
+        Batch { table: copies.read(), cache, counters }
+    }
+}
+
+/// See [`Reader::batch`].
+pub struct Batch<'a, T, const N: usize> {
+    table: RwLockReadGuard<'a, Table<T, N>>,
+    cache: &'a mut Cache<T, N>,
+    counters: &'a [AtomicU64],
+}
+
+impl<T: Copy, const N: usize> Batch<'_, T, N> {
+    /// What the rule says that counts for a packet of `length` bytes with this key.
+    #[inline]
+    pub fn lookup(&mut self, slice: Slice, key: &Key<N>, length: u32) -> Option<T> {
+        let found = self.cache.lookup(&self.table, slice, key)?;
+        let words = &self.counters[found.place as usize * 2..][..2];
+        // One writer: loads and stores do.
+        for (word, more) in words.iter().zip([1, length.into()]) {
+            word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        }
+        Some(found.result)
+    }
+
+    /// The rules.
+    pub fn table(&self) -> &Table<T, N> {
+        &self.table
+    }
+}

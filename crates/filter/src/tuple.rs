@@ -1,0 +1,154 @@
+//! A tuple: rules whose masks hold one common mask, hashed by the bits under it (Srinivasan,
+//! Suri and Varghese: Packet Classification using Tuple Space Search, SIGCOMM 1999).
+
+use crate::hash::{hash, masked};
+use crate::rule::Key;
+use crate::table::{NONE, Slot};
+
+/// See the file. A bucket's rules are chained, the first rank first; beside the chains lies one
+/// byte for each bucket that says which of eight kinds of hashes are in it. All these bytes fit
+/// into the second cache, so that a tuple without a match mostly costs no miss.
+pub(crate) struct Tuple<const N: usize> {
+    pub(crate) mask: Key<N>,
+    /// No rule in it has a higher rank.
+    pub(crate) rank: u64,
+    pub(crate) rules: u32,
+    kinds: Vec<u8>,
+    heads: Vec<u32>,
+}
+
+/// A place in a chain. The hash tells almost all rules apart that do not share all bits under the
+/// tuple's mask, so that these 8 bytes are touched rather than the rule.
+#[derive(Clone, Copy)]
+pub(crate) struct Link {
+    next: u32,
+    hash: u32,
+}
+
+impl Link {
+    pub(crate) const NONE: Self = Self { next: NONE, hash: 0 };
+}
+
+const SMALLEST: usize = 4;
+
+impl<const N: usize> Tuple<N> {
+    pub(crate) fn new(mask: Key<N>) -> Self {
+        Self { mask, rank: 0, rules: 0, kinds: vec![0; SMALLEST], heads: vec![NONE; SMALLEST] }
+    }
+
+    /// Whether rules with this mask may be in it.
+    pub(crate) fn takes(&self, mask: &Key<N>) -> bool {
+        masked(&self.mask, mask) == self.mask
+    }
+
+    pub(crate) fn bits(&self) -> u32 {
+        self.mask.iter().map(|word| word.count_ones()).sum()
+    }
+
+    /// Where a key's bits are, and what they are told by.
+    #[inline]
+    fn place(&self, key: &Key<N>) -> (usize, u8, u32) {
+        let hash = hash(&masked(key, &self.mask), 0);
+        (hash as usize & (self.kinds.len() - 1), 1 << (hash >> 61), (hash >> 29) as u32)
+    }
+
+    /// The first rule, from the top, that fits a key and for which `fits` says so.
+    #[inline]
+    pub(crate) fn find(
+        &self,
+        key: &Key<N>,
+        links: &[Link],
+        mut fits: impl FnMut(u32) -> bool,
+    ) -> Option<u32> {
+        let (bucket, kind, hash) = self.place(key);
+        if self.kinds[bucket] & kind == 0 {
+            return None;
+        }
+        let mut at = self.heads[bucket];
+        while let Some(link) = links.get(at as usize) {
+            if link.hash == hash && fits(at) {
+                return Some(at);
+            }
+            at = link.next;
+        }
+        None
+    }
+
+    /// How many rules share all bits of `value` under the mask; counts up to `most`.
+    pub(crate) fn alike(&self, value: &Key<N>, links: &[Link], most: usize) -> usize {
+        let mut count = 0;
+        self.find(value, links, |_| {
+            count += 1;
+            count == most
+        });
+        count
+    }
+
+    /// Adds a rule, which is in no tuple.
+    pub(crate) fn insert<T>(&mut self, new: u32, rules: &[Slot<T, N>], links: &mut [Link]) {
+        self.rules += 1;
+        if self.rules as usize * 2 > self.heads.len() {
+            self.grow(rules, links);
+        }
+        self.chain(new, rules, links);
+    }
+
+    fn chain<T>(&mut self, new: u32, rules: &[Slot<T, N>], links: &mut [Link]) {
+        let rule = &rules[new as usize].0;
+        let rank = rule.rank();
+        self.rank = self.rank.max(rank);
+        let (bucket, kind, hash) = self.place(&rule.value);
+        self.kinds[bucket] |= kind;
+        let (mut before, mut at) = (NONE, self.heads[bucket]);
+        while at != NONE && rules[at as usize].0.rank() > rank {
+            (before, at) = (at, links[at as usize].next);
+        }
+        links[new as usize] = Link { next: at, hash };
+        if before == NONE {
+            self.heads[bucket] = new;
+        } else {
+            links[before as usize].next = new;
+        }
+    }
+
+    /// Removes a rule that is in it. The highest rank stays what it was: too high costs time only.
+    pub(crate) fn remove<T>(&mut self, old: u32, rules: &[Slot<T, N>], links: &mut [Link]) {
+        self.rules -= 1;
+        let (bucket, ..) = self.place(&rules[old as usize].0.value);
+        let (mut before, mut at) = (NONE, self.heads[bucket]);
+        let mut kinds = 0;
+        while at != NONE {
+            let next = links[at as usize].next;
+            if at != old {
+                kinds |= self.place(&rules[at as usize].0.value).1;
+                before = at;
+            } else if before == NONE {
+                self.heads[bucket] = next;
+            } else {
+                links[before as usize].next = next;
+            }
+            at = next;
+        }
+        self.kinds[bucket] = kinds;
+    }
+
+    /// Four times as many buckets: growing is rare, and most buckets are to be empty.
+    fn grow<T>(&mut self, rules: &[Slot<T, N>], links: &mut [Link]) {
+        let size = self.heads.len() * 4;
+        let heads = std::mem::replace(&mut self.heads, vec![NONE; size]);
+        self.kinds = vec![0; size];
+        self.rank = 0;
+        for head in heads {
+            let mut at = head;
+            while at != NONE {
+                let next = links[at as usize].next;
+                self.chain(at, rules, links);
+                at = next;
+            }
+        }
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.heads.len() * (size_of::<u32>() + 1) + size_of::<Self>()
+    }
+}
