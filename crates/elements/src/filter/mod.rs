@@ -4,5 +4,6 @@ pub(crate) mod ip6_classifier;
 pub(crate) mod ip6_filter;
 pub(crate) mod ip_classifier;
 pub(crate) mod ip_filter;
+mod optimise;
 mod parse;
 mod program;

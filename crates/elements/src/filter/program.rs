@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use europa_engine::Packet;
 
+use super::optimise;
+
 /// Where a comparison starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
@@ -44,7 +46,7 @@ impl Test {
     }
 
     /// Bytes that must be there.
-    fn needed(self) -> usize {
+    pub(super) fn needed(self) -> usize {
         self.at + 4 - (self.mask.trailing_zeros() as usize / 8).min(4)
     }
 }
@@ -69,64 +71,26 @@ pub(super) enum Next {
     Step(usize),
 }
 
+/// A comparison and where it leads.
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    test: Test,
-    yes: Next,
-    no: Next,
+pub(super) struct Step {
+    pub(super) test: Test,
+    pub(super) yes: Next,
+    pub(super) no: Next,
     /// A packet that is too short goes where one goes that fits.
-    short_yes: bool,
+    pub(super) short_yes: bool,
 }
 
 /// Patterns and where packets go that fit them.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    steps: Vec<Step>,
-    start: Next,
+    pub(super) steps: Vec<Step>,
+    pub(super) start: Next,
 }
 
 impl Default for Program {
     fn default() -> Program {
         Program { steps: Vec::new(), start: Next::Drop }
-    }
-}
-
-/// More steps than this are not optimised: it costs the square.
-const MAX_OPTIMISED: usize = 2000;
-
-/// What is known of the bytes of a test: that they fit or not, or were not there.
-#[derive(Clone, Copy)]
-struct Fact {
-    test: Test,
-    fits: bool,
-    perhaps_short: bool,
-}
-
-impl Fact {
-    /// Whether a step leads to `yes`, as far as this says.
-    fn decides(self, step: &Step) -> Option<bool> {
-        let (known, asked) = (self.test, step.test);
-        if (known.base, known.at) != (asked.base, asked.at) {
-            return None;
-        }
-        let same =
-            (known.mask, known.value, known.greater) == (asked.mask, asked.value, asked.greater);
-        if same {
-            return (!self.perhaps_short || step.short_yes == self.fits).then_some(self.fits);
-        }
-        if known.greater || asked.greater {
-            return None;
-        }
-        let common = known.mask & asked.mask;
-        let differs = (known.value ^ asked.value) & common != 0;
-        if self.fits && !self.perhaps_short {
-            if differs {
-                return (!step.short_yes || asked.needed() <= known.needed()).then_some(false);
-            }
-            return (common == asked.mask).then_some(true);
-        }
-        // It asks for all that did not fit, and more.
-        (!self.fits && common == known.mask && !differs && !step.short_yes).then_some(false)
     }
 }
 
@@ -138,10 +102,7 @@ impl Program {
             program.start = program.add(expr, *next, program.start);
         }
         program.turn_round();
-        if program.steps.len() <= MAX_OPTIMISED {
-            program.thread();
-        }
-        program.sweep();
+        optimise::optimise(&mut program);
         program
     }
 
@@ -164,7 +125,7 @@ impl Program {
                 // Too short is `no` here, whichever way the comparison goes.
                 let (fits, fails) = if test.negated { (no, yes) } else { (yes, no) };
                 let step = Step { test: *test, yes: fits, no: fails, short_yes: test.negated };
-                self.steps.push(step);
+                self.steps.push(optimise::masked(step));
                 Next::Step(self.steps.len() - 1)
             }
         }
@@ -181,103 +142,6 @@ impl Program {
         self.start = turn(self.start);
         for step in &mut self.steps {
             (step.yes, step.no) = (turn(step.yes), turn(step.no));
-        }
-    }
-
-    /// Leads every way past steps whose outcome all ways to them have settled. Steps lead only
-    /// forward, so one pass is enough.
-    fn thread(&mut self) {
-        // By step: what holds whenever it is reached; `None` if it never is.
-        let mut known: Vec<Option<Vec<Fact>>> = vec![None; self.steps.len()];
-        let start = self.start;
-        if let Next::Step(number) = start
-            && let Some(entry) = known.get_mut(number)
-        {
-            *entry = Some(Vec::new());
-        }
-        for number in 0..self.steps.len() {
-            let Some(facts) = known.get_mut(number).and_then(Option::take) else { continue };
-            let Some(mut step) = self.steps.get(number).copied() else { continue };
-            for fits in [true, false] {
-                let mut next = if fits { step.yes } else { step.no };
-                let fact = Fact { test: step.test, fits, perhaps_short: step.short_yes == fits };
-                let all: Vec<Fact> = facts.iter().copied().chain([fact]).collect();
-                while let Next::Step(to) = next
-                    && let Some(target) = self.steps.get(to)
-                    && let Some(decided) = all.iter().rev().find_map(|fact| fact.decides(target))
-                {
-                    next = if decided { target.yes } else { target.no };
-                }
-                *(if fits { &mut step.yes } else { &mut step.no }) = next;
-                if let Next::Step(to) = next
-                    && let Some(entry) = known.get_mut(to)
-                {
-                    let same = |a: &Fact, b: &Fact| {
-                        a.test == b.test && a.fits == b.fits && a.perhaps_short == b.perhaps_short
-                    };
-                    *entry = Some(match entry.take() {
-                        None => all,
-                        Some(mut there) => {
-                            there.retain(|fact| all.iter().any(|other| same(fact, other)));
-                            there
-                        }
-                    });
-                }
-            }
-            if let Some(place) = self.steps.get_mut(number) {
-                *place = step;
-            }
-        }
-    }
-
-    /// Takes away steps that decide nothing or are never reached.
-    fn sweep(&mut self) {
-        // From the last on, so that steps behind a step are settled before it.
-        let mut replaced: Vec<Next> = (0..self.steps.len()).map(Next::Step).collect();
-        let follow = |next: Next, replaced: &[Next]| match next {
-            Next::Step(number) => replaced.get(number).copied().unwrap_or(Next::Drop),
-            other => other,
-        };
-        for number in (0..self.steps.len()).rev() {
-            if let Some(step) = self.steps.get_mut(number) {
-                (step.yes, step.no) = (follow(step.yes, &replaced), follow(step.no, &replaced));
-                if step.yes == step.no
-                    && let Some(place) = replaced.get_mut(number)
-                {
-                    *place = step.yes;
-                }
-            }
-        }
-        self.start = follow(self.start, &replaced);
-        let mut reached = vec![false; self.steps.len()];
-        let mut mark = |next: Next| {
-            if let Next::Step(number) = next
-                && let Some(place) = reached.get_mut(number)
-            {
-                *place = true;
-            }
-            reached.clone()
-        };
-        let mut now = mark(self.start);
-        for number in 0..self.steps.len() {
-            if now.get(number) == Some(&true)
-                && let Some(step) = self.steps.get(number).copied()
-            {
-                mark(step.yes);
-                now = mark(step.no);
-            }
-        }
-        let mut numbers = Vec::new();
-        let mut count = 0;
-        for reached in &now {
-            numbers.push(Next::Step(count));
-            count += usize::from(*reached);
-        }
-        let mut keep = now.iter();
-        self.steps.retain(|_| keep.next() == Some(&true));
-        self.start = follow(self.start, &numbers);
-        for step in &mut self.steps {
-            (step.yes, step.no) = (follow(step.yes, &numbers), follow(step.no, &numbers));
         }
     }
 
