@@ -150,9 +150,20 @@ pub struct Diagnostics {
     list: Vec<Diagnostic>,
     omitted: usize,
     errors: usize,
+    of_ports: bool,
 }
 
 impl Diagnostics {
+    /// The text itself is right; its elements are connected in a wrong way.
+    pub(crate) fn concern_ports(&mut self) {
+        self.of_ports = true;
+    }
+
+    /// Whether it is ports that are wrong: what Click finds only when it makes the router.
+    pub fn are_of_ports(&self) -> bool {
+        self.of_ports
+    }
+
     /// Adds one; past 500, errors are counted but not kept.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         if diagnostic.severity == Severity::Error {

@@ -128,6 +128,7 @@ fn flatten_after(
     }
     let mut graph = check::check(expanded, classes, &mut errors);
     if errors.has_errors() {
+        errors.concern_ports();
         return Err(errors);
     }
     graph.requirements = program.requirements;

@@ -147,7 +147,7 @@ impl Element for ChatterSocket {
         Ok(self.port.to_string())
     }
 
-    fn cleanup(&mut self) {
+    fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {
         if let (Some(path), Some(_)) = (&self.unix, &self.listener) {
             let _ = std::fs::remove_file(path);
         }

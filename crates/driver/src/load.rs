@@ -79,8 +79,11 @@ pub fn check(
 ) -> Result<europa_click::Graph, String> {
     let load = |name: &str| library(name, path);
     let language = Language { defines: defines.to_vec(), library: Some(&load) };
-    let graph = compile_with(&text.text, &text.file, &Classes(registry), &language)
-        .map_err(|errors| errors.plain().to_string())?;
+    let graph =
+        compile_with(&text.text, &text.file, &Classes(registry), &language).map_err(|errors| {
+            let end = if errors.are_of_ports() { NOT_MADE } else { "" };
+            errors.plain().to_string() + end
+        })?;
     let provided = |name: &str| {
         let own = graph.provisions.iter().any(|provision| provision == name);
         own || PROVIDED.contains(&name) || registry.info(name).is_some()
@@ -90,6 +93,9 @@ pub fn check(
         missing.map(|r| format!("requirement '{}' not available\n", r.value)).collect();
     if lines.is_empty() { Ok(graph) } else { Err(lines) }
 }
+
+/// The last line about a text whose router could not be made.
+const NOT_MADE: &str = "Router could not be initialized!\n";
 
 /// What configurations may require beside element classes.
 const PROVIDED: &[&str] = &["analysis", "int64", "ip6", "nanotimestamp", "userlevel"];
@@ -139,7 +145,7 @@ pub fn build(
         for error in &errors {
             say(checked, error, &mut last, &mut text);
         }
-        text + "Router could not be initialized!\n"
+        text + NOT_MADE
     })
 }
 

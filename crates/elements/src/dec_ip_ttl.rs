@@ -48,7 +48,7 @@ impl Class for DecIPTTL {
 
 /// Whether the packet may go on.
 #[inline(always)]
-fn decrement(packet: &mut Packet, multicast: bool) -> bool {
+pub(crate) fn decrement(packet: &mut Packet, multicast: bool) -> bool {
     let Some(header) = packet.network_bytes_mut::<20>() else { return false };
     let [_, _, _, _, _, _, _, _, ttl, protocol, high, low, _, _, _, _, destination, ..] = header;
     if !multicast && *destination & 0xf0 == 0xe0 {

@@ -40,6 +40,19 @@ impl Class for FixIPSrc {
 }
 
 impl FixIPSrc {
+    /// With this address.
+    pub(crate) fn of(address: Ipv4Addr) -> FixIPSrc {
+        FixIPSrc { address: address.into() }
+    }
+
+    /// Sets the source of a packet that asks for it.
+    #[inline(always)]
+    pub(crate) fn fix_one(&self, packet: &mut Packet) {
+        if packet.annotation(FIX_IP_SRC) != [0] {
+            self.fix(packet);
+        }
+    }
+
     #[cold]
     fn fix(&self, packet: &mut Packet) {
         packet.set_annotation(FIX_IP_SRC, [0]);
@@ -65,9 +78,7 @@ impl Element for FixIPSrc {
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
         for packet in batch {
-            if packet.annotation(FIX_IP_SRC) != [0] {
-                self.fix(packet);
-            }
+            self.fix_one(packet);
         }
     }
 }

@@ -17,7 +17,8 @@
 //! - SNAPLEN, SNIFFER, FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, OUTBOUND, HEADROOM, ENCAP:
 //!   accepted for Click's sake; they say how to reach a Linux device, and have no effect.
 //! - BURST (keyword): most packets in a turn, default 256.
-//! - TIMESTAMP (keyword): give packets the time of their round; default false (Click: true).
+//! - TIMESTAMP (keyword): give packets the time of their round; default true in `europa click` where
+//!   packets are shown, else false (Click: true).
 //!
 //! ## Handlers
 //! - `count` (read): packets received.
@@ -38,7 +39,7 @@ pub(crate) struct FromDevice {
     interface: usize,
     promiscuous: bool,
     burst: usize,
-    timestamp: bool,
+    timestamp: Option<bool>,
     count: u64,
     drops: u64,
 }
@@ -50,7 +51,7 @@ impl Default for FromDevice {
             interface: 0,
             promiscuous: false,
             burst: BATCH,
-            timestamp: false,
+            timestamp: None,
             count: 0,
             drops: 0,
         }
@@ -73,7 +74,7 @@ impl Element for FromDevice {
             arguments.keyword::<String>(ignored)?;
         }
         self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
+        self.timestamp = arguments.keyword("TIMESTAMP")?;
         arguments.finish()
     }
 
@@ -83,6 +84,7 @@ impl Element for FromDevice {
             return Err(ConfigError::other(message));
         };
         self.interface = index;
+        self.timestamp.get_or_insert(context.burst() == 1);
         context.add_task(1024);
         Ok(())
     }
@@ -96,7 +98,7 @@ impl Element for FromDevice {
             for packet in &mut batch {
                 packet.set_mac_header(0);
             }
-            if self.timestamp {
+            if self.timestamp == Some(true) {
                 let now_ns = context.wall_ns();
                 for packet in &mut batch {
                     packet.set_timestamp_ns(now_ns);

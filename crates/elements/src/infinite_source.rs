@@ -44,7 +44,7 @@ pub(crate) struct InfiniteSource {
     active: bool,
     stop: bool,
     end_call: Option<HandlerCall>,
-    timestamp: bool,
+    timestamp: Option<bool>,
     count: u64,
     /// That the limit is reached has been told.
     told: bool,
@@ -63,7 +63,7 @@ impl Default for InfiniteSource {
             active: true,
             stop: false,
             end_call: None,
-            timestamp: false,
+            timestamp: None,
             count: 0,
             told: false,
             room: Signal::default(),
@@ -99,7 +99,7 @@ impl InfiniteSource {
         if !self.active {
             return 0;
         }
-        let time_ns = if self.timestamp { context.wall_ns() } else { 0 };
+        let time_ns = if self.timestamp == Some(true) { context.wall_ns() } else { 0 };
         let count = self.data.fill(batch, most, context.arena());
         if time_ns != 0 {
             let start = batch.len() - count;
@@ -122,7 +122,7 @@ impl Element for InfiniteSource {
         self.stop = arguments.keyword("STOP")?.unwrap_or(false);
         self.end_call =
             HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
+        self.timestamp = arguments.keyword("TIMESTAMP")?;
         arguments.finish()
     }
 
@@ -130,6 +130,7 @@ impl Element for InfiniteSource {
         if self.burst == 0 {
             self.burst = context.burst().min(BURST);
         }
+        self.timestamp.get_or_insert(context.burst() == 1);
         self.room = context.downstream(0);
         // On a pull path the task finds no push connection, and would only waste packets.
         if context.is_push_output(0) {
@@ -204,13 +205,13 @@ impl Element for InfiniteSource {
     ) -> Result<(), HandlerError> {
         match handler {
             "data" => self.data = Data::new(Some(value.as_bytes().to_vec()), None),
-            "limit" => self.limit = parse(handler, value)?,
             "burst" => self.burst = parse(handler, value)?,
-            "active" => self.active = parse(handler, value)?,
             "length" => self.data.set_length(parse(handler, value)?),
-            _ => self.count = 0,
+            // What may let it go on: the next limit is told again.
+            "limit" => (self.limit, self.told) = (parse(handler, value)?, false),
+            "active" => (self.active, self.told) = (parse(handler, value)?, false),
+            _ => (self.count, self.told) = (0, false),
         }
-        self.told = false;
         Ok(())
     }
 }
@@ -227,6 +228,15 @@ mod tests {
         bench.router.write("e.limit", "1").unwrap();
         bench.router.write("e.length", "5").unwrap();
         assert_eq!(bench.run(), [(0, b"a ba ".to_vec())]);
+    }
+
+    #[test]
+    fn a_call_at_the_limit_may_write_to_it() {
+        let end_call = "END_CALL e.length 2";
+        let mut bench = Bench::new("InfiniteSource", &["LIMIT 3", end_call]);
+        assert_eq!(bench.run().len(), 3);
+        assert!(!bench.router.is_busy());
+        assert_eq!(bench.router.read("e.length", ""), Ok("2".into()));
     }
 
     #[test]

@@ -58,6 +58,27 @@ const TIMES_AND_ADDRESSES: u8 = 1;
 const TIMES_OF_ADDRESSES: u8 = 3;
 
 impl IPGWOptions {
+    /// For a router with one address.
+    pub(crate) fn of(address: Ipv4Addr) -> IPGWOptions {
+        IPGWOptions { address: address.octets(), ..IPGWOptions::default() }
+    }
+
+    /// What a time stamp option says now.
+    pub(crate) fn milliseconds(context: &Context<'_>) -> u32 {
+        const DAY_MS: u64 = 86_400_000;
+        (context.wall_ns() / 1_000_000 % DAY_MS) as u32
+    }
+
+    /// Carries out a packet's options, if it has any; whether there was nothing wrong.
+    #[inline(always)]
+    pub(crate) fn work(&self, packet: &mut Packet, milliseconds: u32) -> bool {
+        match packet.network_bytes() {
+            // Four bits of version, four bits of header length.
+            Some([first]) if first & 15 == 5 => true,
+            _ => self.work_on(packet, milliseconds),
+        }
+    }
+
     fn is_own(&self, address: &[u8]) -> bool {
         self.address == address || self.others.iter().any(|own| own == address)
     }
@@ -204,15 +225,10 @@ impl Element for IPGWOptions {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        const DAY_MS: u64 = 86_400_000;
-        let milliseconds = (context.wall_ns() / 1_000_000 % DAY_MS) as u32;
+        let milliseconds = IPGWOptions::milliseconds(context);
         let mut drops = 0;
         batch.filter(
-            |packet| match packet.network_bytes() {
-                // Four bits of version, four bits of header length.
-                Some([first]) if first & 15 == 5 => true,
-                _ => self.work_on(packet, milliseconds),
-            },
+            |packet| self.work(packet, milliseconds),
             |packet| {
                 drops += 1;
                 context.push(1, packet);

@@ -1,27 +1,95 @@
-//! Pseudo-random numbers: quick, and the same on every run, as simulations want.
+//! Pseudo-random numbers: the same on every run, as simulations want, until `RandomSeed` says
+//! otherwise. All elements of a process share them, and they are those of the C library's
+//! `random()`, so that a seed means here what it means to Click.
 
-/// A sequence of numbers that look random (xorshift64*; Marsaglia 2003, Vigna 2016).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Random(u64);
+use std::cell::RefCell;
 
-impl Default for Random {
-    fn default() -> Random {
-        Random(0x9e37_79b9_7f4a_7c15)
+/// Words of the generator's state (x^31 + x^3 + 1, additive feedback).
+const WORDS: usize = 31;
+const TAP: usize = 3;
+
+struct Generator {
+    words: [u32; WORDS],
+    /// The word that is changed next.
+    at: usize,
+}
+
+impl Generator {
+    fn new(seed: u32) -> Generator {
+        let mut words = [0; WORDS];
+        // Park and Miller's generator fills the state.
+        let mut word = i64::from(seed.max(1).cast_signed());
+        for place in &mut words {
+            *place = word as u32;
+            word = (word * 16807) % 0x7fff_ffff;
+            word += if word < 0 { 0x7fff_ffff } else { 0 };
+        }
+        let mut generator = Generator { words, at: TAP };
+        // As many as it takes for the seed to reach all bits.
+        for _ in 0..10 * WORDS {
+            generator.next();
+        }
+        generator
+    }
+
+    fn next(&mut self) -> u32 {
+        let earlier = (self.at + WORDS - TAP) % WORDS;
+        let sum = self.words[self.at].wrapping_add(self.words[earlier]);
+        self.words[self.at] = sum;
+        self.at = (self.at + 1) % WORDS;
+        sum
     }
 }
 
+thread_local! {
+    static GENERATOR: RefCell<Generator> = RefCell::new(Generator::new(0x9e37_79b9));
+}
+
+/// Begins another sequence.
+pub(crate) fn seed(seed: u32) {
+    GENERATOR.with_borrow_mut(|generator| *generator = Generator::new(seed));
+}
+
+/// A sequence of numbers that look random.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Random;
+
 impl Random {
     /// 32 random bits.
-    pub(crate) fn next(&mut self) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
+    pub(crate) fn next(self) -> u32 {
+        GENERATOR.with_borrow_mut(Generator::next)
     }
 
     /// A number below `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        // The product's upper half: no division, and no more bias than 2^-32 × bound.
-        ((u64::from(self.next()) * u64::from(bound)) >> 32) as u32
+    pub(crate) fn below(self, bound: u32) -> u32 {
+        // The lowest bit is the least random one.
+        let next = || self.next() >> 1;
+        match bound {
+            0 | 1 => 0,
+            2 => next() >> 14 & 1,
+            3..=0x8000_0000 => {
+                let each = (1 << 31) / bound;
+                // All numbers are equally likely if those that are left over do not count.
+                std::iter::repeat_with(next).find_map(|n| Some(n / each).filter(|n| *n < bound))
+            }
+            .unwrap_or(0),
+            _ => std::iter::repeat_with(|| self.next()).find(|n| *n < bound).unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_seed_gives_the_same_numbers() {
+        // What srandom(1) and random() give with the C library of GNU.
+        seed(1);
+        let numbers: Vec<u32> = (0..4).map(|_| Random.next() >> 1).collect();
+        assert_eq!(numbers, [1804289383, 846930886, 1681692777, 1714636915]);
+        for bound in [1, 2, 3, 1000, 1 << 31, u32::MAX] {
+            assert!((0..100).all(|_| Random.below(bound) < bound));
+        }
     }
 }

@@ -36,12 +36,15 @@ pub fn registry() -> Registry {
     registry.add::<crate::icmp6_ping_responder::ICMP6PingResponder>();
     registry.add::<crate::icmp_error::ICMPError>();
     registry.add::<crate::icmp_ping_responder::ICMPPingResponder>();
+    registry.add::<crate::icmp_ping_source::ICMPPingSource>();
     registry.add::<crate::ip6_nd_advertiser::IP6NDAdvertiser>();
     registry.add::<crate::ip6_nd_solicitor::IP6NDSolicitor>();
     registry.add::<crate::ip6_forward::IP6Forward>();
     registry.add::<crate::ip_forward::IPForward>();
     registry.add::<crate::ip_fragmenter::IPFragmenter>();
     registry.add::<crate::ip_gw_options::IPGWOptions>();
+    registry.add::<crate::ip_input_combo::IPInputCombo>();
+    registry.add::<crate::ip_output_combo::IPOutputCombo>();
     registry.add::<crate::ip_print::IPPrint>();
     registry.add::<crate::idle::Idle>();
     registry.add::<crate::infinite_source::InfiniteSource>();
@@ -50,6 +53,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::message::Message>();
     registry.add::<crate::diagnose::neighborhood_test::NeighborhoodTest>();
     registry.add::<crate::diagnose::notifier_debug::NotifierDebug>();
+    registry.add::<crate::diagnose::sched_order_test::SchedOrderTest>();
     registry.add::<crate::diagnose::timer_test::TimerTest>();
     registry.add::<crate::null::Null>();
     registry.add::<crate::paint::Paint>();
@@ -58,6 +62,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::print::Print>();
     registry.add::<crate::queue::Queue>();
     registry.add::<crate::radix_ip_lookup::RadixIPLookup>();
+    registry.add::<crate::random_seed::RandomSeed>();
     registry.add::<crate::rated_source::RatedSource>();
     registry.add::<crate::schedule_info::ScheduleInfo>();
     registry.add::<crate::script::Script>();
@@ -201,6 +206,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::aggregate::average_counter::AverageCounter>();
     registry.add::<crate::ip_reassembler::IPReassembler>();
     registry.add::<crate::aggregate::aggregate_ip::AggregateIP>();
+    registry.add::<crate::aggregate::aggregate_ip_flows::AggregateIPFlows>();
     registry.add::<crate::aqm::codel::CoDel>();
     registry.add::<crate::aqm::red::RED>();
     registry.add::<crate::ip6::ip6_fragmenter::IP6Fragmenter>();

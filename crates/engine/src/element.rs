@@ -244,5 +244,7 @@ pub trait Element: Any {
     }
 
     /// Called once when the router goes, whether or not it ever ran.
-    fn cleanup(&mut self) {}
+    fn cleanup(&mut self, log: &mut dyn FnMut(&str)) {
+        let _ = log;
+    }
 }

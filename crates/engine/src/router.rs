@@ -254,6 +254,8 @@ impl Router {
         let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
         self.settle(devices);
         if self.core.stopped {
+            // What a handler sent before the end still goes its way, as it would have in Click.
+            self.deliver(&mut budget, devices);
             return true;
         }
         worked |= self.deliver(&mut budget, devices);
@@ -289,6 +291,7 @@ impl Router {
                     worked = true;
                 }
                 if self.core.stopped {
+                    self.deliver(&mut budget, devices);
                     return true;
                 }
             }
@@ -309,6 +312,7 @@ impl Router {
                 self.attend(devices);
             }
             if self.core.stopped {
+                self.deliver(&mut budget, devices);
                 return true;
             }
         }
@@ -633,7 +637,7 @@ fn wire(graph: &Graph) -> Wiring {
 impl Drop for Router {
     fn drop(&mut self) {
         for element in self.elements.iter_mut().flatten() {
-            element.cleanup();
+            element.cleanup(&mut |line| self.core.say(line));
         }
     }
 }

@@ -230,8 +230,8 @@ fn named<'a>(text: &str, names: &'a Names, kind: &str) -> Option<&'a Named> {
     names.get(text.strip_suffix(kind).unwrap_or(text))
 }
 
-/// Removes Click's quotes: `"..."` with backslash escapes, `'...'` as it stands, `\<0a 0b>`
-/// for bytes. `None` if a quote or angle is not closed.
+/// Removes Click's quotes: `"..."` with the backslash escapes of C, `'...'` as it stands,
+/// `\<0a 0b>` for bytes, with comments. `None` if a quote or angle is not closed.
 pub fn unquote(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -242,27 +242,9 @@ pub fn unquote(text: &str) -> Option<Vec<u8>> {
             (b'\'' | b'"', None) => quote = Some(byte),
             (b'\'' | b'"', Some(open)) if byte == open => quote = None,
             (b'\\', None | Some(b'"')) => match rest.split_first() {
-                Some((b'<', tail)) => {
-                    let end = tail.iter().position(|b| *b == b'>')?;
-                    let (hex, tail) = (tail.get(..end)?, tail.get(end + 1..)?);
-                    let digits: Vec<u8> =
-                        hex.iter().copied().filter(|b| !b.is_ascii_whitespace()).collect();
-                    for pair in digits.chunks(2) {
-                        let pair = std::str::from_utf8(pair).ok().filter(|p| p.len() == 2)?;
-                        out.push(u8::from_str_radix(pair, 16).ok()?);
-                    }
-                    rest = tail;
-                }
+                Some((b'<', tail)) => rest = unquote_data(tail, &mut out)?,
                 Some((&escape, tail)) if quote.is_some() => {
-                    rest = tail;
-                    match escape {
-                        b'n' => out.push(b'\n'),
-                        b't' => out.push(b'\t'),
-                        b'r' => out.push(b'\r'),
-                        b'0' => out.push(0),
-                        b'\n' => {}
-                        other => out.push(other),
-                    }
+                    rest = unquote_escape(escape, tail, &mut out);
                 }
                 _ => out.push(b'\\'),
             },
@@ -270,6 +252,69 @@ pub fn unquote(text: &str) -> Option<Vec<u8>> {
         }
     }
     quote.is_none().then_some(out)
+}
+
+/// Reads hexadecimal digits up to a closing angle; returns what follows it.
+fn unquote_data<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
+    let mut high = None;
+    loop {
+        let (&byte, tail) = rest.split_first()?;
+        rest = match (byte, tail.first()) {
+            (b'>', _) => return high.is_none().then_some(tail),
+            (b'/', Some(b'/')) => {
+                tail.get(tail.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?..)?
+            }
+            (b'/', Some(b'*')) => {
+                let tail = tail.get(1..)?;
+                tail.get(tail.windows(2).position(|pair| pair == b"*/")? + 2..)?
+            }
+            _ if byte.is_ascii_whitespace() => tail,
+            _ => {
+                // The radix bounds the digit to 15.
+                let digit = char::from(byte).to_digit(16)? as u8;
+                match high.take() {
+                    None => high = Some(digit),
+                    Some(high) => out.push(high << 4 | digit),
+                }
+                tail
+            }
+        };
+    }
+}
+
+/// Reads what follows a backslash in double quotes; returns what follows that.
+fn unquote_escape<'a>(escape: u8, tail: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
+    let number = |first: u8, most: usize, radix: u8| {
+        let digit = |byte: &u8| char::from(*byte).to_digit(u32::from(radix));
+        let digits = tail.iter().take(most).map_while(digit);
+        digits.fold((0, first), |(count, value), digit| {
+            (count + 1, value.wrapping_mul(radix).wrapping_add(digit as u8))
+        })
+    };
+    let mut used = 0;
+    match escape {
+        b'a' => out.push(7),
+        b'b' => out.push(8),
+        b'f' => out.push(12),
+        b'n' => out.push(b'\n'),
+        b'r' => out.push(b'\r'),
+        b't' => out.push(b'\t'),
+        b'v' => out.push(11),
+        b'0'..=b'7' => {
+            let (count, value) = number(escape - b'0', 2, 8);
+            used = count;
+            out.push(value);
+        }
+        b'x' => {
+            let (count, value) = number(0, usize::MAX, 16);
+            used = count;
+            out.push(value);
+        }
+        b'\r' if tail.first() == Some(&b'\n') => used = 1,
+        b'\n' | b'\r' => {}
+        other => out.push(other),
+    }
+    tail.get(used..).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -340,6 +385,10 @@ mod tests {
             (r"\<00 0a ff>", Some(b"\x00\x0a\xff")),
             (r#""x\<41>y""#, Some(b"xAy")),
             (r"\<0>", None),
+            ("\\<00 // a > b\n ff /* > */ 01>", Some(b"\x00\xff\x01")),
+            ("\\<00 // a>", None),
+            ("\\<00 /* a>", None),
+            (r#""\a\x414\101\1\\""#, Some(b"\x07\x14A\x01\\")),
             ("\"open", None),
         ] {
             assert_eq!(unquote(text).as_deref(), expected, "{text}");

@@ -91,6 +91,8 @@ pub(crate) struct ControlSocket {
     listener: Option<Rc<Listener>>,
     /// The listening socket and connections are not waited for yet: they came from another.
     taken: bool,
+    /// Another configuration is about to take over: what clients say next is for that.
+    leaving: bool,
     connections: Vec<Option<Connection>>,
 }
 
@@ -145,6 +147,7 @@ impl ControlSocket {
         }
         for number in 0..self.connections.len() {
             self.watch(number, context);
+            self.obey(number, context);
             self.flush(number, context);
         }
         self.taken = false;
@@ -176,7 +179,9 @@ impl ControlSocket {
 
     /// Carries out the commands that are there.
     fn obey(&mut self, number: usize, context: &mut Context<'_>) {
-        while let Some(Some(connection)) = self.connections.get_mut(number) {
+        while !self.leaving
+            && let Some(Some(connection)) = self.connections.get_mut(number)
+        {
             let Some((command, length)) = protocol::next(&connection.input, connection.closed)
             else {
                 if connection.closed {
@@ -354,7 +359,11 @@ impl ControlSocket {
         }
         let result = match target {
             Target::Element(index, handler) => context.write_of(index, &handler, value),
-            Target::Global(handler) => context.write_handler(&handler, value),
+            Target::Global(handler) => {
+                let result = context.write_handler(&handler, value);
+                self.leaving |= handler == "hotconfig" && result.is_ok();
+                result
+            }
         };
         let first = format!("Write handler '{name}' error:");
         result.map_err(|error| (HANDLER_ERROR, lines(first, &error)))
@@ -493,7 +502,7 @@ impl Element for ControlSocket {
         }
     }
 
-    fn cleanup(&mut self) {
+    fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {
         for connection in self.connections.iter_mut().flatten() {
             let _ = connection.stream.write(&connection.output);
         }

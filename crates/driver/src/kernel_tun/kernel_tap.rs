@@ -70,7 +70,7 @@ impl Element for KernelTap {
         self.0.read(handler, parameter, context)
     }
 
-    fn cleanup(&mut self) {
-        self.0.cleanup();
+    fn cleanup(&mut self, log: &mut dyn FnMut(&str)) {
+        self.0.cleanup(log);
     }
 }

@@ -272,7 +272,7 @@ impl Element for KernelTun {
         }
     }
 
-    fn cleanup(&mut self) {
+    fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {
         self.descriptor = None;
     }
 }

@@ -2,4 +2,5 @@
 
 pub(crate) mod neighborhood_test;
 pub(crate) mod notifier_debug;
+pub(crate) mod sched_order_test;
 pub(crate) mod timer_test;

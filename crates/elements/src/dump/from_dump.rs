@@ -82,7 +82,7 @@ impl Default for FromDump {
             active: true,
             force_ip: false,
             sample: 1.0,
-            random: Random::default(),
+            random: Random,
             start: (Time(0), false),
             end: (Time(i64::MAX), false),
             interval: None,

@@ -132,7 +132,7 @@ impl Element for ToDump {
         button "flush" => this.flush();
     }
 
-    fn cleanup(&mut self) {
+    fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {
         self.flush();
     }
 }

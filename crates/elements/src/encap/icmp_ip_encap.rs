@@ -20,19 +20,22 @@
 //! ## See also
 //! `ICMPPingEncap`, `ICMPError`, `IPEncap`
 
+use std::net::Ipv4Addr;
+
 use europa_packet::checksum;
 
 use super::{Ipv4, parts};
 use crate::fields::set;
 use crate::icmp_names;
 use crate::prelude::*;
+use crate::values::OrAnnotation;
 
 /// Puts ICMP and IPv4 headers before packets.
 pub(crate) struct ICMPIPEncap {
-    pub(super) header: Ipv4,
+    pub(crate) header: Ipv4,
     pub(super) kind: u8,
     code: u8,
-    pub(super) identifier: u16,
+    pub(crate) identifier: u16,
 }
 
 impl Default for ICMPIPEncap {
@@ -47,7 +50,22 @@ impl Class for ICMPIPEncap {
 }
 
 impl ICMPIPEncap {
-    pub(super) fn push_headers(&mut self, packet: &mut Packet) -> Option<()> {
+    /// For echo requests as `ICMPPingSource` sends them.
+    pub(crate) fn request(source: Ipv4Addr, destination: Ipv4Addr, identifier: u16) -> ICMPIPEncap {
+        let mut encap = ICMPIPEncap { identifier, ..ICMPIPEncap::default() };
+        encap.header.ttl = 200;
+        encap.header.source = source;
+        encap.header.destination = OrAnnotation::Fixed(destination);
+        encap
+    }
+
+    /// Begins with the first sequence number again.
+    pub(crate) fn restart(&mut self) {
+        self.header.id = 1;
+    }
+
+    /// Puts both headers before a packet. `None` if there is no room.
+    pub(crate) fn push_headers(&mut self, packet: &mut Packet) -> Option<()> {
         let sequence = self.header.id;
         self.header.push(packet, icmp_names::header_len(self.kind))?;
         // 0 is never used.

@@ -25,13 +25,13 @@ use crate::values::OrAnnotation;
 
 /// An IPv4 header that elements put before packets.
 #[derive(Clone, Copy, Debug)]
-struct Ipv4 {
+pub(crate) struct Ipv4 {
     tos: u8,
     dont_fragment: bool,
     ttl: u8,
     protocol: u8,
-    source: Ipv4Addr,
-    destination: OrAnnotation<Ipv4Addr>,
+    pub(crate) source: Ipv4Addr,
+    pub(crate) destination: OrAnnotation<Ipv4Addr>,
     /// Identification of the next packet.
     id: u16,
 }

@@ -5,7 +5,9 @@ use europa_engine::{Arguments, ConfigError, Handler, HandlerError};
 use crate::common::parse;
 
 /// Most tickets of a port.
-const MAX_TICKETS: u32 = 1 << 16;
+const MAX_TICKETS: u32 = 1 << 15;
+/// The way that a port with one ticket goes with each turn.
+const LONGEST_STRIDE: u32 = 1 << 16;
 
 /// A port's part: with more tickets it goes a shorter way with each turn, and whoever has come
 /// least far is next.
@@ -21,7 +23,7 @@ struct Share {
 impl Share {
     fn set(&mut self, tickets: u32) {
         self.tickets = tickets;
-        self.stride = MAX_TICKETS.checked_div(tickets).unwrap_or(0);
+        self.stride = LONGEST_STRIDE.checked_div(tickets).unwrap_or(0);
     }
 }
 

@@ -11,7 +11,7 @@
 //! scheduling). Inputs that have none lose their turn.
 //!
 //! ## Arguments
-//! - TICKETS: one for each input, 0 to 65536.
+//! - TICKETS: one for each input, 0 to 32768.
 //!
 //! ## Handlers
 //! - `tickets0`, `tickets1`, ... `tickets7` (read, write): tickets of an input.

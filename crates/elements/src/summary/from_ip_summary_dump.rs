@@ -98,7 +98,7 @@ impl Default for FromIPSummaryDump {
             timing: false,
             allow_missing: false,
             sample: 1.0,
-            random: Random::default(),
+            random: Random,
             defaults: Defaults { protocol: 6, flow: None, byte_offsets: true, checksum: false },
             aggregate: None,
             binary: false,

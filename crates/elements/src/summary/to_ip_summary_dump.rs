@@ -251,7 +251,7 @@ impl Element for ToIPSummaryDump {
 
     handlers! { this, context, value; button "flush" => this.flush(); }
 
-    fn cleanup(&mut self) {
+    fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {
         self.flush();
     }
 }

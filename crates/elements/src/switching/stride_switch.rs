@@ -11,7 +11,7 @@
 //! scheduling).
 //!
 //! ## Arguments
-//! - TICKETS: one for each output, 0 to 65536.
+//! - TICKETS: one for each output, 0 to 32768.
 //!
 //! ## Handlers
 //! - `tickets0`, `tickets1`, ... `tickets7` (read, write): tickets of an output.

@@ -1,0 +1,77 @@
+//! # RandomSeed
+//!
+//! ## Synopsis
+//! `RandomSeed([SEED])`
+//!
+//! ## Ports
+//! None.
+//!
+//! ## Description
+//! Begins the sequence of random numbers that all elements share. Without it they are the same on
+//! every run; with a SEED they are others, and those that Click has for that seed.
+//!
+//! ## Arguments
+//! - SEED: a number; without it, one that nobody can guess.
+//!
+//! ## Handlers
+//! - `seed` (write): begins the sequence again.
+//!
+//! ## See also
+//! `RandomSample`, `RandomSwitch`, `RandomSource`
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use crate::prelude::*;
+use crate::random;
+
+/// Seeds random numbers.
+#[derive(Default)]
+pub(crate) struct RandomSeed {
+    seed: Option<u32>,
+}
+
+impl Class for RandomSeed {
+    const INFO: ClassInfo = ClassInfo::new("RandomSeed", "0/0");
+}
+
+/// The standard library keys its tables with the system's random numbers.
+fn unknown() -> u32 {
+    RandomState::new().hash_one(()) as u32
+}
+
+impl Element for RandomSeed {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.seed = arguments.positional("SEED")?;
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, _: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        random::seed(self.seed.unwrap_or_else(unknown));
+        Ok(())
+    }
+
+    handlers! { this, context, value;
+        button "seed" => {
+            let seed = if value.trim().is_empty() { unknown() } else { parse("seed", value)? };
+            random::seed(seed);
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::random::Random;
+    use crate::testing::Bench;
+
+    #[test]
+    fn numbers_begin_again() {
+        let mut bench = Bench::new("RandomSeed", &["7"]);
+        let first = Random.next();
+        bench.router.write("e.seed", "8").unwrap();
+        assert_ne!(Random.next(), first);
+        bench.router.write("e.seed", "7").unwrap();
+        assert_eq!(Random.next(), first);
+        bench.router.write("e.seed", "").unwrap();
+        assert!(bench.router.write("e.seed", "x").is_err());
+    }
+}
