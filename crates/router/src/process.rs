@@ -193,11 +193,12 @@ impl Process {
             match rest {
                 Rest::Nap => std::thread::sleep(NAP),
                 Rest::Sleep if !self.busy => {
+                    let asleep = Instant::now();
                     if self.sleep(orders, now_ns)? {
                         self.obey(orders)?;
                         looked = Instant::now();
                     }
-                    idle.woken();
+                    idle.woken(asleep.elapsed());
                 }
                 Rest::Look => std::hint::spin_loop(),
                 Rest::Yield | Rest::Sleep => {

@@ -131,11 +131,12 @@ impl Switch {
             match idle.rest(now) {
                 Rest::Nap => std::thread::sleep(NAP),
                 Rest::Sleep if !self.busy => {
+                    let asleep = Instant::now();
                     if self.sleep(orders)? {
                         self.obey(orders)?;
                         looked = Instant::now();
                     }
-                    idle.woken();
+                    idle.woken(asleep.elapsed());
                 }
                 Rest::Look => std::hint::spin_loop(),
                 Rest::Yield | Rest::Sleep => {
