@@ -1,8 +1,22 @@
 //! Elements that are another one under a name of their own, or nearly.
 
 /// Writes an `Element` that is the one in its first field: all of it, or all but `push` or
-/// `notifies`.
+/// `notifies`; or, of one in any field, what is read of its handlers.
 macro_rules! delegate {
+    (reading $field:tt) => {
+        fn handlers(&self) -> &'static [Handler] {
+            self.$field.handlers()
+        }
+
+        fn read(
+            &mut self,
+            handler: &str,
+            value: &str,
+            context: &mut Context<'_>,
+        ) -> Result<String, HandlerError> {
+            self.$field.read(handler, value, context)
+        }
+    };
     () => {
         fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
             self.0.push(port, batch, context);
@@ -45,18 +59,7 @@ macro_rules! delegate {
             self.0.run_timer(timer, context);
         }
 
-        fn handlers(&self) -> &'static [Handler] {
-            self.0.handlers()
-        }
-
-        fn read(
-            &mut self,
-            handler: &str,
-            value: &str,
-            context: &mut Context<'_>,
-        ) -> Result<String, HandlerError> {
-            self.0.read(handler, value, context)
-        }
+        $crate::delegate::delegate!(reading 0);
 
         fn write(
             &mut self,

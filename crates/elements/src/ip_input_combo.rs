@@ -52,18 +52,7 @@ impl Element for IPInputCombo {
         self.check.process(batch, context);
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        self.check.handlers()
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.check.read(handler, value, context)
-    }
+    delegate!(reading check);
 }
 
 #[cfg(test)]

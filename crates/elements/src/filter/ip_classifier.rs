@@ -74,18 +74,7 @@ impl Element for IPClassifier {
         self.0.push(port, batch, context);
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        self.0.handlers()
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler, value, context)
-    }
+    delegate!(reading 0);
 }
 
 #[cfg(test)]
