@@ -28,7 +28,7 @@ export DESTDIR ?=
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build demo test lint unit model end-to-end docs fuzz bench install uninstall deb \
+.PHONY: help build demo demo-queues test lint unit model end-to-end docs fuzz bench install uninstall deb \
 	install-build install-demo install-test clean
 
 help: ## Show this list
@@ -39,6 +39,9 @@ build: install-build ## Build target/release/europa
 
 demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill, a table of figures
 	@cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo
+
+demo-queues: install-demo build ## Five slices share a port, drawn live beside ideal fair queueing
+	@cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo queues
 
 test: lint unit model end-to-end ## Check everything: format, lints, documentation, tests
 
@@ -65,7 +68,7 @@ end-to-end: install-test ## Run the tests with real namespaces and traffic
 	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast $(END_TO_END)
 
 docs: install-build ## Generate docs/elements and docs/reference.md
-	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q -p europa-tests --test reference
+	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q --workspace --test reference
 
 # Sanitizers would find nothing that Rust does not: what looks for panics needs the flags of a nightly
 # compiler, which the stable one takes if it is told to bootstrap itself.

@@ -131,6 +131,8 @@ struct europa_counters {
 	uint64_t tx_drop_queue;    /* the port's queue is full */
 	uint64_t tx_drop_device;   /* the socket refused it */
 	uint64_t tx_drop_link;     /* the other end of the link has no room */
+	uint64_t tx_drop_filter;   /* a rule of its slice says so */
+	uint64_t reserved_to_end[7];
 };
 
 /* One descriptor to send: stamped by the switch. Table `transmit_list`, by
@@ -220,7 +222,7 @@ _Static_assert(sizeof(struct europa_port) == 128, "port");
 _Static_assert(sizeof(struct europa_interface) == 192, "interface");
 _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
-_Static_assert(sizeof(struct europa_counters) == 128, "counters");
+_Static_assert(sizeof(struct europa_counters) == 192, "counters");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

@@ -69,12 +69,14 @@ pub(crate) enum Case {
     Graph,
     /// What a stream at half the highest rate loses while Europa's node is killed or changed
     Changes,
+    /// What a packet costs in the queue manager, beside a plain queue
+    Queues,
 }
 
 impl Options {
     /// The cases asked for, each once.
     pub(crate) fn cases(&self) -> Vec<Case> {
-        [Case::Veth, Case::Latency, Case::Tcp, Case::Graph, Case::Changes]
+        [Case::Veth, Case::Latency, Case::Tcp, Case::Graph, Case::Changes, Case::Queues]
             .into_iter()
             .filter(|case| self.case.contains(case) || self.case.contains(&Case::All))
             .collect()
@@ -130,8 +132,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 5),
-            (&["europa-bench", "all"], 5),
+            (&["europa-bench"][..], 6),
+            (&["europa-bench", "all"], 6),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

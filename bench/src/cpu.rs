@@ -43,6 +43,12 @@ impl Busy {
         self.cores_ns.iter().sum()
     }
 
+    /// Part of all cores' time that the hypervisor took away.
+    pub(crate) fn stolen(&self) -> f64 {
+        let all_ns = self.elapsed.as_secs_f64() * 1e9 * self.cores_ns.len().max(1) as f64;
+        if all_ns > 0.0 { (self.stolen_ns / all_ns).min(1.0) } else { 0.0 }
+    }
+
     /// Busy nanoseconds of one core.
     pub(crate) fn core_ns(&self, core: usize) -> f64 {
         self.cores_ns.get(core).copied().unwrap_or(0.0)

@@ -22,6 +22,13 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
+    /// In one line, with the day.
+    pub(crate) fn in_short(&self) -> String {
+        let Self { cpu, cores, kernel, date, commit, virtualization } = self;
+        let day = date.get(..10).unwrap_or(date);
+        format!("{cpu}, {cores} cores, {virtualization}, Linux {kernel}, {day}, commit {commit}")
+    }
+
     /// Asks the system; what it does not know is `unknown`.
     pub(crate) fn describe() -> Self {
         let unknown = || "unknown".to_owned();

@@ -42,6 +42,7 @@ struct europa_packet {
 	uint8_t *data;
 	uint32_t length;
 	uint32_t slot;
+	uint32_t queue; /* of the slice, up to EUROPA_WORD_QUEUE_MAX; 0: the interface's own */
 };
 
 /* One end of a ring: where it is, and how far this side has come. */
@@ -197,6 +198,7 @@ static inline int europa_receive(struct europa *pool, uint32_t interface,
 	packet->length = (uint32_t)word & EUROPA_WORD_LENGTH_MASK;
 	offset = (uint32_t)(word >> EUROPA_WORD_OFFSET_SHIFT) & EUROPA_WORD_OFFSET_MASK;
 	packet->data = pool->memory + (size_t)packet->slot * pool->slot_bytes + offset;
+	packet->queue = 0;
 	pool->idle = 0;
 	return 1;
 }
@@ -214,7 +216,10 @@ static inline int europa_send(struct europa *pool, uint32_t interface,
 		return 0;
 	atomic_store_explicit(entry,
 			      EUROPA_WORD_VALID | (uint64_t)packet->slot << EUROPA_WORD_SLOT_SHIFT |
-				      offset << EUROPA_WORD_OFFSET_SHIFT | packet->length,
+				      offset << EUROPA_WORD_OFFSET_SHIFT | packet->length |
+				      (uint64_t)(packet->queue & 0xff) << EUROPA_WORD_QUEUE_LOW_SHIFT |
+				      (uint64_t)(packet->queue >> 8 & 0x7f)
+					      << EUROPA_WORD_QUEUE_HIGH_SHIFT,
 			      memory_order_release);
 	ring->at++;
 	pool->sent = 1;

@@ -36,6 +36,9 @@ typedef __s64 int64_t;
 #define EUROPA_WORD_VALID 0x8000000000000000ull /* the entry is occupied */
 #define EUROPA_WORD_COPY 1u /* receive: broadcast or multicast, copied to several */
 #define EUROPA_WORD_RETURN 2u /* transmit: slot back by the done ring */
+#define EUROPA_WORD_QUEUE_LOW_SHIFT 46u /* transmit: queue's number, 8 bits */
+#define EUROPA_WORD_QUEUE_HIGH_SHIFT 56u /* transmit: the other 7 bits */
+#define EUROPA_WORD_QUEUE_MAX 32767u
 
 /* A ring among the control words, counted in 64-bit words from the end of the slots. */
 struct europa_ring_place {

@@ -56,6 +56,7 @@ class Packet:
 
     def __init__(self, slot, start, view):
         self.slot, self.start, self.view = slot, start, view
+        self.queue = 0  # Of the slice, up to 32767; 0 is the interface's own.
 
     def __len__(self):
         return len(self.view)
@@ -122,7 +123,8 @@ class Pool:
         if ring.peek() & VALID:
             return self.drop(packet)
         offset = packet.start - packet.slot * self.slot_bytes
-        ring.put(VALID | packet.slot << 26 | offset << 16 | len(packet))
+        queue = (packet.queue & 255) << 46 | (packet.queue >> 8 & 127) << 56
+        ring.put(VALID | queue | packet.slot << 26 | offset << 16 | len(packet))
         self.sent = True
 
     def drop(self, packet):

@@ -68,6 +68,18 @@ fn mistakes_name_their_place() {
 }
 
 #[test]
+fn warnings_name_their_place() {
+    let text = "\nIdle -> c :: Classifier(12/0800, 12/0800, -);\nc[0], c[1], c[2] -> Discard;\n\
+        Idle -> u :: Unqueue(0) -> Discard; f :: IPFilter(allow ip ttl > 255);\nIdle -> f -> Discard";
+    let told = "config:2: While configuring 'c :: Classifier':\n  warning: output 1 matches no \
+        packets\nconfig:4: While configuring 'f :: IPFilter':\n  pattern 0: warning: relation \
+        '> 255' is always false (range 0-255)\nconfig:4: While initializing 'u :: Unqueue':\n  \
+        warning: BURST size 0, no packets will be pulled\n";
+    assert_eq!(run(&["-qe", text]), (Some(0), String::new(), told.to_owned()));
+    assert_eq!(run(&["-wqe", text]), (Some(0), String::new(), String::new()));
+}
+
+#[test]
 fn simulated_time_does_not_wait() {
     let begun = Instant::now();
     let (code, out, _) =

@@ -88,10 +88,16 @@ fn a_stream_server_talks_to_one_after_the_other() {
 
 #[test]
 fn a_client_sends_all_even_if_its_peer_is_slow() {
+    for way in ["-> Queue(20000)", "", "-> Queue(20000) -> Unqueue"] {
+        sends_all(way);
+    }
+}
+
+fn sends_all(way: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
     let port = listener.local_addr().expect("an address").port();
     let router = start(&format!(
-        "InfiniteSource(LENGTH 1000, LIMIT 20000, STOP false) -> Queue(20000)
+        "InfiniteSource(LENGTH 1000, LIMIT 20000, STOP false) {way}
             -> Socket(TCP, 127.0.0.1, {port}, CLIENT true)"
     ));
     let (mut stream, _) = listener.accept().expect("a connection");
@@ -137,6 +143,21 @@ fn datagrams_and_unix_sockets() {
     let mut answer = [0; 5];
     stream.read_exact(&mut answer).expect("an answer");
     assert_eq!(&answer, b"hello");
+}
+
+#[test]
+fn a_datagram_is_not_lost_because_one_before_was_refused() {
+    let port = free_port();
+    let router = start(&format!(
+        "RatedSource(DATA x, RATE 100) -> c :: Counter -> Socket(UDP, 127.0.0.1, {port}, CLIENT true)"
+    ));
+    std::thread::sleep(Duration::from_millis(200));
+    let own = UdpSocket::bind(("127.0.0.1", port)).expect("a socket");
+    own.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+    for _ in 0..3 {
+        assert_eq!(own.recv(&mut [0; 16]).expect("a packet"), 1);
+    }
+    drop(router);
 }
 
 #[test]

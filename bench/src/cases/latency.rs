@@ -13,7 +13,7 @@ use crate::cli::Options;
 use crate::error::{Context, Result};
 use crate::generator::pin;
 use crate::interrupt;
-use crate::measure::{self, Stamped};
+use crate::measure::{self, MAY_BE_STOLEN, Stamped, undisturbed};
 use crate::progress::Progress;
 use crate::report::{Align, Chart, Dot, Dots, Outcome, Table, thousands};
 use crate::statistics::{Spread, percentile};
@@ -38,6 +38,14 @@ struct Measured {
 }
 
 impl Measured {
+    /// Adds another run's figures.
+    fn add(&mut self, other: Self) {
+        self.pings_us.extend(other.pings_us);
+        self.closed_loop_us.extend(other.closed_loop_us);
+        self.lost += other.lost;
+        self.loaded.extend(other.loaded);
+    }
+
     fn delay_us(&self) -> f64 {
         let delays: Vec<f64> = self.loaded.iter().map(|one| one.delay_us).collect();
         Spread::of(&delays).unwrap_or_default().median
@@ -64,7 +72,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         for system in &mut systems {
             let name = system.name();
             progress.show(&format!("latency: {name} {round}/{repeat}"));
-            run_once(system.as_mut(), options, measured.entry(name).or_default())?;
+            let once = || run_once(system.as_mut(), options);
+            let (one, _) = undisturbed(MAY_BE_STOLEN, 3, once)?;
+            measured.entry(name).or_default().add(one);
         }
     }
     let names: Vec<&'static str> = systems.iter().map(|system| system.name()).collect();
@@ -144,12 +154,13 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     })
 }
 
-fn run_once(system: &mut dyn System, options: &Options, into: &mut Measured) -> Result<()> {
+fn run_once(system: &mut dyn System, options: &Options) -> Result<Measured> {
     let (pings, closed_loop) =
         if options.quick { (3, Duration::from_millis(500)) } else { (10, Duration::from_secs(2)) };
     let arrangement = plainest(system)?;
     let testbed = Testbed::routed()?;
     measure::with(system, &testbed, arrangement, |_| {
+        let mut into = Measured::default();
         let output = testbed.generator.exec(&format!("ping -n -c {pings} -i 1 {DESTINATION}"))?;
         // The first one wakes everything up, caches included.
         into.pings_us.extend(round_trips_us(&output).into_iter().skip(1));
@@ -161,7 +172,7 @@ fn run_once(system: &mut dyn System, options: &Options, into: &mut Measured) -> 
         let load = options.load().at(LOADED_PPS);
         let during = || interrupt::sleep(closed_loop);
         into.loaded.push(measure::follow(&testbed, arrangement.sink, &load, during)?);
-        Ok(())
+        Ok(into)
     })
 }
 

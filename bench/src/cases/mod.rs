@@ -3,6 +3,7 @@
 mod changes;
 mod graph;
 mod latency;
+mod queues;
 mod sweep;
 mod tcp;
 mod veth;
@@ -21,6 +22,7 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Tcp => tcp::run(options, progress),
         Case::Graph => graph::run(options, progress),
         Case::Changes => changes::run(options, progress),
+        Case::Queues => queues::run(options, progress),
     }
 }
 

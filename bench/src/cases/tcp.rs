@@ -9,7 +9,7 @@ use crate::cases::present;
 use crate::cli::Options;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::measure;
+use crate::measure::{self, MAY_BE_STOLEN, undisturbed};
 use crate::progress::Progress;
 use crate::report::{Align, Bar, Bars, Chart, Outcome, Table};
 use crate::shell;
@@ -24,6 +24,8 @@ struct Measured {
     system: &'static str,
     default_bps: Vec<f64>,
     off_bps: Vec<f64>,
+    /// Part of the time that the hypervisor took away, each time.
+    stolen: Vec<f64>,
 }
 
 impl Measured {
@@ -42,14 +44,21 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     let repeat = if options.quick { 1 } else { options.repeat() };
     let mut measured: Vec<Measured> = systems
         .iter()
-        .map(|system| Measured { system: system.name(), default_bps: vec![], off_bps: vec![] })
+        .map(|system| Measured {
+            system: system.name(),
+            default_bps: vec![],
+            off_bps: vec![],
+            stolen: vec![],
+        })
         .collect();
     for round in 1..=repeat {
         for (system, results) in systems.iter_mut().zip(&mut measured) {
             for offloads in [Offloads::Default, Offloads::Off] {
                 let name = system.name();
                 progress.show(&format!("tcp: {name}, offloads {offloads:?}, {round}/{repeat}"));
-                let rate = stream(system.as_mut(), offloads, options)?;
+                let (rate, stolen) =
+                    undisturbed(MAY_BE_STOLEN, 3, || stream(system.as_mut(), offloads, options))?;
+                results.stolen.push(stolen);
                 match offloads {
                     Offloads::Default => results.default_bps.push(rate),
                     Offloads::Off => results.off_bps.push(rate),
@@ -89,7 +98,14 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     for one in &missing {
         table.push([one.system.to_owned(), "–".into(), "–".into()]);
     }
+    let stolen = measured.iter().flat_map(|one| &one.stolen).copied().fold(0.0, f64::max);
     let mut notes = vec![
+        format!(
+            "The hypervisor took away up to {:.1} % of a run's time; runs that lost over {:.0} % \
+             were made again, up to twice.",
+            stolen * 100.0,
+            MAY_BE_STOLEN * 100.0
+        ),
         "iperf3, one stream for some seconds from generator to sink, every system in its plainest \
          arrangement, rate seen by the receiver. Default offloads are what a veth has by itself, \
          and GRO. The XDP references do not repair the partial checksums that come with them, so \

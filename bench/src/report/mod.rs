@@ -1,10 +1,5 @@
 //! Reports: what a case found, as text, Markdown, JSON and SVG.
 
-mod axis;
-mod bars;
-mod dots;
-mod lines;
-mod svg;
 mod table;
 
 use std::fmt::Write as _;
@@ -12,9 +7,8 @@ use std::path::Path;
 
 use serde_json::json;
 
-pub(crate) use self::bars::{Bar, Bars};
-pub(crate) use self::dots::{Dot, Dots};
-pub(crate) use self::lines::{Line, Lines};
+pub(crate) use europa_draw::chart::{Bar, Bars, Dot, Dots, Line, Lines};
+
 pub(crate) use self::table::{Align, Table};
 use crate::error::{Context, Result};
 use crate::machine::Machine;
@@ -46,11 +40,11 @@ pub(crate) enum Chart {
 }
 
 impl Chart {
-    fn to_svg(&self, machine: &Machine) -> String {
+    fn svg(&self, footer: &str) -> String {
         match self {
-            Self::Bars(bars) => bars.to_svg(machine),
-            Self::Lines(lines) => lines.to_svg(machine),
-            Self::Dots(dots) => dots.to_svg(machine),
+            Self::Bars(bars) => bars.svg(footer),
+            Self::Lines(lines) => lines.svg(footer),
+            Self::Dots(dots) => dots.svg(footer),
         }
     }
 }
@@ -85,7 +79,7 @@ pub(crate) fn write(outcome: &Outcome, machine: &Machine, folder: &Path) -> Resu
         std::fs::write(&path, text).context(format!("writing {}", path.display()))
     };
     for (name, chart) in &outcome.charts {
-        save(format!("{name}.svg"), chart.to_svg(machine))?;
+        save(format!("{name}.svg"), chart.svg(&machine.in_short()))?;
     }
     save(format!("{}.md", outcome.name), markdown(outcome, machine))?;
     let document = json!({ "case": outcome.name, "machine": machine, "results": outcome.data });

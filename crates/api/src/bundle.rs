@@ -20,7 +20,7 @@ use crate::tree::{self, Node, Value};
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Key {
-    /// `port`, `slice`, `link`, `host`, `router`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`.
     pub kind: String,
     /// The name, of a router `SLICE/NAME`.
     pub name: String,
@@ -48,6 +48,7 @@ impl Document {
             Document::Link(link) => Key::new("link", link.name.to_string()),
             Document::Host(host) => Key::new("host", host.name.to_string()),
             Document::Router(router) => Key::new("router", router.full_name()),
+            Document::Filters(filters) => Key::new("filters", filters.name.to_string()),
         }
     }
 
@@ -291,6 +292,7 @@ impl Documents {
         self.links.sort_by_cached_key(|link| place("link", link.name.to_string()));
         self.hosts.sort_by_cached_key(|host| place("host", host.name.to_string()));
         self.routers.sort_by_cached_key(|router| place("router", router.full_name()));
+        self.filters.sort_by_cached_key(|filters| place("filters", filters.name.to_string()));
     }
 }
 

@@ -2,9 +2,13 @@
 //! that reports all that breaks it.
 
 mod attachments;
+mod filters;
 mod names;
+mod queues;
 mod routers;
 mod topology;
+
+pub use self::filters::MOST_FILTERS;
 
 use crate::documents::Draft;
 use crate::problem::Problem;
@@ -15,6 +19,7 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     names::references(draft, problems);
     attachments::links(draft, problems);
     attachments::matches(&draft.documents, problems);
+    queues::all(draft, problems);
     for port in &draft.documents.ports {
         routers::port(port, problems);
     }
@@ -24,6 +29,8 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     for host in &draft.documents.hosts {
         topology::host(host, problems);
     }
+    filters::interfaces(draft, problems);
+    filters::reservations(&draft.documents, problems);
     for (router, whole) in draft.documents.routers.iter().zip(&draft.whole) {
         routers::values(router, &draft.documents, problems);
         if *whole {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::check;
 use crate::decode::{Context, Decode, nearest};
+use crate::filters::Filters;
 use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
@@ -31,6 +32,8 @@ pub enum Document {
     Host(Box<Host>),
     /// A virtual router.
     Router(Box<Router>),
+    /// Rules for what a slice's routers send.
+    Filters(Filters),
 }
 
 /// All documents that were read together, in the order of the files.
@@ -46,17 +49,20 @@ pub struct Documents {
     pub hosts: Vec<Host>,
     /// Virtual routers.
     pub routers: Vec<Router>,
+    /// Rules for what slices' routers send.
+    pub filters: Vec<Filters>,
 }
 
 impl Documents {
-    /// Every document, ports first and routers last.
+    /// Every document, ports first, then what needs them.
     pub fn iter(&self) -> impl Iterator<Item = Document> + '_ {
         let ports = self.ports.iter().cloned().map(Document::Port);
         let slices = self.slices.iter().cloned().map(Document::Slice);
         let links = self.links.iter().cloned().map(|link| Document::Link(Box::new(link)));
         let hosts = self.hosts.iter().cloned().map(|host| Document::Host(Box::new(host)));
         let routers = self.routers.iter().cloned().map(|router| Document::Router(Box::new(router)));
-        ports.chain(slices).chain(links).chain(hosts).chain(routers)
+        let filters = self.filters.iter().cloned().map(Document::Filters);
+        ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(filters)
     }
 }
 
@@ -77,7 +83,7 @@ pub(crate) struct Draft {
     pub(crate) whole: Vec<bool>,
 }
 
-pub(crate) const KINDS: [&str; 5] = ["port", "slice", "link", "host", "router"];
+pub(crate) const KINDS: [&str; 6] = ["port", "slice", "link", "host", "router", "filters"];
 
 /// Reads and checks texts that belong together. On success no reference is dangling.
 ///
@@ -172,6 +178,7 @@ impl Draft {
                     self.whole.push(context.problems.len() == before);
                 }
             }
+            "filters" => self.documents.filters.extend(Filters::decode(node, context)),
             other => {
                 let problem = Problem::new(place, format!("{other:?} is no kind of document"))
                     .label(format!("expected one of {}", KINDS.join(", ")));

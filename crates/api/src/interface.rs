@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::decode::{Context, Decode, Fields};
 use crate::problem::Problem;
+use crate::queues::Queues;
 use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{Mac, Name};
@@ -39,6 +40,12 @@ pub struct Interface {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub bind: Vec<At<IpNet>>,
+    /// Queues in which its packets wait for the port, by number. Numbers are the slice's own; 0
+    /// is where packets wait that name no other, and holds its router back if it says nothing
+    /// of drops and there is no other here.
+    #[serde(skip_serializing_if = "Queues::is_empty")]
+    #[schemars(with = "Option<Queues>")]
+    pub queues: Queues,
 }
 
 /// What an interface is attached to.
@@ -91,6 +98,7 @@ impl Decode for Interface {
             addresses: fields.list("addresses"),
             mtu: fields.optional("mtu"),
             bind: fields.list("bind"),
+            queues: fields.optional("queues").unwrap_or_default(),
         };
         let message = "an interface has either `port` or `link`";
         fields.one_of(&["port", "link"], message, Some("attached to nothing"));

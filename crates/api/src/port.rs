@@ -19,7 +19,8 @@ pub struct Port {
     /// The network namespace where the device is, by name or path. Default: Europa's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<At<String>>,
-    /// What the device can send, like `10Gb/s`. Default: learned from the device.
+    /// What the port sends at most, like `10Gb/s`, counted in Ethernet frames. Slices share it
+    /// as their reservations say. Default: what the device takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<At<Rate>>,
     /// Longest packet, in bytes, without the Ethernet header. Default: the device's.

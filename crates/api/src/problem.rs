@@ -114,7 +114,8 @@ pub struct Problems {
 }
 
 impl Problems {
-    pub(crate) fn new(mut list: Vec<Problem>, sources: &[Source]) -> Problems {
+    /// These mistakes in these texts.
+    pub fn new(mut list: Vec<Problem>, sources: &[Source]) -> Problems {
         let files: Vec<Arc<NamedSource<String>>> = sources
             .iter()
             .map(|s| Arc::new(NamedSource::new(s.path.display().to_string(), s.text.clone())))

@@ -32,6 +32,11 @@ pub enum QueueLength {
     Bytes(u64),
 }
 
+/// A number of bytes, written `300kB` or `1.5MB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(inline, with = "String")]
+pub struct Bytes(pub u64);
+
 const TIME_UNITS: [(&str, u64); 4] =
     [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 /// Longer delays are mistakes.
@@ -142,6 +147,30 @@ impl fmt::Display for QueueLength {
     }
 }
 
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Bytes, String> {
+        let bytes = measured(text, &BYTE_UNITS)
+            .ok_or("bytes are a number and one of B, kB, MB, like 300kB")?;
+        match u64::try_from(bytes) {
+            Ok(0) => Err("a queue without room lets nothing through".to_owned()),
+            Ok(bytes) if bytes <= u32::MAX.into() => Ok(Bytes(bytes)),
+            _ => Err("more than 4GB is more than a queue can hold".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, factor) = [("MB", 1_000_000), ("kB", 1000)]
+            .into_iter()
+            .find(|(_, factor)| self.0.is_multiple_of(*factor))
+            .unwrap_or(("B", 1));
+        write!(f, "{}{unit}", self.0 / factor)
+    }
+}
+
 macro_rules! as_text {
     ($type:ty, $what:literal) => {
         impl Serialize for $type {
@@ -159,6 +188,7 @@ macro_rules! as_text {
 }
 as_text!(Time, "a time");
 as_text!(Share, "a share of packets");
+as_text!(Bytes, "a number of bytes");
 
 impl Serialize for QueueLength {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -222,6 +252,24 @@ mod tests {
             assert_eq!(found.map(Share::of_one), share, "{text}");
             if let Some(found) = found {
                 assert_eq!(found.to_string().parse::<Share>(), Ok(found), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn bytes() {
+        for (text, bytes) in [
+            ("300kB", Some(300_000)),
+            ("1.5 MB", Some(1_500_000)),
+            ("1514B", Some(1514)),
+            ("0B", None),
+            ("300", None),
+            ("5000MB", None),
+        ] {
+            let found = text.parse::<Bytes>().ok();
+            assert_eq!(found.map(|bytes| bytes.0), bytes, "{text}");
+            if let Some(found) = found {
+                assert_eq!(found.to_string().parse::<Bytes>(), Ok(found), "{text}");
             }
         }
     }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::bundle::{Bundle, Key, NamedFile};
 use crate::fault::Fault;
+use crate::filters::{Action as FilterAction, Rule};
 use crate::problem::{Problem, Problems};
 use crate::source::Source;
 
@@ -203,6 +204,91 @@ pub struct NodeInfo {
     pub temporary: bool,
     /// `false` while documents are being carried out.
     pub settled: bool,
+    /// Address and TCP port where Prometheus may ask for `/metrics`, if any.
+    pub metrics_at: Option<String>,
+}
+
+/// What `POST /v1/slices/SLICE/filters` takes: all of it is done at once, or nothing.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FilterChanges {
+    /// First remove all rules that have numbers.
+    #[serde(default)]
+    pub replace: bool,
+    /// First remove the rules with these numbers.
+    #[serde(default)]
+    pub remove: Vec<u32>,
+    /// Then add these.
+    #[serde(default)]
+    pub add: Vec<NewFilter>,
+    /// And those of a file as ClassBench writes them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classbench: Option<ClassBench>,
+    /// Draw errors with colours.
+    #[serde(default)]
+    pub colour: bool,
+}
+
+/// A rule that is to be added.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewFilter {
+    /// The number that it gets. Default: one more than the highest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// The rule.
+    pub rule: Rule,
+}
+
+/// Filters as ClassBench writes them, one a line, the first one first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ClassBench {
+    /// The file's name in messages.
+    pub file: String,
+    /// What stands in it.
+    pub text: String,
+    /// What each of them does.
+    pub action: FilterAction,
+}
+
+/// Rules that were added and removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FilterChanged {
+    /// Numbers of rules that were added, in the order of the request.
+    pub added: Vec<u32>,
+    /// How many were removed.
+    pub removed: u64,
+}
+
+/// A slice's rules.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FilterList {
+    /// Those of documents, then those with numbers.
+    pub filters: Vec<FilterStatus>,
+    /// Entries that they take.
+    pub entries: u64,
+    /// Entries that they may take.
+    pub limit: u64,
+}
+
+/// A rule, and how often it has counted since the switch has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FilterStatus {
+    /// The document that it stands in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<String>,
+    /// Its number, if it stands in none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// The rule.
+    pub rule: Rule,
+    /// Entries that it takes.
+    pub entries: u64,
+    /// Packets that it counted for.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
 }
 
 /// What was done, in lines for people.
@@ -374,6 +460,9 @@ pub fn schemas() -> serde_json::Map<String, Value> {
         Applied,
         Event,
         HandlerValue,
+        FilterChanged,
+        FilterChanges,
+        FilterList,
         NodeInfo,
         Said,
         ProblemDetails,

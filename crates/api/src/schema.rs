@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use crate::filters::Filters;
 use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
@@ -21,6 +22,7 @@ pub fn schema() -> Value {
         document::<Link>("link", &mut generator),
         document::<Host>("host", &mut generator),
         document::<Router>("router", &mut generator),
+        document::<Filters>("filters", &mut generator),
     ];
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use crate::decode::{Context, Decode, Fields};
 use crate::link::LinkAddresses;
+use crate::reservation::Reservation;
 use crate::source::At;
 use crate::tree::Node;
 use crate::values::Name;
@@ -21,6 +22,9 @@ pub struct Slice {
     /// Where links get addresses from that have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkAddresses>,
+    /// Its part of the node. Default: what others leave, shared alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<Reservation>,
 }
 
 impl Decode for Slice {
@@ -30,7 +34,8 @@ impl Decode for Slice {
         let name = fields.required("name");
         let description = fields.optional("description");
         let links = fields.optional("links");
+        let reservation = fields.optional("reservation");
         fields.close();
-        Some(Slice { name: name?, description, links })
+        Some(Slice { name: name?, description, links, reservation })
     }
 }

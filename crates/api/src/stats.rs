@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// How a node goes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodeStats {
+    /// When all of this was read: nanoseconds of the machine's monotonic clock. Rates are
+    /// differences over the difference of this.
+    pub at_ns: u64,
     /// Its routers.
     pub routers: Vec<RouterStats>,
     /// Its ports.
@@ -15,6 +18,8 @@ pub struct NodeStats {
     pub hosts: Vec<HostStats>,
     /// Its links, as far as they do something to packets.
     pub links: Vec<LinkStats>,
+    /// Queues of ports that have a rate, reservations or queues.
+    pub queues: Vec<QueueStats>,
     /// Its switch, if it runs.
     pub switch: Option<SwitchStats>,
     /// Times that the switch was started again.
@@ -32,6 +37,11 @@ pub struct RouterStats {
     pub pid: Option<u32>,
     /// Times that it was started again.
     pub restarts: u64,
+    /// CPU time that its fast path's processes have used, in nanoseconds; `None` where the
+    /// machine does not account it.
+    pub cpu_ns: Option<u64>,
+    /// Bytes of memory that they use beside the packet pool; `None` likewise.
+    pub memory_bytes: Option<u64>,
     /// Bytes of its packet pool.
     pub pool_bytes: u64,
     /// Times that a packet woke it.
@@ -129,9 +139,54 @@ pub struct PortStats {
     pub device_drops: u64,
 }
 
+/// What has become of packets in queues of a port, since the switch was started: in all of
+/// them, in a slice's, in a router's, or in one.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct QueueStats {
+    /// The port.
+    pub port: String,
+    /// The slice; none for the port as a whole.
+    pub slice: Option<String>,
+    /// The router, by its name in the slice; none for the slice as a whole.
+    pub router: Option<String>,
+    /// The interface; none for the router as a whole.
+    pub interface: Option<String>,
+    /// The queue's number; 0 for the interface's own.
+    pub queue: Option<u16>,
+    /// Packets that left.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Packets that wait now.
+    pub waiting: u64,
+    /// Their bytes.
+    pub waiting_bytes: u64,
+    /// Most packets that have waited.
+    pub peak: u64,
+    /// Most bytes that have waited.
+    pub peak_bytes: u64,
+    /// Packets that left with a mark (RFC 3168).
+    pub marks: u64,
+    /// Packets dropped, by cause; causes that never happened are left out.
+    pub drops: Vec<(String, u64)>,
+    /// Bytes dropped.
+    pub dropped_bytes: u64,
+    /// How long packets that left had waited: nanoseconds, and packets that waited less than
+    /// that and not less than half of it. Times that no packet waited are left out; the last has
+    /// no end.
+    pub waited: Vec<(u64, u64)>,
+    /// Half of the packets waited less than this, in nanoseconds, to within a factor of two.
+    pub waited_p50_ns: u64,
+    /// 99 of 100 packets waited less than this.
+    pub waited_p99_ns: u64,
+}
+
 /// How the switch goes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchStats {
+    /// CPU time that switches have used since the node was brought up, in nanoseconds; `None`
+    /// where the machine does not account it.
+    pub cpu_ns: Option<u64>,
     /// Runs of the transmit program.
     pub kicks: u64,
     /// Frames that left as live frames.

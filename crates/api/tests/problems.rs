@@ -392,3 +392,105 @@ fn a_report_shows_the_text_and_a_hint() {
         assert!(report.contains(part), "{part} is not in\n{report}");
     }
 }
+
+/// A port and a slice with a reservation, and a router with an interface.
+fn queued(port: &str, reservation: &str, interface: &str) -> String {
+    format!(
+        "kind: port\nname: p\ndevice: eth1\n{port}---\n\
+         kind: slice\nname: red\nreservation: {{{reservation}}}\n---\n\
+         kind: slice\nname: blue\nreservation: {{ports: {{p: {{guarantee: 600Mb/s}}}}}}\n---\n\
+         kind: router\nname: r1\nslice: red\ninterfaces: {{a: {{port: p{interface}}}}}\n\
+         fast_path: {{click: \"Idle -> Discard\"}}\n"
+    )
+}
+
+#[test]
+fn reservations_and_queues() {
+    let rate = "rate: 1Gb/s\n";
+    for (port, reservation, interface, wanted) in [
+        (
+            rate,
+            "ports: {p: {guarantee: 400Mb/s, weight: 3, cap: 1Gb/s}}, queues: 2",
+            "",
+            &[] as &[&str],
+        ),
+        (
+            rate,
+            "ports: {p: {guarantee: 300Mb/s}}",
+            ", queues: {1: {guarantee: 300Mb/s, policy: codel, ecn: true}, 0: {packets: 9}}",
+            &[],
+        ),
+        (
+            rate,
+            "ports: {p: {guarantee: 500Mb/s}}",
+            "",
+            &[
+                "12:38 slice \"blue\" wants 600Mb/s of port \"p\", and 500Mb/s of its 1Gb/s are left",
+            ],
+        ),
+        ("", "", "", &["11:38 port \"p\" has no rate of which something can be guaranteed"]),
+        (
+            rate,
+            "ports: {p: {weight: 0, cap: 1Mb/s, guarantee: 2Mb/s}, q: {}}, queues: 70000",
+            "",
+            &[
+                "8:35 a weight of 0 lets nothing through",
+                "8:43 a cap of 1Mb/s is below the guarantee",
+                "8:69 there is no port \"q\"",
+                "8:85 a slice has at most 65535 queues",
+            ],
+        ),
+        (
+            rate,
+            "ports: {p: {guarantee: 100Mb/s}}",
+            ", queues: {1: {guarantee: 60Mb/s}, 2: {guarantee: 60Mb/s}}",
+            &["17:75 of slice \"red\"'s 100Mb/s on port \"p\", 40Mb/s are left"],
+        ),
+        (
+            rate,
+            "",
+            ", queues: {1: {guarantee: 60Mb/s}}",
+            &["17:51 slice \"red\" has no guarantee on port \"p\" to give"],
+        ),
+        (
+            rate,
+            "queues: 1",
+            ", queues: {1: {}, 2: {}}",
+            &["17:43 slice \"red\" has more queues than it may have: 1"],
+        ),
+        (
+            rate,
+            "",
+            ", queues: {70000: {}, x: {}, 3: {packets: 0, bytes: 0kB, polcy: red}}",
+            &[
+                "17:36 70000 is out of range: 0 to 65535",
+                "17:47 expected a whole number, found the text \"x\"",
+                "17:67 a queue of 0 lets nothing through",
+                "17:77 \"0kB\" is not a number of bytes: a queue without room lets nothing through",
+                "17:82 a queue has no field \"polcy\"",
+            ],
+        ),
+        (
+            rate,
+            "",
+            ", queues: {1: {ecn: true, target: 1ms}, 2: {policy: red, min: 9kB, max: 9kB}}",
+            &[
+                "17:45 `ecn` is for `policy: red` or `codel`",
+                "17:59 `target` is for `policy: codel`",
+                "17:97 `max` is not above `min`",
+            ],
+        ),
+        (
+            rate,
+            "",
+            "}, b: {port: p, match: {vlan: 2}, queues: {1: {}}}, c: {link: l, queues: {1: {}}}, d: {link: l",
+            &["17:99 slice \"red\" has two queues 1", "17:99 an interface on a link has no queues"],
+        ),
+    ] {
+        let mut found = problems(&queued(port, reservation, interface));
+        found.sort();
+        let mut wanted: Vec<String> = wanted.iter().map(|text| (*text).to_owned()).collect();
+        wanted.sort();
+        assert_eq!(found, wanted, "{}", queued(port, reservation, interface));
+    }
+}

@@ -17,7 +17,7 @@ const INTRODUCTION: &str = "# YAML reference\n\n\
     underlined, and nothing is changed.\n";
 
 /// One configuration, a document of each kind that this page shows.
-const EXAMPLES: [(&str, &str); 5] = [
+const EXAMPLES: [(&str, &str); 6] = [
     ("port", "kind: port\nname: left\ndevice: eth1\n"),
     ("slice", "kind: slice\nname: red\ndescription: a tenant\n"),
     ("link", "kind: link\nname: core\nrate: 100Mb/s\ndelay: 10ms\nloss: 0.1%\n"),
@@ -33,6 +33,12 @@ const EXAMPLES: [(&str, &str); 5] = [
          out: {port: left, match: {vlan: 10}, addresses: [10.0.2.1/24]}\n  \
          up: {link: core, addresses: [10.0.0.1/30]}\n\
          fast_path:\n  builtin: ipv4\n  routes:\n    - {to: 0.0.0.0/0, via: 10.0.2.2}\n",
+    ),
+    (
+        "filters",
+        "kind: filters\nname: office\nslice: red\nrules:\n  \
+         - {priority: 9, protocol: tcp, tcp_flags: +syn-ack, interface: r1.in, action: drop}\n  \
+         - {protocol: udp, destination_port: 16384-32767, action: {dscp: ef}}\n",
     ),
 ];
 

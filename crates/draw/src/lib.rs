@@ -1,4 +1,4 @@
-//! Draws diagrams of boxes and lines: topologies and element graphs.
+//! Draws diagrams of boxes and lines (topologies and element graphs), and charts.
 //!
 //! | file     | concern                                                              |
 //! |----------|----------------------------------------------------------------------|
@@ -6,12 +6,14 @@
 //! | `layout` | places: no two boxes overlap, lines are as straight as that allows   |
 //! | `svg`    | the drawing                                                          |
 //! | `dot`    | the same for Graphviz                                                |
+//! | `chart`  | bars, dots and curves                                                |
 //!
 //! The layout is that of Sugiyama, Tagawa and Toda (1981): ranks by longest path, long lines
 //! cut by places to go through, crossings reduced by barycentres. Boxes of a rank are then
 //! moved towards what they are connected to, by isotonic regression, which keeps their order
 //! and distances.
 
+pub mod chart;
 mod dot;
 mod layout;
 mod order;

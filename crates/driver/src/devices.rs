@@ -2,19 +2,56 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use europa_engine::{Arena, Batch, Devices, Graph, Interface, PacketType};
+use europa_engine::{Arena, Batch, Devices, Graph, GraphElement, Interface, PacketType};
 use europa_port::{Device, Namespace, open_listener, set_promiscuous};
-use nix::sys::socket::{LinkAddr, MsgFlags, recvfrom, send};
+use nix::sys::socket::{LinkAddr, MsgFlags, recvfrom, send, setsockopt, sockopt};
 
 /// Classes whose first argument is an interface.
 const USERS: &[&str] = &["FromDevice", "ToDevice", "FromHost", "ToHost"];
 /// What the kernel calls frames that this machine sends itself.
 const OUTGOING: u8 = 4;
 
+/// Bytes of frames that wait while the router does something else, such as to be replaced: the
+/// system's default has room for 270 short ones.
+const WAITING_BYTES: usize = 4 << 20;
+
+/// What a configuration wants to receive beside what is for the interface.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Wanted {
+    /// Frames for other hosts.
+    promiscuous: bool,
+    /// Frames that this machine sends.
+    outbound: bool,
+}
+
 /// One interface and its socket.
 struct Open {
     interface: Interface,
+    device: Device,
     socket: OwnedFd,
+    wanted: Wanted,
+}
+
+/// The interface that an element uses.
+fn name_of(element: &GraphElement) -> Option<&str> {
+    let keyword = element.arguments.iter().find_map(|a| a.strip_prefix("DEVNAME "));
+    let name = keyword.or(element.arguments.first().map(String::as_str))?;
+    Some(name.trim().trim_matches('"'))
+}
+
+/// What an element wants. Whether its arguments are right it will say itself.
+fn wanted_by(element: &GraphElement) -> Wanted {
+    let is = |name: &str, at: Option<usize>| {
+        let by_name = element.arguments.iter().find_map(|text| text.strip_prefix(name));
+        let given = by_name.or_else(|| element.arguments.get(at?).map(String::as_str));
+        given.is_some_and(|value| matches!(value.trim(), "true" | "yes" | "1"))
+    };
+    match element.class.as_str() {
+        "FromDevice" => {
+            Wanted { promiscuous: is("PROMISC ", Some(1)), outbound: is("OUTBOUND ", None) }
+        }
+        _ => Wanted::default(),
+    }
 }
 
 /// All interfaces that a configuration names.
@@ -35,27 +72,33 @@ impl PacketDevices {
     /// opened are named; their elements will say that they miss them.
     pub(crate) fn open_for(&mut self, graph: &Graph) -> Vec<String> {
         let mut problems = Vec::new();
-        for element in graph.elements.iter().filter(|e| USERS.contains(&e.class.as_str())) {
-            let keyword = element.arguments.iter().find_map(|a| a.strip_prefix("DEVNAME "));
-            let Some(name) = keyword.or(element.arguments.first().map(String::as_str)) else {
+        let users = || graph.elements.iter().filter(|e| USERS.contains(&e.class.as_str()));
+        for name in users().filter_map(name_of) {
+            if self.index(name).is_some() {
                 continue;
-            };
-            let name = name.trim().trim_matches('"');
-            if self.index(name).is_none() {
-                problems.extend(self.open(name).err());
             }
+            let mut all = Wanted::default();
+            for wanted in users().filter(|user| name_of(user) == Some(name)).map(wanted_by) {
+                all.promiscuous |= wanted.promiscuous;
+                all.outbound |= wanted.outbound;
+            }
+            problems.extend(self.open(name, all).err());
         }
         problems
     }
 
-    fn open(&mut self, name: &str) -> Result<(), String> {
+    fn open(&mut self, name: &str, wanted: Wanted) -> Result<(), String> {
         let namespace = Namespace::current().map_err(|error| error.to_string())?;
         let device = Device::open(&namespace, name).map_err(|error| error.to_string())?;
         let socket = open_listener(&device).map_err(|error| error.to_string())?;
-        set_promiscuous(&socket, &device, true).map_err(|error| error.to_string())?;
+        if wanted.promiscuous {
+            set_promiscuous(&socket, &device, true).map_err(|error| error.to_string())?;
+        }
+        // Refused to whoever may not, who then has the default.
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &WAITING_BYTES);
         let interface =
             Interface { name: name.to_owned(), mac: device.mac, mtu: device.mtu, address: None };
-        self.open.push(Open { interface, socket });
+        self.open.push(Open { interface, device, socket, wanted });
         Ok(())
     }
 
@@ -66,6 +109,11 @@ impl PacketDevices {
             let same = |other: &&mut Open| other.interface.name == open.interface.name;
             if let Some(other) = old.open.iter_mut().find(same) {
                 std::mem::swap(&mut open.socket, &mut other.socket);
+                let wanted = open.wanted.promiscuous;
+                if wanted != other.wanted.promiscuous {
+                    // A device that is gone gives nothing anyway.
+                    let _ = set_promiscuous(&open.socket, &open.device, wanted);
+                }
             }
         }
     }
@@ -89,13 +137,16 @@ impl Devices for PacketDevices {
         for _ in 0..room {
             let received = recvfrom::<LinkAddr>(open.socket.as_raw_fd(), &mut self.frame);
             let Ok((length, from)) = received else { return };
-            if from.is_some_and(|from| from.pkttype() == OUTGOING) {
+            let kind = from.map_or(0, |from| from.pkttype());
+            if kind == OUTGOING && !open.wanted.outbound {
                 continue;
             }
             let Some(frame) = self.frame.get(..length) else { return };
             let Some(mut packet) = self.arena.packet(frame) else { return };
             packet.set_interface(interface as u16);
-            if let Some(destination) = frame.first_chunk() {
+            if kind == OUTGOING {
+                packet.set_packet_type(PacketType::Outgoing);
+            } else if let Some(destination) = frame.first_chunk() {
                 packet.set_packet_type(PacketType::of(*destination, open.interface.mac));
             }
             let _ = batch.push(packet);
@@ -116,6 +167,10 @@ impl Devices for PacketDevices {
             }
         }
         batch.drain_front(sent);
+    }
+
+    fn selects(&self) -> bool {
+        true
     }
 
     fn index(&self, name: &str) -> Option<usize> {

@@ -105,6 +105,16 @@ pub fn warnings(warnings: &Diagnostics) -> String {
     warnings.plain().to_string()
 }
 
+/// Mistakes and warnings of elements, in the words of Click.
+pub fn notes(checked: &europa_click::Graph, notes: &[BuildError], warnings: bool) -> String {
+    let (mut text, mut last) = (String::new(), None);
+    let is_wanted = |note: &&BuildError| warnings || !matches!(note, BuildError::Warning { .. });
+    for note in notes.iter().filter(is_wanted) {
+        say(checked, note, &mut last, &mut text);
+    }
+    text
+}
+
 /// Whether a class shows packets one by one, to people or in files.
 fn shows_packets(class: &str) -> bool {
     class.contains("Print") || class.contains("Dump") || class.ends_with("Test")
@@ -130,7 +140,7 @@ pub fn shows_order(graph: &Graph, asks: bool) -> bool {
 /// Builds a router from a checked graph.
 ///
 /// # Errors
-/// All mistakes, in the words of Click.
+/// All mistakes and, if they are wanted, warnings, in the words of Click.
 pub fn build(
     checked: &europa_click::Graph,
     graph: &Graph,
@@ -138,15 +148,10 @@ pub fn build(
     arena: &Arena,
     devices: &dyn Devices,
     now_ns: u64,
+    warnings: bool,
 ) -> Result<Router, String> {
-    Router::build(graph, registry, arena, devices, now_ns).map_err(|errors| {
-        let mut text = String::new();
-        let mut last = None;
-        for error in &errors {
-            say(checked, error, &mut last, &mut text);
-        }
-        text + NOT_MADE
-    })
+    Router::build(graph, registry, arena, devices, now_ns)
+        .map_err(|found| notes(checked, &found, warnings) + NOT_MADE)
 }
 
 /// The graph as the engine sees it, in Click's order where that shows or is asked for.
@@ -166,6 +171,15 @@ fn say(
     let (element, initializing, message) = match error {
         BuildError::Config { element, initializing, error, .. } => {
             (*element, *initializing, error.to_string())
+        }
+        BuildError::Warning { element, initializing, message, .. } => {
+            // Of several patterns, Click says first which one.
+            let of = message.split_once(": ").filter(|(of, _)| of.starts_with("pattern "));
+            let text = match of {
+                Some((of, message)) => format!("{of}: warning: {message}"),
+                None => format!("warning: {message}"),
+            };
+            (*element, *initializing, text)
         }
         BuildError::UnknownClass { element, class, .. } => {
             (*element, false, format!("unknown element class '{class}'"))

@@ -70,13 +70,16 @@ impl Maker {
         }
         let clock = self.clock.get();
         let now_ns = clock.now_ns();
-        let mut router =
-            load::build(&checked, &graph, &self.registry, &self.arena, &devices, now_ns)?;
-        if options.warnings {
-            for warning in router.warnings() {
-                say(&format!("warning: {warning}\n"));
-            }
-        }
+        let mut router = load::build(
+            &checked,
+            &graph,
+            &self.registry,
+            &self.arena,
+            &devices,
+            now_ns,
+            options.warnings,
+        )?;
+        say(&load::notes(&checked, router.warnings(), options.warnings));
         router.set_wall_offset_ns(clock.wall_offset_ns);
         if options.profile {
             router.measure();

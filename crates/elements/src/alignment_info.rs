@@ -31,7 +31,11 @@ impl Class for AlignmentInfo {
 
 impl Element for AlignmentInfo {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.rest();
+        for (index, text) in arguments.rest() {
+            if text.is_empty() {
+                arguments.warn(format!("empty configuration argument {index}"));
+            }
+        }
         Ok(())
     }
 }

@@ -434,7 +434,7 @@ impl Element for Classifier {
                 || self.program.iter().any(|step| step.yes == output || step.no == output)
         };
         for output in (0..patterns.len()).filter(|output| !reached(*output)) {
-            arguments.warn(format!("no packet can fit pattern {output}"));
+            arguments.warn(format!("output {output} matches no packets"));
         }
         arguments.finish()
     }
@@ -503,8 +503,11 @@ mod tests {
     #[test]
     fn patterns_that_cannot_fit_are_warned_of() {
         let bench = build(&["12/0806 12/0800", "0/4?", "0/45"]);
-        let warnings = ["no packet can fit pattern 0", "no packet can fit pattern 2"];
-        assert_eq!(bench.router.warnings(), warnings);
+        let warnings: Vec<String> =
+            bench.router.warnings().iter().map(ToString::to_string).collect();
+        let wanted =
+            [0, 2].map(|n| format!("e :: Classifier: warning: output {n} matches no packets"));
+        assert_eq!(warnings, wanted);
     }
 
     /// What the manual says, literally.

@@ -33,8 +33,9 @@ pub(crate) struct Data {
 
 impl Default for Data {
     fn default() -> Data {
-        let text = b"Sixty-four bytes, as many as the shortest Ethernet frame can hold";
-        Data::new(Some(text.get(..64).unwrap_or_default().to_vec()), None)
+        // As long as Click's, so that counts of bytes are the same.
+        let text = b"Sixty-nine bytes, some more than the shortest Ethernet frame can hold";
+        Data::new(Some(text.to_vec()), None)
     }
 }
 
@@ -94,4 +95,15 @@ pub(crate) fn fill(max: usize, batch: &mut Batch, next: impl FnMut() -> Option<P
         // There is room.
         let _ = batch.push(packet);
     }
+}
+
+/// The part of all packets that SAMPLE asks for, at most 1; default 1.
+pub(crate) fn sample(arguments: &mut Arguments<'_>) -> Result<f64, ConfigError> {
+    let sample: f64 = arguments.keyword("SAMPLE")?.unwrap_or(1.0);
+    if sample > 1.0 {
+        arguments.warn("SAMPLE probability reduced to 1");
+    } else if sample == 0.0 {
+        arguments.warn("SAMPLE probability is 0; emitting no packets");
+    }
+    Ok(sample.min(1.0))
 }

@@ -13,9 +13,11 @@
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
-//! - PROMISC: if false, the default, frames for other hosts are dropped.
-//! - SNAPLEN, SNIFFER, FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, OUTBOUND, HEADROOM, ENCAP:
-//!   accepted for Click's sake; they say how to reach a Linux device, and have no effect.
+//! - PROMISC: if false, the default, frames for other hosts are dropped; in `europa click` the
+//!   device is not asked for them, and some give them all the same, as veth does.
+//! - SNAPLEN: most bytes of a packet that are kept, default all.
+//! - OUTBOUND (keyword): in `europa click`, receive what this machine sends too; default false.
+//! - SNIFFER, FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, HEADROOM, ENCAP: accepted for Click's sake; they say how to reach a Linux device, and have no effect.
 //! - BURST (keyword): most packets in a turn, default 256.
 //! - TIMESTAMP (keyword): give packets the time of their round; default true in `europa click` where
 //!   packets are shown, else false (Click: true).
@@ -28,6 +30,7 @@
 //! ## See also
 //! `ToDevice`, `ToHost`
 
+use crate::fields::Annotations as _;
 use europa_engine::{
     Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
     InitContext, PacketType,
@@ -38,6 +41,7 @@ pub(crate) struct FromDevice {
     name: String,
     interface: usize,
     promiscuous: bool,
+    snap_length: u32,
     burst: usize,
     timestamp: Option<bool>,
     count: u64,
@@ -50,6 +54,7 @@ impl Default for FromDevice {
             name: String::new(),
             interface: 0,
             promiscuous: false,
+            snap_length: u32::MAX,
             burst: BATCH,
             timestamp: None,
             count: 0,
@@ -66,7 +71,7 @@ impl Element for FromDevice {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.name = arguments.mandatory("DEVNAME")?;
         self.promiscuous = arguments.positional("PROMISC")?.unwrap_or(false);
-        arguments.positional::<u32>("SNAPLEN")?;
+        self.snap_length = arguments.positional("SNAPLEN")?.unwrap_or(u32::MAX);
         for ignored in ["SNIFFER", "FORCE_IP", "OUTBOUND"] {
             arguments.keyword::<bool>(ignored)?;
         }
@@ -84,6 +89,7 @@ impl Element for FromDevice {
             return Err(ConfigError::other(message));
         };
         self.interface = index;
+        self.promiscuous |= context.selects();
         self.timestamp.get_or_insert(context.burst() == 1);
         context.add_task(1024);
         Ok(())
@@ -107,6 +113,13 @@ impl Element for FromDevice {
             if !self.promiscuous {
                 batch.retain(|packet| packet.packet_type() != PacketType::OtherHost);
                 self.drops += (count - batch.len()) as u64;
+            }
+            let cut = self.snap_length != u32::MAX;
+            for packet in batch.iter_mut().filter(|_| cut) {
+                let more = packet.len().saturating_sub(self.snap_length as usize);
+                if more > 0 && packet.take(more).is_some() {
+                    packet.set_extra_length(u32::try_from(more).unwrap_or(u32::MAX));
+                }
             }
             context.push_batch(0, &mut batch);
         }
@@ -152,6 +165,18 @@ mod tests {
         assert!(!router.run_once(0, &mut devices));
         assert_eq!(devices.sent[0], [b"one".to_vec(), b"two".to_vec()]);
         assert_eq!(router.read("from.count", ""), Ok("2".into()));
+    }
+
+    #[test]
+    fn long_frames_are_cut() {
+        let (mut router, mut devices) = device_router(&[
+            ("from", "FromDevice", &["eth1", "SNAPLEN 3"]),
+            ("queue", "Queue", &[]),
+            ("to", "ToDevice", &["eth0"]),
+        ]);
+        devices.received[1] = vec![b"one".to_vec(), b"three".to_vec()];
+        assert!(router.run_once(0, &mut devices));
+        assert_eq!(devices.sent[0], [b"one".to_vec(), b"thr".to_vec()]);
     }
 
     #[test]

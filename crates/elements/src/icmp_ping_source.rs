@@ -207,6 +207,10 @@ impl Element for ICMPPingSource {
         let interval: Option<Duration> = arguments.keyword("INTERVAL")?;
         let interval = interval.unwrap_or(Duration::from_secs(1));
         self.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        // Click counts in milliseconds.
+        if self.interval_ns < 1_000_000 {
+            arguments.warn("INTERVAL so small that it is zero");
+        }
         self.data = arguments.keyword("DATA")?.unwrap_or_default();
         self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);

@@ -11,7 +11,7 @@
 //! While all queues behind it that can say so are full, it makes none.
 //!
 //! ## Arguments
-//! - DATA: contents of each packet; default 64 bytes of text.
+//! - DATA: contents of each packet; default 69 bytes of text.
 //! - LIMIT: stop after this many; negative, the default, means never.
 //! - BURST: packets in a turn, default 32, at most 256; 1 where packets go one by one, as in Click.
 //! - ACTIVE: whether to send; default true.

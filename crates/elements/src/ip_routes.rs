@@ -149,7 +149,8 @@ impl IpRoutes {
             }
         }
         if replaced > 0 {
-            arguments.warn(format!("{replaced} routes replaced by later ones"));
+            let routes = if replaced == 1 { "route" } else { "routes" };
+            arguments.warn(format!("{replaced} {routes} replaced by later versions"));
         }
         arguments.finish()
     }

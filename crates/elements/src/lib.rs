@@ -95,6 +95,7 @@ mod schedule_info;
 mod scheduling;
 mod script;
 mod set_ip_address;
+mod set_queue;
 mod shaping;
 mod socket;
 mod static_ip_lookup;

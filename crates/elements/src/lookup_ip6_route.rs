@@ -102,7 +102,11 @@ impl LookupIP6Route {
 impl Element for LookupIP6Route {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let outputs = arguments.outputs();
-        for (index, text) in arguments.rest() {
+        let routes = arguments.rest();
+        if routes.is_empty() {
+            arguments.warn("no routes");
+        }
+        for (index, text) in routes {
             if let Err(message) = self.add(text, arguments.names(), outputs) {
                 arguments.error(ConfigError::at(index, message));
             }

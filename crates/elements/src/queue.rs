@@ -39,11 +39,13 @@ pub(crate) struct Queue {
     capacity: usize,
     highwater: usize,
     drops: u64,
+    /// Packets came, and nobody has pulled in vain since: Click's queues tell of packets that long.
+    awake: bool,
 }
 
 impl Default for Queue {
     fn default() -> Queue {
-        Queue { packets: VecDeque::new(), capacity: 1000, highwater: 0, drops: 0 }
+        Queue { packets: VecDeque::new(), capacity: 1000, highwater: 0, drops: 0, awake: false }
     }
 }
 
@@ -132,7 +134,7 @@ impl Element for Queue {
     }
 
     fn has_packets(&mut self, _: usize, _: &mut Context<'_>) -> bool {
-        !self.packets.is_empty()
+        self.awake || !self.packets.is_empty()
     }
 
     fn has_room(&mut self, _: usize, _: &mut Context<'_>) -> bool {
@@ -141,6 +143,7 @@ impl Element for Queue {
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let room = self.capacity.saturating_sub(self.packets.len());
+        self.awake |= room > 0;
         self.packets.extend(batch.drain_front(room));
         self.highwater = self.highwater.max(self.packets.len());
         self.say(batch.len(), context);
@@ -149,6 +152,7 @@ impl Element for Queue {
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, _: &mut Context<'_>) {
         let count = max.min(self.packets.len()).min(batch.room());
+        self.awake &= count > 0;
         for packet in self.packets.drain(..count) {
             // There is room: count was cut to it.
             let _ = batch.push(packet);

@@ -11,7 +11,7 @@
 //! batch, or what a hundredth of a second brings, if that is more.
 //!
 //! ## Arguments
-//! - DATA: contents of each packet; default 64 bytes of text.
+//! - DATA: contents of each packet; default 69 bytes of text.
 //! - RATE: packets a second, default 10.
 //! - LIMIT: stop after this many; negative, the default, means never.
 //! - ACTIVE: whether to send; default true.

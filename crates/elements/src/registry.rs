@@ -67,6 +67,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::schedule_info::ScheduleInfo>();
     registry.add::<crate::script::Script>();
     registry.add::<crate::set_ip_address::SetIPAddress>();
+    registry.add::<crate::set_queue::SetQueue>();
     registry.add::<crate::static_ip_lookup::StaticIPLookup>();
     registry.add::<crate::strip::Strip>();
     registry.add::<crate::switch::Switch>();

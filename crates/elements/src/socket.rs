@@ -15,8 +15,10 @@
 //! A server binds the address and port, or the file. It talks to one TCP or Unix peer at a time,
 //! and answers whoever sent the last datagram. A client connects when the router starts, and
 //! receives from its peer only; a UDP client whose ADDR is 0.0.0.0 sends to each packet's
-//! destination address annotation. What a socket does not take at once waits; of packets that are
-//! pushed up to 1024, then they are dropped. A connection that ends is not made again.
+//! destination address annotation. A server accepts the next one when a connection ends; a client
+//! does not connect again. What a socket does not take at once waits; when 1024 packets that were
+//! pushed wait, so does the whole router, until the peer takes some, or for a second: then packets
+//! are dropped.
 //!
 //! In a router of a node each socket needs a grant: `listen: tcp ADDR:PORT` for a server,
 //! `connect: tcp ADDR:PORT [from LOCAL_ADDR:LOCAL_PORT]` for a client, with `udp`, `unix` or
@@ -33,7 +35,8 @@
 //! - ALLOW, DENY (keywords): names of IP route tables. A server refuses who is in DENY's table and
 //!   not in ALLOW's.
 //! - VERBOSE (keyword): tell of connections; default false.
-//! - NODELAY, PROPER (keywords): accepted; small segments are always sent at once.
+//! - NODELAY (keyword): send small segments of TCP at once; default true.
+//! - PROPER (keyword): accepted.
 //!
 //! ## Handlers
 //! - `count` (read): packets sent.
@@ -46,12 +49,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::rc::Rc;
 
 use europa_engine::{Interest, Resource};
 use europa_resource::{Kind, Place, Socket as Name, accept};
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     MsgFlags, SockaddrIn, SockaddrStorage, recv, recvmsg, send, sendmsg, setsockopt, sockopt,
 };
@@ -65,6 +69,10 @@ const LISTENER: u32 = 0;
 const PEER: u32 = 1;
 /// Packets that wait for a socket to take them.
 const MOST_WAITING: usize = 1024;
+/// How long the router waits for a peer that takes nothing while so many wait, in milliseconds.
+const PATIENCE_MS: u16 = 1000;
+/// How often a socket may say that it takes more, and then not take a whole packet.
+const MOST_STALLED: u32 = 1000;
 /// Packets of one turn.
 const BURST: usize = 32;
 
@@ -77,6 +85,7 @@ pub(crate) struct Socket {
     headroom: usize,
     timestamp: bool,
     verbose: bool,
+    nodelay: bool,
     buffers: [Option<usize>; 2],
     tables: [Option<String>; 2],
     /// A UDP client without a peer: the port that all packets are for.
@@ -102,6 +111,7 @@ impl Default for Socket {
             headroom: 64,
             timestamp: true,
             verbose: false,
+            nodelay: true,
             buffers: [None; 2],
             tables: [None, None],
             any: None,
@@ -190,10 +200,10 @@ impl Socket {
                 Err(_) => return,
             };
             if !self.allows(from, context) {
-                self.say(context, "denied a connection");
+                self.say(context, &format!("denied connection{}", whom(from)));
                 continue;
             }
-            self.say(context, "opened a connection");
+            self.say(context, &format!("opened connection{}", whom(from)));
             self.attach(Rc::new(peer), context);
         }
     }
@@ -210,7 +220,7 @@ impl Socket {
     fn close(&mut self, context: &mut Context<'_>) {
         context.unwatch(PEER, Interest::Read);
         context.unwatch(PEER, Interest::Write);
-        self.say(context, "closed a connection");
+        self.say(context, "closed connection");
         self.peer = None;
         self.blocked = false;
         self.drops += self.waiting.len() as u64;
@@ -261,16 +271,32 @@ impl Socket {
         Ok(Some(packet))
     }
 
+    /// Whether there is somebody to send to.
+    fn reaches(&self) -> bool {
+        self.peer.is_some() && (self.kind.is_stream() || self.client || self.remote.is_some())
+    }
+
+    /// Waits until the peer takes more; whether it does.
+    fn waits(&self) -> bool {
+        let Some(peer) = self.peer.as_ref().filter(|_| self.reaches()) else { return false };
+        let mut wait = [PollFd::new(peer.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut wait, PATIENCE_MS).is_ok_and(|count| count > 0)
+    }
+
     /// Sends what waits, as far as the socket takes it.
     fn flush(&mut self, context: &mut Context<'_>) {
+        let mut refused = false;
         while let Some(packet) = self.waiting.front_mut() {
             let Some(peer) = &self.peer else { return };
             match send_packet(peer, packet, self.kind, self.any, self.remote.as_ref()) {
                 Ok(()) => {
+                    refused = false;
                     self.count += 1;
                     self.waiting.pop_front();
                 }
                 Err(Errno::EINTR) => {}
+                // Tells of a datagram that went before; this one has not been sent yet.
+                Err(Errno::ECONNREFUSED) if !self.kind.is_stream() && !refused => refused = true,
                 Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINPROGRESS | Errno::ENOTCONN)
                     if self.kind.is_stream() || self.client =>
                 {
@@ -286,6 +312,7 @@ impl Socket {
                 }
                 // Too long, nobody there: this one is lost, the next may do better.
                 Err(_) => {
+                    refused = false;
                     self.drops += 1;
                     self.waiting.pop_front();
                 }
@@ -295,6 +322,11 @@ impl Socket {
             context.unwatch(PEER, Interest::Write);
         }
     }
+}
+
+/// Who a connection is from, if it has an address.
+fn whom(from: Option<IpAddr>) -> String {
+    from.map_or_else(String::new, |from| format!(" from {from}"))
 }
 
 /// Sends a packet; of a stream, what was sent is off it when the socket is full.
@@ -344,9 +376,8 @@ impl Element for Socket {
         self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(true);
         self.buffers = [arguments.keyword("SNDBUF")?, arguments.keyword("RCVBUF")?];
         self.tables = [arguments.keyword("ALLOW")?, arguments.keyword("DENY")?];
-        for ignored in ["NODELAY", "PROPER"] {
-            arguments.keyword::<bool>(ignored)?;
-        }
+        self.nodelay = arguments.keyword("NODELAY")?.unwrap_or(true);
+        arguments.keyword::<bool>("PROPER")?;
         let client: Option<bool> = arguments.keyword("CLIENT")?;
         let (at, from) = self.places(arguments)?;
         self.client = client.unwrap_or(arguments.outputs() == 0 || from.is_some());
@@ -371,6 +402,10 @@ impl Element for Socket {
             if let Some(Err(error)) = bytes.as_ref().map(set) {
                 return Err(ConfigError::other(format!("{name}: {}", error.desc())));
             }
+        }
+        if self.kind == Kind::Tcp && !self.nodelay {
+            // What a server accepts has it too. A socket that stands in has no such option.
+            let _ = setsockopt(&*opened, sockopt::TcpNoDelay, &false);
         }
         self.opened = Some(opened.clone());
         if self.kind.is_stream() && !self.client {
@@ -411,21 +446,25 @@ impl Element for Socket {
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        let reachable =
-            self.peer.is_some() && (self.kind.is_stream() || self.client || self.remote.is_some());
-        let room = MOST_WAITING.saturating_sub(self.waiting.len());
-        let room = if reachable { room } else { 0 };
-        self.waiting.extend(batch.drain_front(room));
-        self.drops += batch.len() as u64;
-        if !self.blocked {
+        let mut stalled = 0;
+        loop {
+            let room = MOST_WAITING.saturating_sub(self.waiting.len());
+            self.waiting.extend(batch.drain_front(if self.reaches() { room } else { 0 }));
+            if !self.blocked {
+                self.flush(context);
+            }
+            if batch.is_empty() || stalled == MOST_STALLED || !self.waits() {
+                break;
+            }
+            let before = self.waiting.len();
             self.flush(context);
+            stalled = if self.waiting.len() < before { 0 } else { stalled + 1 };
         }
+        self.drops += batch.len() as u64;
     }
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
-        let reachable =
-            self.peer.is_some() && (self.kind.is_stream() || self.client || self.remote.is_some());
-        if self.blocked || !reachable || !self.waiting.is_empty() {
+        if self.blocked || !self.reaches() || !self.waiting.is_empty() {
             return false;
         }
         let mut batch = context.take_batch();
@@ -439,7 +478,7 @@ impl Element for Socket {
     handlers! { this, context, value;
         read "count" => this.count;
         read "drops" => this.drops;
-        read "connected" => this.peer.is_some() && (this.kind.is_stream() || this.client || this.remote.is_some());
+        read "connected" => this.reaches();
     }
 }
 

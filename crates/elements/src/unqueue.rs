@@ -32,6 +32,8 @@ use crate::common::parse;
 /// Turns pull into push.
 pub(crate) struct Unqueue {
     burst: usize,
+    /// BURST was given.
+    given: bool,
     active: bool,
     limit: i64,
     count: u64,
@@ -40,7 +42,14 @@ pub(crate) struct Unqueue {
 
 impl Default for Unqueue {
     fn default() -> Unqueue {
-        Unqueue { burst: 0, active: true, limit: -1, count: 0, packets: Signal::default() }
+        Unqueue {
+            burst: 0,
+            given: false,
+            active: true,
+            limit: -1,
+            count: 0,
+            packets: Signal::default(),
+        }
     }
 }
 
@@ -50,15 +59,19 @@ impl Class for Unqueue {
 
 impl Element for Unqueue {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.burst = arguments.positional("BURST")?.unwrap_or(0);
+        let burst: Option<i64> = arguments.positional("BURST")?;
+        self.given = burst.is_some();
+        self.burst = burst.map_or(0, |burst| usize::try_from(burst).unwrap_or(usize::MAX));
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
         self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        if self.burst == 0 {
+        if !self.given {
             self.burst = context.burst();
+        } else if self.burst == 0 {
+            context.warn("BURST size 0, no packets will be pulled");
         }
         self.packets = context.upstream(0);
         context.add_task(1024);
@@ -132,6 +145,14 @@ impl Element for Unqueue {
 #[cfg(test)]
 mod tests {
     use crate::testing::run;
+
+    #[test]
+    fn a_burst_of_nothing_is_told() {
+        let bench = crate::testing::Bench::new("Unqueue", &["0"]);
+        let told: Vec<_> = bench.router.warnings().iter().map(ToString::to_string).collect();
+        let warning = "e :: Unqueue: warning: BURST size 0, no packets will be pulled";
+        assert_eq!(told, [warning]);
+    }
 
     #[test]
     fn moves_up_to_its_limit() {

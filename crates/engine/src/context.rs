@@ -111,6 +111,8 @@ pub(crate) struct Core {
     pub(crate) globals: Vec<Global>,
     /// What was written to elements while they ran.
     pub(crate) deferred: Vec<(usize, String, String)>,
+    /// What the element that is being initialised finds odd.
+    pub(crate) warnings: Vec<String>,
     pub(crate) watched: Vec<Watched>,
     /// Signals of the operating system and who wants them.
     pub(crate) signals: Vec<(i32, usize)>,
@@ -540,6 +542,16 @@ pub struct InitContext<'a> {
 }
 
 impl InitContext<'_> {
+    /// See [`Devices::selects`].
+    pub fn selects(&self) -> bool {
+        self.devices.selects()
+    }
+
+    /// Notes something odd that does not stop the router.
+    pub fn warn(&mut self, message: impl Into<String>) {
+        self.core.warnings.push(message.into());
+    }
+
     /// Asks for [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
     pub fn add_task(&mut self, tickets: u32) {
         self.core.tasks.push(Task { element: self.me, tickets, credit: 0, worked: true });

@@ -44,6 +44,12 @@ pub trait Devices {
         resource.open()
     }
 
+    /// Whether an interface gives frames for other hosts only if it is asked for them: then
+    /// those that come are wanted.
+    fn selects(&self) -> bool {
+        false
+    }
+
     /// Number of the interface of this name.
     fn index(&self, name: &str) -> Option<usize>;
 

@@ -32,7 +32,7 @@ const MOST_STOPS: usize = 1024;
 /// Most timers that fire in one round.
 const MAX_TIMERS: usize = 1024;
 
-/// Why a graph cannot run.
+/// What was found while a graph was made: why it cannot run, or what is odd about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// There is no such class.
@@ -59,6 +59,20 @@ pub enum BuildError {
         /// What is wrong.
         error: ConfigError,
     },
+    /// Something odd, in spite of which the graph runs.
+    #[error("{name} :: {class}: warning: {message}")]
+    Warning {
+        /// It was configured already.
+        initializing: bool,
+        /// The element.
+        element: usize,
+        /// Its name.
+        name: String,
+        /// Its class.
+        class: String,
+        /// What is odd.
+        message: String,
+    },
 }
 
 /// A graph with its state. Give it turns with [`Router::run_once`].
@@ -70,14 +84,16 @@ pub struct Router {
     /// By element: nanoseconds spent, if somebody wants to know.
     profile: Option<Vec<u64>>,
     core: Core,
-    warnings: Vec<String>,
+    /// Mistakes and warnings; once it is built, warnings only.
+    notes: Vec<BuildError>,
 }
 
 impl Router {
     /// Makes, configures and initialises all elements of a graph.
     ///
     /// # Errors
-    /// All mistakes found; configuration stops before initialisation if there is one.
+    /// All mistakes and warnings, in the order of their finding; configuration stops before
+    /// initialisation if there is a mistake.
     pub fn build(
         graph: &Graph,
         registry: &Registry,
@@ -135,6 +151,7 @@ impl Router {
             address_names: Names::default(),
             globals: Vec::new(),
             deferred: Vec::new(),
+            warnings: Vec::new(),
             overheard: Vec::new(),
             watched: Vec::new(),
             signals: Vec::new(),
@@ -145,9 +162,8 @@ impl Router {
         if graph.one_by_one {
             core.work.one_by_one();
         }
-        let warnings = Vec::new();
-        let mut router =
-            Router { elements, chains: Vec::new(), turns: 0, profile: None, core, warnings };
+        let (chains, notes) = (Vec::new(), Vec::new());
+        let mut router = Router { elements, chains, turns: 0, profile: None, core, notes };
         router.configure(devices)?;
         router.initialize(devices)?;
         if !graph.one_by_one {
@@ -172,7 +188,7 @@ impl Router {
             entry.mac = Some(interface.mac);
             entry.ipv4 = interface.address;
         }
-        let mut errors = Vec::new();
+        let mut wrong = false;
         for index in self.order() {
             let (inputs, outputs) = self.core.wiring.ports_of(index);
             let (Some(described), Some(Some(element))) =
@@ -184,17 +200,14 @@ impl Router {
             let mut arguments = Arguments::new(&described.arguments, &mut names, inputs, outputs);
             let result = element.configure(&mut arguments);
             let (noted, warnings) = arguments.into_notes();
-            self.warnings.extend(warnings);
-            let found = noted.into_iter().chain(result.err());
-            let found = found.map(|error| self.error(index, error, false));
-            errors.extend(found.collect::<Vec<_>>());
+            wrong |= self.note(index, false, warnings, noted.into_iter().chain(result.err()));
         }
         self.core.address_names = names;
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+        if wrong { Err(std::mem::take(&mut self.notes)) } else { Ok(()) }
     }
 
     fn initialize(&mut self, devices: &dyn Devices) -> Result<(), Vec<BuildError>> {
-        let mut errors = Vec::new();
+        let mut wrong = false;
         for index in self.order() {
             let Some(mut element) = self.elements.get_mut(index).and_then(Option::take) else {
                 continue;
@@ -208,24 +221,43 @@ impl Router {
             if let Some(slot) = self.elements.get_mut(index) {
                 *slot = Some(element);
             }
-            errors.extend(result.err().map(|error| self.error(index, error, true)));
+            let warnings = std::mem::take(&mut self.core.warnings);
+            wrong |= self.note(index, true, warnings, result.err());
         }
-        if errors.is_empty() { Ok(()) } else { Err(errors) }
+        if wrong { Err(std::mem::take(&mut self.notes)) } else { Ok(()) }
     }
 
-    fn error(&self, element: usize, error: ConfigError, initializing: bool) -> BuildError {
-        BuildError::Config {
+    /// Keeps what an element has to say; whether there are mistakes.
+    fn note(
+        &mut self,
+        element: usize,
+        initializing: bool,
+        warnings: Vec<String>,
+        errors: impl IntoIterator<Item = ConfigError>,
+    ) -> bool {
+        let name = || self.core.names.get(element).cloned().unwrap_or_default();
+        let class = || self.core.described.get(element).map_or("", |d| d.info.name).to_owned();
+        self.notes.extend(warnings.into_iter().map(|message| BuildError::Warning {
             initializing,
             element,
-            name: self.core.names.get(element).cloned().unwrap_or_default(),
-            class: self.core.described.get(element).map_or("", |d| d.info.name).to_owned(),
+            name: name(),
+            class: class(),
+            message,
+        }));
+        let before = self.notes.len();
+        self.notes.extend(errors.into_iter().map(|error| BuildError::Config {
+            initializing,
+            element,
+            name: name(),
+            class: class(),
             error,
-        }
+        }));
+        self.notes.len() > before
     }
 
-    /// Warnings from configuration.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// Warnings from configuration and initialisation.
+    pub fn warnings(&self) -> &[BuildError] {
+        &self.notes
     }
 
     /// One round: timers that are due, one turn of each task, and all packets that are under

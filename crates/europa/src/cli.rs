@@ -1,7 +1,9 @@
 //! What can be typed.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
@@ -10,12 +12,14 @@ use europa_node::{Instance, Lifetime};
 
 use crate::capture::CaptureArgs;
 use crate::exit::{CODES, Failure};
+use crate::filter::FilterCommand;
 use crate::get::{self, Form};
 use crate::graph::GraphArgs;
+use crate::plot::PlotArgs;
 use crate::trace::TraceArgs;
 use crate::{
-    capture, click, complete, follow, graph, import, print, roles, routers, show, slow_path, trace,
-    up,
+    capture, click, complete, filter, follow, graph, import, plot, print, roles, routers, show,
+    slow_path, top, trace, up, watch,
 };
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
@@ -56,13 +60,26 @@ pub(crate) struct Apply {
     pub(crate) json: bool,
 }
 
+/// Where a node serves metrics.
+#[derive(Args, Debug)]
+struct Metrics {
+    /// Serve counters for Prometheus at http://ADDRESS:PORT/metrics.
+    #[arg(long = "metrics", value_name = "ADDRESS:PORT", env = "EUROPA_METRICS")]
+    at: Option<SocketAddr>,
+}
+
 #[derive(Subcommand)]
 enum Command {
     /// Start a node if none runs, and apply files.
     ///
     /// The node runs in the background until `europa down`, which then also forgets its
     /// desired state. Otherwise like `apply`.
-    Up(Apply),
+    Up {
+        #[command(flatten)]
+        apply: Apply,
+        #[command(flatten)]
+        metrics: Metrics,
+    },
     /// Make the running node be what the files say, changing only what differs.
     ///
     /// All files are read and checked first, together with what the node has already, and
@@ -84,7 +101,7 @@ enum Command {
     /// Show objects and what became of them.
     #[command(visible_alias = "ls")]
     Get {
-        /// ports, slices, links, routers, or all.
+        /// ports, slices, links, hosts, routers, filters, or all.
         kind: Option<String>,
         /// Name of one object; of a router SLICE/NAME.
         #[arg(add = ArgValueCompleter::new(complete::objects))]
@@ -109,10 +126,38 @@ enum Command {
     },
     /// Show packets, bytes and losses of every router and port.
     Stats {
-        /// Print JSON.
+        /// Show rates instead, again and again: every second, or every SECONDS.
+        #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+            value_parser = interval)]
+        watch: Option<Duration>,
+        /// Print JSON; with --watch the counters, one document a line.
         #[arg(long)]
         json: bool,
     },
+    /// Watch slices, routers, interfaces, ports and queues, as `top` does processes.
+    ///
+    /// Tab shows the next kind, arrows choose a line and the column to sort by, `?` shows all keys.
+    Top {
+        /// Seconds between two readings.
+        #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
+        every: Duration,
+    },
+    /// Write down all counters again and again, for `europa plot`.
+    ///
+    /// One JSON document a line, as `europa stats --json` prints it, until Ctrl-C.
+    Record {
+        /// Seconds between two readings.
+        #[arg(short, long, value_name = "SECONDS", default_value = "0.2", value_parser = interval)]
+        every: Duration,
+        /// Stop after so many seconds.
+        #[arg(short = 't', long = "for", value_name = "SECONDS", value_parser = interval)]
+        time: Option<Duration>,
+        /// Where to. Default: standard output.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// Draw what `europa record` has written, as SVG.
+    Plot(PlotArgs),
     /// Show what happened: routers started and ended, links up and down, changes applied.
     Events {
         /// Go on with what happens.
@@ -182,6 +227,11 @@ enum Command {
         europa graph red/r1 -o r1.svg\n  \
         europa graph red/r1 --dot | dot -Tpdf > r1.pdf")]
     Graph(GraphArgs),
+    /// Rules for what a slice's routers send, changed while packets pass.
+    Filter {
+        #[command(subcommand)]
+        command: FilterCommand,
+    },
     /// Turn another tool's topology into a configuration.
     Import {
         #[command(subcommand)]
@@ -263,6 +313,8 @@ enum Command {
         /// Forget desired state at the end; for `up`.
         #[arg(long, hide = true)]
         temporary: bool,
+        #[command(flatten)]
+        metrics: Metrics,
     },
     /// Write manual pages.
     #[command(hide = true)]
@@ -327,6 +379,13 @@ enum Command {
     },
 }
 
+/// A number of seconds.
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let interval = seconds.filter(|seconds| *seconds >= Duration::from_millis(10));
+    interval.ok_or_else(|| format!("found {text:?} where seconds are wanted, at least 0.01"))
+}
+
 #[derive(Subcommand)]
 enum Import {
     /// From containerlab: kinds linux, frr, bridge, ext-container and host.
@@ -345,7 +404,7 @@ impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let instance = Instance::new(&self.instance)?;
         match self.command {
-            Command::Up(apply) => up::up(&instance, &apply),
+            Command::Up { apply, metrics } => up::up(&instance, &apply, metrics.at),
             Command::Apply(apply) => up::apply(&instance, &apply),
             Command::Down => up::down(&instance),
             Command::Get { kind, name, json, yaml } => {
@@ -357,7 +416,13 @@ impl Cli {
                 get::get(&instance, kind.as_deref(), name.as_deref(), form)
             }
             Command::Describe { kind, name, json } => get::describe(&instance, &kind, &name, json),
-            Command::Stats { json } => show::stats(&instance, json),
+            Command::Stats { watch: Some(every), json } => watch::stats(&instance, every, json),
+            Command::Stats { watch: None, json } => show::stats(&instance, json),
+            Command::Top { every } => top::top(&instance, every),
+            Command::Record { every, time, output } => {
+                watch::record(&instance, every, time, output.as_deref())
+            }
+            Command::Plot(args) => plot::plot(&args),
             Command::Events { watch, json } => follow::events(&instance, watch, json),
             Command::Logs { of, follow, lines } => follow::logs(&instance, &of, follow, lines),
             Command::Read { router, handler, parameter, json } => {
@@ -370,6 +435,7 @@ impl Cli {
             Command::Capture(args) => Ok(capture::capture(&instance, &args)?),
             Command::Trace(args) => Ok(trace::trace(&instance, &args)?),
             Command::Graph(args) => Ok(graph::graph(&instance, &args)?),
+            Command::Filter { command } => filter::filter(&instance, command),
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }
@@ -381,9 +447,9 @@ impl Cli {
             Command::Completion { shell } => print::completion(shell),
             Command::Schema { openapi } => print::schema(openapi),
             Command::Man { dir } => print::man(&dir),
-            Command::Node { temporary } => {
+            Command::Node { temporary, metrics } => {
                 let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
-                roles::node(instance, lifetime)
+                roles::node(instance, lifetime, metrics.at)
             }
             Command::Exec { router, command } => Ok(slow_path::exec(&instance, &router, &command)?),
             Command::Hold => Ok(slow_path::hold()?),

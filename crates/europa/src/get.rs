@@ -13,12 +13,13 @@ use crate::table::{Colours, Table, line, out};
 use crate::up::client;
 
 /// Kinds of objects: plural, singular, and a short word.
-const KINDS: [(&str, &str, &str); 5] = [
+const KINDS: [(&str, &str, &str); 6] = [
     ("ports", "port", "p"),
     ("slices", "slice", "s"),
     ("links", "link", "l"),
     ("hosts", "host", "h"),
     ("routers", "router", "r"),
+    ("filters", "filters", "f"),
 ];
 
 /// The plural of a kind, which stands in paths.

@@ -5,10 +5,9 @@ use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
-use europa_api::stats::NodeStats;
 use europa_capture::scene::{Interface, Scene, To};
 use europa_capture::{describe, line};
 use europa_draw::{Box, Diagram, Kind, Line, dot, layout, svg};
@@ -16,6 +15,8 @@ use europa_engine::GraphView;
 use europa_node::Instance;
 
 use crate::handler;
+use crate::rates::{Interval, Row, View};
+use crate::table::scaled;
 
 /// Over how long rates are measured.
 const SECONDS: Duration = Duration::from_millis(500);
@@ -73,47 +74,19 @@ pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, S
 type Rates = HashMap<String, [f64; 4]>;
 
 fn rates(instance: &Instance) -> Result<Rates, String> {
-    let stats = || -> Result<NodeStats, String> {
-        crate::up::client(instance).get("/v1/stats").map_err(|error| error.to_string())
-    };
-    let counters = |stats: &NodeStats| -> HashMap<String, [u64; 4]> {
-        let routers = stats.routers.iter();
-        routers
-            .flat_map(|router| {
-                router.interfaces.iter().map(|i| {
-                    let counts = [i.rx_packets, i.tx_packets, i.rx_bytes * 8, i.tx_bytes * 8];
-                    (format!("{}.{}", router.name, i.name), counts)
-                })
-            })
-            .collect()
-    };
-    let (before, begun) = (counters(&stats()?), Instant::now());
+    let client = crate::up::client(instance);
+    let stats = || client.get("/v1/stats").map_err(|error| error.to_string());
+    let before = stats()?;
     std::thread::sleep(SECONDS);
-    let (after, seconds) = (counters(&stats()?), begun.elapsed().as_secs_f64());
-    let rate = |(name, now): (String, [u64; 4])| {
-        let then = before.get(&name).copied().unwrap_or(now);
-        let mut rates = [0.0; 4];
-        for (rate, (now, then)) in rates.iter_mut().zip(now.iter().zip(then)) {
-            *rate = now.saturating_sub(then) as f64 / seconds;
+    let after = stats()?;
+    let rows = Interval::new(&before, &after).rows(View::Interfaces);
+    let rate = |row: Row| match row.values[..] {
+        [packets_in, bits_in, packets_out, bits_out, ..] => {
+            (row.name, [packets_in, packets_out, bits_in, bits_out])
         }
-        (name, rates)
+        _ => (row.name, [0.0; 4]),
     };
-    Ok(after.into_iter().map(rate).collect())
-}
-
-/// A number in three or four characters and its unit.
-fn scaled(value: f64, unit: &str) -> String {
-    let (value, prefix) = match value {
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v if v >= 1e3 => (v / 1e3, "k"),
-        v => (v, ""),
-    };
-    if value >= 100.0 || prefix.is_empty() {
-        format!("{value:.0} {prefix}{unit}")
-    } else {
-        format!("{value:.1} {prefix}{unit}")
-    }
+    Ok(rows.into_iter().map(rate).collect())
 }
 
 /// Ports, interfaces, routers and links, in columns by their distance from the ports.

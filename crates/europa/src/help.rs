@@ -7,7 +7,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 18] = [
+const EXAMPLES: [(&str, &str); 22] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -31,6 +31,13 @@ const EXAMPLES: [(&str, &str); 18] = [
     ),
     ("describe", "europa describe router red/r1\n  europa describe port left"),
     ("stats", "europa stats\n  europa stats --json | jq '.routers[].name'"),
+    ("top", "europa top\n  europa top --every 0.25"),
+    ("record", "europa record --every 0.1 --for 10 -o run.jsonl\n  europa record | jq .ports"),
+    (
+        "plot",
+        "europa plot run.jsonl -o rates.svg\n  \
+         europa plot run.jsonl --by interface --of red/r1 --figure drops -o drops.svg",
+    ),
     ("events", "europa events\n  europa events --watch"),
     ("logs", "europa logs red/r1 -n 50\n  europa logs switch --follow"),
     (
@@ -48,6 +55,12 @@ const EXAMPLES: [(&str, &str); 18] = [
          source <(europa completion zsh)",
     ),
     ("schema", "europa schema > europa.schema.json\n  europa schema --openapi > openapi.json"),
+    (
+        "filter",
+        "europa filter load red rules.txt\n  \
+         europa filter add red 'protocol: tcp, destination_port: 23, action: drop'\n  \
+         europa filter list red\n  europa filter del red 7",
+    ),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];

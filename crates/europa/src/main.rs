@@ -8,10 +8,15 @@
 //! | `up`       | `up`, `apply`, `down`, `delete`: desired state changes       |
 //! | `get`      | `get`, `describe`: documents and what became of them         |
 //! | `show`     | `stats`, `doctor`                                            |
+//! | `watch`    | `stats --watch`, `record`: counters again and again          |
+//! | `top`      | `top`: the same on the whole terminal                        |
+//! | `plot`     | `plot`: what was recorded, as charts                         |
+//! | `rates`    | differences between two readings of counters                 |
 //! | `routers`  | `read`, `write`, `restart`                                   |
 //! | `capture`  | `capture`: packets to the terminal or into a file            |
 //! | `trace`    | `trace`: single packets through a router                     |
 //! | `graph`    | `graph`: drawings of the topology and of elements            |
+//! | `filter`   | `filter`: rules of slices                                    |
 //! | `handler`  | handlers of routers, for both                                |
 //! | `import`   | topologies of other tools                                    |
 //! | `follow`   | `events`, `logs`                                             |
@@ -27,20 +32,25 @@ mod cli;
 mod click;
 mod complete;
 mod exit;
+mod filter;
 mod follow;
 mod get;
 mod graph;
 mod handler;
 mod help;
 mod import;
+mod plot;
 mod print;
+mod rates;
 mod roles;
 mod routers;
 mod show;
 mod slow_path;
 mod table;
+mod top;
 mod trace;
 mod up;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -1,5 +1,6 @@
 //! The processes that this binary starts itself as.
 
+use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +16,11 @@ use crate::exit::Failure;
 const CONTROL: i32 = 3;
 
 /// The node: in the foreground, or started by `up` in the background.
-pub(crate) fn node(instance: Instance, lifetime: Lifetime) -> Result<ExitCode, Failure> {
+pub(crate) fn node(
+    instance: Instance,
+    lifetime: Lifetime,
+    metrics_at: Option<SocketAddr>,
+) -> Result<ExitCode, Failure> {
     let subscriber = tracing_subscriber::fmt().with_ansi(false);
     if lifetime == Lifetime::Temporary {
         // Standard error is the log.
@@ -28,7 +33,7 @@ pub(crate) fn node(instance: Instance, lifetime: Lifetime) -> Result<ExitCode, F
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         subscriber.with_writer(std::io::stderr.and(Arc::new(log))).init();
     }
-    finish(europa_node::run(instance, lifetime))
+    finish(europa_node::run(instance, lifetime, metrics_at))
 }
 
 /// The switch.

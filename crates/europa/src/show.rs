@@ -65,6 +65,9 @@ fn table(stats: &NodeStats) -> String {
             port.device_drops
         );
     }
+    if !stats.queues.is_empty() {
+        text += &queues(stats);
+    }
     for host in &stats.hosts {
         text += &format!("\nhost {} ({})\n", host.name, host.namespace);
         for interface in &host.interfaces {
@@ -97,6 +100,41 @@ fn table(stats: &NodeStats) -> String {
             );
         }
         None => text += "\nswitch: does not run\n",
+    }
+    text
+}
+
+/// Ports' queues, as a tree.
+fn queues(stats: &NodeStats) -> String {
+    let mut text = format!(
+        "\n{:<30} {:>12} {:>14} {:>8} {:>8} {:>8} {:>10} {:>9} {:>9}\n",
+        "queues of", "packets", "bytes", "waiting", "peak", "marked", "dropped", "p50 µs", "p99 µs"
+    );
+    for queue in &stats.queues {
+        let name = match (&queue.slice, &queue.router, queue.queue) {
+            (None, ..) => format!("port {}", queue.port),
+            (Some(slice), None, _) => format!("  slice {slice}"),
+            (_, Some(router), None) => format!("    router {router}"),
+            (.., Some(0)) => format!("      {}", queue.interface.as_deref().unwrap_or_default()),
+            (.., Some(number)) => {
+                format!("      {} {number}", queue.interface.as_deref().unwrap_or_default())
+            }
+        };
+        let dropped: u64 = queue.drops.iter().map(|(_, count)| count).sum();
+        text += &format!(
+            "{name:<30} {:>12} {:>14} {:>8} {:>8} {:>8} {:>10} {:>9} {:>9}\n",
+            queue.packets,
+            queue.bytes,
+            queue.waiting,
+            queue.peak,
+            queue.marks,
+            dropped,
+            queue.waited_p50_ns / 1000,
+            queue.waited_p99_ns / 1000
+        );
+        for (cause, count) in queue.drops.iter().filter(|_| queue.queue.is_some()) {
+            text += &format!("        {count} dropped: {cause}\n");
+        }
     }
     text
 }

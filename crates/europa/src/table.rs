@@ -149,6 +149,21 @@ impl Table {
     }
 }
 
+/// A number in three or four characters and its unit.
+pub(crate) fn scaled(value: f64, unit: &str) -> String {
+    let (value, prefix) = match value {
+        v if v >= 1e9 => (v / 1e9, "G"),
+        v if v >= 1e6 => (v / 1e6, "M"),
+        v if v >= 1e3 => (v / 1e3, "k"),
+        v => (v, ""),
+    };
+    if value >= 100.0 || prefix.is_empty() {
+        format!("{value:.0} {prefix}{unit}")
+    } else {
+        format!("{value:.1} {prefix}{unit}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

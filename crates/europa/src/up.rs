@@ -2,6 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -30,7 +31,11 @@ pub(crate) fn client(instance: &Instance) -> Client {
     Client::new(instance.socket())
 }
 
-pub(crate) fn up(instance: &Instance, apply: &Apply) -> Result<ExitCode, Failure> {
+pub(crate) fn up(
+    instance: &Instance,
+    apply: &Apply,
+    metrics_at: Option<SocketAddr>,
+) -> Result<ExitCode, Failure> {
     if !nix::unistd::geteuid().is_root() {
         return Err("`europa up` needs root: it attaches eBPF programs to devices".into());
     }
@@ -40,9 +45,14 @@ pub(crate) fn up(instance: &Instance, apply: &Apply) -> Result<ExitCode, Failure
     let mut fresh = false;
     if !client.is_there() {
         request.bundle().documents().map_err(|p| mistakes(&p))?;
-        start(instance, &client)?;
+        start(instance, &client, metrics_at)?;
         // One that was killed may have left something to do, which this one does.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
+    } else if let Some(wanted) = metrics_at {
+        let found = client.get::<NodeInfo>("/v1/node")?.metrics_at;
+        if found != Some(wanted.to_string()) {
+            eprintln!("europa: the node runs already and does not serve metrics at {wanted}");
+        }
     }
     let applied = send(&client, &request);
     if fresh && (applied.is_err() || apply.dry_run) {
@@ -113,7 +123,11 @@ fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Starts a node in the background and waits until it listens.
-fn start(instance: &Instance, client: &Client) -> Result<(), Failure> {
+fn start(
+    instance: &Instance,
+    client: &Client,
+    metrics_at: Option<SocketAddr>,
+) -> Result<(), Failure> {
     fs::create_dir_all(instance.logs())?;
     let path = instance.log("node");
     let log = OpenOptions::new()
@@ -127,6 +141,7 @@ fn start(instance: &Instance, client: &Client) -> Result<(), Failure> {
         .arg(instance.name())
         .arg("node")
         .arg("--temporary")
+        .args(metrics_at.map(|at| format!("--metrics={at}")))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

@@ -173,7 +173,7 @@ impl std::str::FromStr for Filter {
 }
 
 /// Values and masks of the prefixes that a range is made of.
-fn prefixes(range: &RangeInclusive<u16>) -> impl Iterator<Item = (u16, u16)> {
+pub(crate) fn prefixes(range: &RangeInclusive<u16>) -> impl Iterator<Item = (u16, u16)> {
     let (mut first, last) = (u32::from(*range.start()), u32::from(*range.end()));
     std::iter::from_fn(move || {
         if first > last {

@@ -10,6 +10,7 @@
 //! | `cache`      | what was found for the same key a moment ago                     |
 //! | `shared`     | many readers, one writer, counters                               |
 //! | `five_tuple` | the usual key, and ClassBench's files                            |
+//! | `pattern`    | what a rule wants of IPv4 and IPv6 packets, as values and masks  |
 //!
 //! # How a rule is found
 //!
@@ -49,6 +50,7 @@ mod cache;
 mod five_tuple;
 mod hash;
 mod merge;
+mod pattern;
 mod rule;
 pub mod shared;
 mod table;
@@ -56,6 +58,7 @@ mod tuple;
 
 pub use cache::Cache;
 pub use five_tuple::{Filter, FilterError, FiveTuple, parse};
+pub use pattern::{Fields, MOST_INTERFACES, Pattern, ipv4_key, ipv6_key};
 pub use rule::{Change, Key, Rule, Slice};
 pub use shared::{Batch, Counters, Hits, Reader, Writer};
 pub use table::{Error, Found, Number, Table};

@@ -119,6 +119,17 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         Some(Hits { packets, bytes: now.bytes.wrapping_sub(begin.bytes) })
     }
 
+    /// Has a rule count on from `hits`, which another one had before it.
+    pub fn continue_from(&mut self, slice: Slice, number: Number, hits: Hits) {
+        let Some(place) = self.table().place(slice, number) else { return };
+        let now = self.sum(place);
+        let begin = Hits {
+            packets: now.packets.wrapping_sub(hits.packets),
+            bytes: now.bytes.wrapping_sub(hits.bytes),
+        };
+        self.begins[place as usize] = begin;
+    }
+
     fn sum(&self, place: u32) -> Hits {
         let mut hits = Hits::default();
         for words in &self.readers {

@@ -28,6 +28,7 @@ pub(crate) struct Checker {
     child: Child,
     orders: Channel<Order, Answer>,
     left: VecDeque<Trial>,
+    warnings: Vec<String>,
     until: Instant,
 }
 
@@ -35,8 +36,8 @@ pub(crate) struct Checker {
 pub(crate) enum Verdict {
     /// It works on it.
     NotYet,
-    /// All are right.
-    Right,
+    /// All are right; what is odd about them.
+    Right(Vec<String>),
     /// One is wrong: file, line and the text underlined.
     Wrong(String),
     /// It cannot be told.
@@ -66,7 +67,7 @@ impl Checker {
             pid_namespace: true,
         })?;
         let until = Instant::now() + PATIENCE;
-        let mut checker = Self { child, orders, left: plans.into(), until };
+        let mut checker = Self { child, orders, left: plans.into(), warnings: Vec::new(), until };
         checker.ask()?;
         Ok(checker)
     }
@@ -93,10 +94,12 @@ impl Checker {
     pub(crate) fn go_on(&mut self) -> Verdict {
         loop {
             if self.left.is_empty() {
-                return Verdict::Right;
+                return Verdict::Right(std::mem::take(&mut self.warnings));
             }
             match self.orders.try_receive() {
-                Ok(Some((Answer::Done(_), _))) => {
+                Ok(Some((Answer::Done(warnings), _))) => {
+                    let lines = warnings.lines().map(|line| line.replacen(": warning: ", ": ", 1));
+                    self.warnings.extend(lines);
                     self.left.pop_front();
                     if let Err(error) = self.ask() {
                         return Verdict::Failed(error.to_string());

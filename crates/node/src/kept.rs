@@ -9,6 +9,7 @@
 //! | `NAME.json`              | the record of what is no process                        |
 //! | `doorbell`, `wake.NUMBER`| pipes that wake: see `bell`                             |
 //! | `status`, `held`, `taps` | memory of the switch's that outlives it                 |
+//! | `queues.PORT`            | statistics of a port's queues, written by the switch    |
 //!
 //! A record says what can be read neither from the pins nor from the kernel. It is replaced
 //! as a whole, so that it is never half-written.
@@ -36,7 +37,7 @@ use crate::{Doing, Instance, NodeError};
 
 /// Changes whenever a process that was started before could misunderstand the node, or the
 /// node it: with records, orders, the layout of pools and of what is pinned.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 5;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]
@@ -121,6 +122,11 @@ impl Kept {
         let file = options.open(self.folder.join(name)).doing(what())?;
         file.set_len(bytes as u64).doing(what())?;
         Ok(file.into())
+    }
+
+    /// Takes memory away; whoever has mapped it keeps it.
+    pub(crate) fn forget_memory(&self, name: &str) {
+        let _ = fs::remove_file(self.folder.join(name));
     }
 
     /// The same memory, for reading only.

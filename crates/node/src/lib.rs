@@ -12,6 +12,7 @@
 //! | `relays`   | what hosts send over links that do something to packets          |
 //! | `router`   | one router: pool, process, back-off                              |
 //! | `program`  | data planes of users' own, before they are started              |
+//! | `queues`   | queues behind ports, and what became of packets in them          |
 //! | `grants`   | files and sockets that routers may have                          |
 //! | `capture`  | captures: who may look at which interface, and for how long      |
 //! | `bell`     | how processes wake each other                                    |
@@ -25,6 +26,7 @@
 //! | `events`   | what happened                                                    |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
 //! | `stats`    | counters, as they are told                                       |
+//! | `metrics`  | the same for Prometheus                                          |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
@@ -40,6 +42,7 @@ mod cores;
 mod difference;
 pub mod doctor;
 mod events;
+mod filters;
 mod grants;
 mod hosts;
 mod instance;
@@ -47,10 +50,12 @@ mod kept;
 mod leftovers;
 mod links;
 mod logs;
+mod metrics;
 mod node;
 mod plan;
 mod ports;
 mod program;
+mod queues;
 mod relays;
 mod rest;
 mod router;

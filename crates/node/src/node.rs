@@ -6,6 +6,7 @@
 //! | `apply`     | new desired state: checked, kept, carried out              |
 //! | `steps`     | what turns the routers that run into those that are wanted |
 //! | `hosts`     | hosts, and what they send over links                       |
+//! | `filters`   | what the switch is told of rules, and has counted          |
 //! | `bring_up`  | one port or router added or removed                        |
 //! | `processes` | the switch and the routers: started, told what to do       |
 //! | `answers`   | what routers answer                                        |
@@ -21,6 +22,7 @@ mod adopt;
 mod answers;
 mod apply;
 mod bring_up;
+mod filters;
 mod hosts;
 mod pools;
 mod processes;
@@ -34,6 +36,7 @@ mod watch;
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Instant;
@@ -53,6 +56,8 @@ use nix::sys::socket::{
 
 use self::apply::{Desired, Job, Order};
 pub(crate) use self::apply::{Refusal, Submission};
+use self::filters::Filtering;
+pub(crate) use self::filters::OwnChanges;
 pub(crate) use self::restart::Successor;
 use self::tunnels::TUNNELS_EVERY;
 use self::watch::WATCH_EVERY;
@@ -61,6 +66,7 @@ use crate::control::{Inbox, Reply, queue};
 use crate::events::Events;
 use crate::kept::Kept;
 use crate::ports::Port;
+use crate::queues::PortsQueues;
 use crate::relays::Relay;
 use crate::rest::Rest;
 use crate::router::{Process, Router};
@@ -73,7 +79,11 @@ use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 ///
 /// # Errors
 /// What kept it from starting, or from going on.
-pub fn run(instance: Instance, lifetime: Lifetime) -> Result<(), NodeError> {
+pub fn run(
+    instance: Instance,
+    lifetime: Lifetime,
+    metrics_at: Option<SocketAddr>,
+) -> Result<(), NodeError> {
     fs::create_dir_all(instance.logs()).doing(format!("making {}", instance.logs().display()))?;
     let lock = File::create(instance.lock()).doing("opening the lock file")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
@@ -93,8 +103,8 @@ pub fn run(instance: Instance, lifetime: Lifetime) -> Result<(), NodeError> {
         .doing("making a signal descriptor")?;
     let store = RedbStore::open(&instance.state(lifetime))?;
     let (control, inbox) = queue()?;
-    let mut node = Node::new(instance, lifetime, Box::new(store))?;
-    let rest = Rest::start(&node.instance, control, node.events.clone())?;
+    let mut node = Node::new(instance, lifetime, Box::new(store), metrics_at)?;
+    let rest = Rest::start(&node.instance, control, node.events.clone(), metrics_at)?;
     node.restore(left)?;
     let result = node.serve(&inbox, &signals);
     let farewell = node.take_down();
@@ -164,6 +174,10 @@ pub(crate) struct Node {
     farewell: Option<Reply<Result<Said, ProblemDetails>>>,
     ending: bool,
     slow_paths: SlowPaths,
+    queues: PortsQueues,
+    /// Where Prometheus asks.
+    metrics_at: Option<SocketAddr>,
+    filtering: Filtering,
 }
 
 impl Node {
@@ -171,6 +185,7 @@ impl Node {
         instance: Instance,
         lifetime: Lifetime,
         store: Box<dyn Store>,
+        metrics_at: Option<SocketAddr>,
     ) -> Result<Self, NodeError> {
         Ok(Self {
             cgroups: Cgroups::detect()?,
@@ -202,6 +217,9 @@ impl Node {
             farewell: None,
             ending: false,
             slow_paths: SlowPaths::default(),
+            queues: PortsQueues::default(),
+            metrics_at,
+            filtering: Filtering::default(),
         })
     }
 
@@ -246,6 +264,7 @@ impl Node {
             self.bury();
             self.revive();
             self.work();
+            self.follow_queues();
             self.refill_stock();
             self.follow_tunnels();
             self.watch();

@@ -53,6 +53,8 @@ pub(crate) struct InterfacePlan {
     pub(crate) addresses: Vec<ipnet::IpNet>,
     /// The name of its link.
     pub(crate) link: Option<String>,
+    /// Queues that are written for it.
+    pub(crate) queues: europa_api::Queues,
 }
 
 impl InterfacePlan {
@@ -77,7 +79,10 @@ impl InterfacePlan {
     /// Whether the switch need not hear of it when it becomes `new`, which it
     /// [`stays`](Self::stays) as.
     pub(crate) fn is_wired_as(&self, new: &Self) -> bool {
-        self.to == new.to && self.impairment == new.impairment && self.link == new.link
+        self.to == new.to
+            && self.impairment == new.impairment
+            && self.link == new.link
+            && self.queues == new.queues
     }
 }
 
@@ -355,6 +360,7 @@ fn plan_interface(
         impairment: None,
         addresses: interface.addresses.iter().map(|address| address.value).collect(),
         link: None,
+        queues: interface.queues.clone(),
     })
 }
 

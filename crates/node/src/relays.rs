@@ -228,6 +228,7 @@ impl Relay {
             to: Target::Link(to),
             bound: Vec::new(),
             impairment: Some(self.plan.impairment),
+            filtered_by: None,
         };
         switch.order(&order, &[])?;
         Ok(())

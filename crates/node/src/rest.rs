@@ -9,18 +9,23 @@
 //! |------------|-----------------------------------------------|
 //! | `apply`    | `/v1/apply`, `PUT` and `DELETE` of objects     |
 //! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
+//! | `filters`  | rules of slices                               |
 //! | `handlers` | handlers of a router's elements, restart      |
 //! | `streams`  | `/v1/events`, `/v1/logs`                      |
+//! | `metrics`  | `/metrics`                                    |
 //! | `openapi`  | `/v1/openapi.json`, `/v1/schema.json`         |
 
 mod apply;
+mod filters;
 mod handlers;
+mod metrics;
 mod objects;
 mod openapi;
 mod problem;
 mod streams;
 
 use std::fs;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::thread::{self, JoinHandle};
@@ -59,7 +64,9 @@ impl Rest {
         instance: &Instance,
         control: Control,
         events: Events,
+        metrics_at: Option<SocketAddr>,
     ) -> Result<Rest, NodeError> {
+        let scraped = metrics_at.map(listen).transpose()?;
         let path = instance.socket();
         let what = || format!("listening at {}", path.display());
         let listener = UnixListener::bind(&path).doing(what())?;
@@ -78,6 +85,14 @@ impl Rest {
                 Ok(listener) => listener,
                 Err(error) => return tracing::error!("the REST interface: {error}"),
             };
+            if let Some(scraped) = scraped {
+                let routes = metrics::routes().with_state(api.clone());
+                match tokio::net::TcpListener::from_std(scraped) {
+                    // It ends with the runtime.
+                    Ok(listener) => drop(tokio::spawn(axum::serve(listener, routes).into_future())),
+                    Err(error) => tracing::error!("metrics: {error}"),
+                }
+            }
             let (end, ended) = oneshot::channel::<()>();
             let served = axum::serve(listener, routes(api)).with_graceful_shutdown(async {
                 let _ = ended.await;
@@ -107,11 +122,20 @@ impl Rest {
     }
 }
 
+/// Where Prometheus asks.
+fn listen(at: SocketAddr) -> Result<TcpListener, NodeError> {
+    let listener = TcpListener::bind(at).doing(format!("listening at {at} for metrics"))?;
+    listener.set_nonblocking(true).doing(format!("listening at {at} for metrics"))?;
+    Ok(listener)
+}
+
 fn routes(api: Api) -> Router {
     Router::new()
         .merge(apply::routes())
         .merge(objects::routes())
+        .merge(filters::routes())
         .merge(handlers::routes())
+        .merge(metrics::routes())
         .merge(streams::routes())
         .merge(openapi::routes())
         .fallback(problem::no_such_path)

@@ -498,6 +498,7 @@ fn host_interface(port: Name) -> europa_api::Interface {
         addresses: Vec::new(),
         mtu: None,
         bind: Vec::new(),
+        queues: europa_api::Queues::default(),
     }
 }
 

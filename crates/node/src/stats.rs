@@ -1,8 +1,28 @@
 //! Counters, as they are told.
 
+use std::time::Duration;
+
 use europa_api::stats::{InterfaceStats, LinkStats};
+use europa_sandbox::cgroup::Group;
+use nix::time::{ClockId, clock_gettime};
 
 use crate::plan::InterfacePlan;
+
+/// The machine's monotonic clock.
+pub(crate) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// CPU time that a group has used, where the machine accounts it.
+pub(crate) fn cpu_ns(group: Option<&Group>) -> Option<u64> {
+    u64::try_from(group?.cpu_time().ok()??.as_nanos()).ok()
+}
+
+/// Memory that a group uses, where the machine accounts it.
+pub(crate) fn memory_bytes(group: Option<&Group>) -> Option<u64> {
+    group?.memory_bytes().ok()?
+}
 
 /// The counters of an interface; causes of drops that never happened are left out.
 pub(crate) fn interface(
@@ -21,6 +41,7 @@ pub(crate) fn interface(
         ("port queue full", c.tx_drop_queue),
         ("refused by the device", c.tx_drop_device),
         ("link full", c.tx_drop_link),
+        ("dropped by a filter", c.tx_drop_filter),
     ];
     InterfaceStats {
         name: planned.name.clone(),

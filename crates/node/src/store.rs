@@ -4,6 +4,8 @@ mod redb;
 
 pub use redb::RedbStore;
 
+use std::collections::BTreeMap;
+
 use europa_api::{Configuration, Kept, Key};
 use serde::{Deserialize, Serialize};
 
@@ -88,7 +90,34 @@ pub trait Store {
     /// # Errors
     /// What keeps them from being written.
     fn change(&mut self, revision: u64, put: &[Stored], remove: &[Key]) -> Result<(), StoreError>;
+
+    /// The rules that slices have beside those of documents, by slice, as numbers and JSON.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError>;
+
+    /// Removes rules of a slice and then makes others, all or none; they are on the disk when
+    /// this returns.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    fn change_filters(
+        &mut self,
+        slice: &str,
+        put: &[(u32, String)],
+        remove: &[u32],
+    ) -> Result<(), StoreError>;
+
+    /// Removes all rules of a slice.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    fn forget_filters(&mut self, slice: &str) -> Result<(), StoreError>;
 }
+
+/// Rules as JSON, with their numbers.
+pub type NumberedRules = Vec<(u32, String)>;
 
 impl Stored {
     /// As the checks want it.

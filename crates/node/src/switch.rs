@@ -9,7 +9,9 @@ use europa_sandbox::cgroup::Group;
 use europa_sandbox::{Child, Identity, SpawnSpec, spawn};
 use europa_substrate::Substrate;
 use europa_substrate::tap::MEMORY_BYTES;
-use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, Served, SwitchStats, Target};
+use europa_switch::orders::{
+    Answer, FilteredBy, Order, START_DESCRIPTORS, Served, SwitchStats, Target,
+};
 use europa_switch::{HELD_BYTES, STATUS_BYTES};
 use serde::{Deserialize, Serialize};
 
@@ -196,10 +198,11 @@ pub(crate) fn add_interface(
     pool: u32,
     to: Target,
     planned: &InterfacePlan,
+    filtered_by: Option<FilteredBy>,
 ) -> Order {
     let bound = planned.spec.bound.clone();
     let (local, impairment) = (planned.spec.local, planned.impairment);
-    Order::AddInterface { interface, pool, local, to, bound, impairment }
+    Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by }
 }
 
 /// When a switch is to be started again.

@@ -29,6 +29,9 @@ pub fn c_header() -> String {
         ("WORD_VALID", Word::VALID, "the entry is occupied"),
         ("WORD_COPY", Word::COPY, "receive: broadcast or multicast, copied to several"),
         ("WORD_RETURN", Word::RETURN, "transmit: slot back by the done ring"),
+        ("WORD_QUEUE_LOW_SHIFT", Word::INTERFACE_SHIFT as u64, "transmit: queue's number, 8 bits"),
+        ("WORD_QUEUE_HIGH_SHIFT", Word::QUEUE_HIGH_SHIFT as u64, "transmit: the other 7 bits"),
+        ("WORD_QUEUE_MAX", Word::QUEUE_MAX as u64, ""),
     ];
     let mut text = String::from(
         "/* SPDX-License-Identifier: Apache-2.0 OR GPL-2.0 OR BSD-2-Clause */\n\

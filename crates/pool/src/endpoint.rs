@@ -141,7 +141,8 @@ impl Endpoint {
             let packet = if self.arena.owns(&packet) {
                 packet
             } else {
-                let Some(copy) = self.arena.packet(packet.data()) else { continue };
+                let Some(mut copy) = self.arena.packet(packet.data()) else { continue };
+                copy.set_queue(packet.queue());
                 copy
             };
             let wanted = stock(self.view.layout().geometry.slots);
@@ -151,7 +152,8 @@ impl Endpoint {
                 self.returning += 1;
             }
             let place = packet.release();
-            ring.fill(at, Word::frame(place.slot, place.offset, place.length, flags));
+            let word = Word::frame(place.slot, place.offset, place.length, flags);
+            ring.fill(at, word.to_queue(place.queue));
             at = at.wrapping_add(1);
         }
         if let Some(tail) = self.tx_tail.get_mut(interface) {

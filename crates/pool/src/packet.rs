@@ -107,6 +107,8 @@ pub(crate) struct Hot {
     network: u16,
     transport: u16,
     interface: u16,
+    /// The slice's queue that it leaves by.
+    queue: u16,
     packet_type: PacketType,
     pub(crate) state: State,
     /// Whether `Cold` belongs to this packet; if not, it counts as zero.
@@ -136,6 +138,7 @@ impl Hot {
             network: UNSET,
             transport: UNSET,
             interface: 0,
+            queue: 0,
             packet_type: PacketType::Host,
             state: State::Free,
             cold: false,
@@ -156,6 +159,7 @@ impl Hot {
             network: UNSET,
             transport: UNSET,
             interface: 0,
+            queue: 0,
             packet_type: PacketType::Host,
             state: State::Live,
             cold: false,
@@ -173,6 +177,8 @@ pub struct Place {
     pub offset: u16,
     /// Length of the packet, in bytes.
     pub length: u16,
+    /// The slice's queue that it leaves by.
+    pub queue: u16,
 }
 
 /// One packet: the only handle to its buffer, 8 bytes. Dropping it frees the buffer.
@@ -530,6 +536,18 @@ impl Packet {
         self.hot().interface
     }
 
+    /// Number of the slice's queue in which it is to wait for a port; 0 for the interface's own.
+    #[inline]
+    pub fn queue(&self) -> u16 {
+        self.hot().queue
+    }
+
+    /// Sets the number of the slice's queue in which it is to wait for a port.
+    #[inline]
+    pub fn set_queue(&mut self, queue: u16) {
+        self.hot_mut().queue = queue;
+    }
+
     /// Sets the number of the interface it came in by.
     #[inline(always)]
     pub fn set_interface(&mut self, interface: u16) {
@@ -636,14 +654,14 @@ impl Packet {
         self.set_annotation(annotation::PAINT, [colour]);
     }
 
-    /// Forgets all annotations, headers, type, interface and time.
+    /// Forgets all annotations, headers, type, interface, queue and time.
     pub fn clear_annotations(&mut self) {
         let hot = self.hot_mut();
         let (data, offset, length) = (hot.data, hot.offset, hot.length);
         hot.start(data, offset, length);
     }
 
-    /// Copies all annotations, packet type, interface and time from another packet.
+    /// Copies all annotations, packet type, interface, queue and time from another packet.
     /// Header places are not copied: contents may lie elsewhere.
     pub fn copy_annotations(&mut self, from: &Packet) {
         let hot = self.hot_mut();
@@ -651,6 +669,7 @@ impl Packet {
         hot.annotations = other.annotations;
         hot.packet_type = other.packet_type;
         hot.interface = other.interface;
+        hot.queue = other.queue;
         hot.cold = false;
         if other.cold {
             *self.cold_mut() = from.cold();
@@ -707,7 +726,7 @@ impl Packet {
         let slot = packet.slot();
         let hot = packet.hot_mut();
         hot.state = State::Away;
-        Place { slot, offset: hot.offset, length: hot.length }
+        Place { slot, offset: hot.offset, length: hot.length, queue: hot.queue }
     }
 }
 

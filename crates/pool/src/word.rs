@@ -7,6 +7,7 @@
 //! | 26-45 | slot      | index of the slot in its pool                       |
 //! | 46-53 | interface | the router's own number of the interface (receive)  |
 //! | 54-62 | flags     | [`Word::COPY`], [`Word::RETURN`]                    |
+//! | 46-53, 56-62 | queue | number of the slice's queue, low and high bits; 0 for the interface's own (transmit) |
 //! | 63    | valid     | the entry is occupied; an empty entry is zero       |
 //!
 //! State and contents share one word, so that looking whether an entry is
@@ -71,6 +72,28 @@ impl Word {
             self.0 & !(Self::INTERFACE_MASK << Self::INTERFACE_SHIFT)
                 | (interface as u64) << Self::INTERFACE_SHIFT,
         )
+    }
+
+    /// Highest number of a queue that a word can name.
+    pub const QUEUE_MAX: u16 = 0x7fff;
+    /// Bit position of the high bits of a queue's number; the low ones stand where received
+    /// words have the interface.
+    pub const QUEUE_HIGH_SHIFT: u32 = 56;
+
+    /// The same word for a queue of the slice's, up to [`Word::QUEUE_MAX`].
+    #[must_use]
+    #[inline]
+    pub const fn to_queue(self, queue: u16) -> Word {
+        let high = (queue & Self::QUEUE_MAX) as u64 >> 8;
+        let word = self.on(queue as u8);
+        Word(word.0 & !(0x7f << Self::QUEUE_HIGH_SHIFT) | high << Self::QUEUE_HIGH_SHIFT)
+    }
+
+    /// Number of the slice's queue, of a word to be sent.
+    #[inline]
+    pub const fn queue(self) -> u16 {
+        let high = (self.0 >> Self::QUEUE_HIGH_SHIFT) & 0x7f;
+        (high as u16) << 8 | self.interface() as u16
     }
 
     /// Reads a ring entry; `None` when it is empty.
@@ -145,6 +168,15 @@ mod tests {
                 (word.slot(), word.offset(), word.length(), word.interface(), word.flags()),
                 (slot, offset, length, interface, flags)
             );
+            prop_assert_eq!(Word::from_bits(word.bits()), Some(word));
+        }
+
+        #[test]
+        fn a_queue_leaves_the_rest(slot in 0u32..1 << 20, offset in 0u16..1 << 10, length: u16,
+                                   queue in 0..=Word::QUEUE_MAX, other in 0..=Word::QUEUE_MAX) {
+            let word = Word::frame(slot, offset, length, Word::RETURN).to_queue(other).to_queue(queue);
+            prop_assert_eq!((word.slot(), word.offset(), word.length()), (slot, offset, length));
+            prop_assert_eq!((word.queue(), word.flags() & Word::RETURN), (queue, Word::RETURN));
             prop_assert_eq!(Word::from_bits(word.bits()), Some(word));
         }
     }

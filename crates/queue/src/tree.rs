@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use crate::bucket::Bucket;
 use crate::codel::CodelState;
 use crate::entries::Entries;
-use crate::node::{Level, NONE, Node, Nodes, ROOT};
+use crate::node::{CODEL, Level, NONE, Node, Nodes, RED, ROOT};
 use crate::red::RedState;
 use crate::settings::{Limit, QueueSettings, Settings, Share};
 use crate::statistics::{
@@ -92,7 +92,7 @@ struct Kin {
     next: u32,
     prev: u32,
     /// Of a queue, its number in the slice.
-    local: u16,
+    local: Option<u16>,
     /// Of a class, how many children have a weight of 2^n to 2^(n+1)-1.
     weights: [u32; POWERS],
     /// Of a slice, its queues by number.
@@ -180,7 +180,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             child: NONE,
             next: NONE,
             prev: NONE,
-            local: 0,
+            local: None,
             weights: [0; POWERS],
             queues: Vec::new(),
         };
@@ -262,23 +262,36 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         local: u16,
         settings: QueueSettings,
     ) -> Result<Id, Error> {
-        let found = self.level(router)?;
-        if found != Level::Router {
-            return Err(Error::Level { found });
-        }
-        let slice = self.nodes.at(self.get(router)?).parent;
+        let slice = self.parent(router, Level::Router)?;
         if self.local(slice, local).is_some() {
             return Err(Error::Taken { local });
         }
-        let (node, _) = self.add(router, settings.share, settings.limit)?;
-        self.kin[node as usize].local = local;
+        let id = self.add_unnumbered(router, settings)?;
+        let node = id.index();
+        self.kin[node as usize].local = Some(local);
         let queues = &mut self.kin[slice as usize].queues;
         if queues.len() <= usize::from(local) {
             queues.resize(usize::from(local) + 1, NONE);
         }
         queues[usize::from(local)] = node;
+        Ok(id)
+    }
+
+    /// Adds a queue that has no number in the slice: only who gets its name can use it.
+    ///
+    /// # Errors
+    /// The router has gone or is none, or there is no room.
+    pub fn add_unnumbered(&mut self, router: Id, settings: QueueSettings) -> Result<Id, Error> {
+        self.parent(router, Level::Router)?;
+        let (node, _) = self.add(router, settings.share, settings.limit)?;
         self.policy(node, settings.policy);
         Ok(self.id(node))
+    }
+
+    /// The parent of a node of this level.
+    fn parent(&self, id: Id, level: Level) -> Result<u32, Error> {
+        let node = self.nodes.at(self.get(id)?);
+        if node.level == level { Ok(node.parent) } else { Err(Error::Level { found: node.level }) }
     }
 
     fn local(&self, slice: u32, local: u16) -> Option<u32> {
@@ -312,6 +325,29 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(())
     }
 
+    /// Hands back those waiting packets that are not to be kept. The others keep their places.
+    pub fn retain(&mut self, keep: impl Fn(&T) -> bool, mut handed_back: impl FnMut(T)) {
+        for queue in 0..self.nodes.0.len() as u32 {
+            let &Node { level, packets, parent, .. } = self.nodes.at(queue);
+            if level != Level::Queue || packets == 0 {
+                continue;
+            }
+            self.nodes.at_mut(queue).note_peak();
+            for _ in 0..packets {
+                let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };
+                if keep(&taken.packet) {
+                    self.entries.push(self.nodes.at_mut(queue), taken);
+                } else {
+                    self.leaves(parent, taken.length);
+                    self.count_up(queue, |counters| counters.add(HANDED_BACK, 1));
+                    handed_back(taken.packet);
+                }
+            }
+            self.publish(queue);
+            self.quiet(queue);
+        }
+    }
+
     fn remove_node(&mut self, node: u32, handed_back: &mut impl FnMut(T)) {
         while self.kin[node as usize].child != NONE {
             self.remove_node(self.kin[node as usize].child, handed_back);
@@ -325,9 +361,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                 handed_back(taken.packet);
             }
             self.publish(node);
-            let local = self.kin[node as usize].local;
-            let slice = self.nodes.at(parent).parent;
-            self.kin[slice as usize].queues[usize::from(local)] = NONE;
+            if let Some(local) = self.kin[node as usize].local {
+                let slice = self.nodes.at(parent).parent;
+                self.kin[slice as usize].queues[usize::from(local)] = NONE;
+            }
         }
         self.quiet(node);
         self.wheel.clear(node);
@@ -357,6 +394,24 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let lightest = weights.iter().position(|count| *count > 0).unwrap_or(0);
         let unit = self.settings.quantum_bytes.div_ceil(1 << lightest);
         self.nodes.at_mut(parent).unit = unit;
+    }
+
+    /// How many packets wait in or under a node; 0 if it has gone.
+    #[inline]
+    pub fn waiting(&self, id: Id) -> u32 {
+        self.find(id).map_or(0, |node| self.nodes.at(node).packets)
+    }
+
+    /// Whether a queue's policy marks packets that understand it, so that it matters which do.
+    #[inline]
+    pub fn marks(&self, queue: Id) -> bool {
+        let Some(node) = self.find(queue) else { return false };
+        self.nodes.at(node).flags & (RED | CODEL) != 0
+            && match &self.policies[node as usize] {
+                PolicyState::Plain => false,
+                PolicyState::Red(red) => red.settings.ecn,
+                PolicyState::Codel(codel) => codel.settings.ecn,
+            }
     }
 
     /// How many packets wait.

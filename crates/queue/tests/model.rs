@@ -13,10 +13,21 @@ enum Step {
     AddClass(usize, Share),
     AddQueue(usize, u16, QueueSettings),
     Remove(usize),
+    /// Hands back every serial number that this divides.
+    Retain(u32),
     SetShare(usize, Share),
     SetQueue(usize, QueueSettings),
-    Enqueue { queue: usize, count: u32, length: u32, ecn: bool },
-    Dequeue { after_ns: u64, budget: u64, room: usize },
+    Enqueue {
+        queue: usize,
+        count: u32,
+        length: u32,
+        ecn: bool,
+    },
+    Dequeue {
+        after_ns: u64,
+        budget: u64,
+        room: usize,
+    },
 }
 
 fn share() -> impl Strategy<Value = Share> {
@@ -59,6 +70,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (at(), share()).prop_map(|(at, share)| Step::AddClass(at, share)),
         4 => (at(), 0u16..8, queue()).prop_map(|(at, local, queue)| Step::AddQueue(at, local, queue)),
         1 => at().prop_map(Step::Remove),
+        1 => (1u32..8).prop_map(Step::Retain),
         2 => (at(), share()).prop_map(|(at, share)| Step::SetShare(at, share)),
         2 => (at(), queue()).prop_map(|(at, queue)| Step::SetQueue(at, queue)),
         20 => (at(), 1u32..6, 1u32..9001, any::<bool>())
@@ -205,6 +217,17 @@ fn apply(
                 prop_assert_eq!(&waited, &handed_back);
                 waited.iter().for_each(|serial| assert!(model.inside.remove(serial)));
                 prop_assert_eq!(tree.remove(id, |_| ()), Err(Error::Gone));
+            }
+        }
+        Step::Retain(divisor) => {
+            let mut handed_back = Vec::new();
+            let keep = |(_, serial): &(Id, u32)| serial % divisor != 0;
+            tree.retain(keep, |(_, serial)| handed_back.push(serial));
+            for serial in &handed_back {
+                prop_assert!(serial % divisor == 0 && model.inside.remove(serial));
+            }
+            for (_, waits) in model.queues.values_mut() {
+                waits.retain(|(serial, _)| serial % divisor != 0);
             }
         }
         Step::SetShare(at, share) => prop_assert_eq!(tree.set_share(model.pick(at), share), Ok(())),

@@ -3,7 +3,9 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
-use europa_click::{Argument, Diagnostic, Diagnostics, ElementClasses, Processing, Shape, compile};
+use europa_click::{
+    Argument, Diagnostic, Diagnostics, ElementClasses, Processing, Severity, Shape, compile,
+};
 use europa_engine::{
     Arena, Batch, BuildError, Connection, Devices, Graph, GraphElement, Registry, Router,
 };
@@ -31,7 +33,7 @@ impl ElementClasses for Classes<'_> {
     }
 }
 
-/// Compiles and builds a configuration.
+/// Compiles and builds a configuration; with it, a line for each warning.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
@@ -41,32 +43,51 @@ pub(crate) fn build(
     arena: &Arena,
     devices: &dyn Devices,
     now_ns: u64,
-) -> Result<Router, String> {
+) -> Result<(Router, String), String> {
     let registry = europa_elements::registry();
     let checked = compile(text, file, &Classes(&registry)).map_err(|errors| render(&errors))?;
     let graph = flat(&checked);
-    Router::build(&graph, &registry, arena, devices, now_ns).map_err(|errors| {
-        let mut diagnostics = Diagnostics::default();
-        for error in errors {
-            diagnostics.push(place(&checked, error));
-        }
-        render(&diagnostics)
-    })
+    let router = Router::build(&graph, &registry, arena, devices, now_ns)
+        .map_err(|found| render(&placed(&checked, found)))?;
+    let mut warnings = checked.warnings.clone();
+    warnings.append(placed(&checked, router.warnings().to_vec()));
+    Ok((router, warnings.plain().to_string()))
+}
+
+fn placed(checked: &europa_click::Graph, found: Vec<BuildError>) -> Diagnostics {
+    let mut diagnostics = Diagnostics::default();
+    for note in found {
+        diagnostics.push(place(checked, note));
+    }
+    diagnostics
 }
 
 /// Slots of the memory in which a configuration is tried.
 const TRIAL_SLOTS: u32 = 512;
+/// Most bytes of warnings that a trial tells.
+const MOST_WARNINGS_BYTES: usize = 16_384;
 
-/// Builds a configuration without interfaces that work, and forgets it. `grants` stand for what
-/// it is granted.
+/// Builds a configuration without interfaces that work, and forgets it: a line for each warning.
+/// `grants` stand for what it is granted.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
-pub fn check(start: &orders::Start, grants: Vec<OwnedFd>) -> Result<(), String> {
+pub fn check(start: &orders::Start, grants: Vec<OwnedFd>) -> Result<String, String> {
     let arena = Arena::heap(TRIAL_SLOTS, start.slot_bytes as usize);
     let interfaces = start.interfaces.iter().map(interface).collect();
     let devices = Named { interfaces, grants: Grants::new(&start.grants, grants) };
-    build(&start.configuration, &start.file, &arena, &devices, 0).map(drop)
+    build(&start.configuration, &start.file, &arena, &devices, 0)
+        .map(|(_, warnings)| first(&warnings))
+}
+
+/// As many lines as go into a message.
+fn first(warnings: &str) -> String {
+    let mut bytes = 0;
+    let short = warnings.lines().take_while(|line| {
+        bytes += line.len();
+        bytes < MOST_WARNINGS_BYTES
+    });
+    short.map(|line| format!("{line}\n")).collect()
 }
 
 /// Interfaces that have names and nothing more.
@@ -121,8 +142,14 @@ pub fn flat(checked: &europa_click::Graph) -> Graph {
     Graph { elements, connections, one_by_one: false }
 }
 
-fn place(checked: &europa_click::Graph, error: BuildError) -> Diagnostic {
-    let (element, message, help) = match error {
+fn place(checked: &europa_click::Graph, found: BuildError) -> Diagnostic {
+    let (element, message, help) = match found {
+        BuildError::Warning { element, message, .. } => {
+            return match checked.elements.get(element) {
+                Some(element) => Diagnostic::warning(&element.at, format!("{element}: {message}")),
+                None => Diagnostic { severity: Severity::Warning, ..Diagnostic::global(message) },
+            };
+        }
         BuildError::UnknownClass { element, class, .. } => {
             (element, format!("unknown element class '{class}'"), None)
         }

@@ -1,5 +1,6 @@
 //! The router process: orders from the node, rounds of the engine, and sleep.
 
+use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -61,10 +62,10 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
             Ok((Order::Start(start), descriptors)) => break (start, descriptors),
             Ok((Order::Check(start), grants)) => {
                 let answer = match graph::check(&start, grants) {
-                    Ok(()) => Answer::Done(String::new()),
+                    Ok(warnings) => Answer::Done(warnings),
                     Err(why) => Answer::Refused(why),
                 };
-                orders.send(&answer, &[])?;
+                answer_by(|answer| orders.send(answer, &[]), &answer)?;
             }
             Ok(_) => return Err(RouterError::Start),
             Err(ChannelError::Closed) => return Ok(()),
@@ -99,6 +100,11 @@ fn answer_by(
         }
         (sent, _) => sent,
     }
+}
+
+/// Writes to the router's log. One that is full is no reason to end.
+fn log(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
 struct Process {
@@ -143,8 +149,10 @@ impl Process {
         let mut devices = PoolDevices::new(endpoint, interfaces);
         devices.grants = Grants::new(&start.grants, grants);
         let started = Instant::now();
-        let mut router = graph::build(&start.configuration, &start.file, &arena, &devices, 0)
-            .map_err(RouterError::Configuration)?;
+        let (mut router, warnings) =
+            graph::build(&start.configuration, &start.file, &arena, &devices, 0)
+                .map_err(RouterError::Configuration)?;
+        log(&warnings);
         router.set_wall_offset_ns(wall_offset_ns(started));
         let mapping = |error| RouterError::System { what: "mapping", error };
         Ok(Self {
@@ -316,7 +324,9 @@ impl Process {
     ) -> Result<(), String> {
         self.devices.grants = Grants::new(&self.granted, grants);
         let now_ns = self.started.elapsed().as_nanos() as u64;
-        let mut new = graph::build(configuration, file, &self.arena, &self.devices, now_ns)?;
+        let (mut new, warnings) =
+            graph::build(configuration, file, &self.arena, &self.devices, now_ns)?;
+        log(&warnings);
         // What is under way inside the old graph is brought to its end.
         for _ in 0..MOST_ROUNDS {
             if !self.router.is_busy() {

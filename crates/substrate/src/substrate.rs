@@ -268,6 +268,7 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_drop_queue += c.tx_drop_queue;
         sum.tx_drop_device += c.tx_drop_device;
         sum.tx_drop_link += c.tx_drop_link;
+        sum.tx_drop_filter += c.tx_drop_filter;
     }
     sum
 }

@@ -92,7 +92,7 @@ pub mod line {
 
 /// What a cause of a drop means, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 14] = [
+    const NAMES: [(u8, &str); 15] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
@@ -107,6 +107,7 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(tx_drop_queue), "port queue full"),
         (cause!(tx_drop_device), "refused by the device"),
         (cause!(tx_drop_link), "link full"),
+        (cause!(tx_drop_filter), "dropped by a filter"),
     ];
     NAMES.iter().find(|(number, _)| *number == cause).map_or("unknown cause", |(_, name)| name)
 }

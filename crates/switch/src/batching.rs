@@ -84,11 +84,21 @@ impl Batching {
             Way::Live => self.kick_frames as usize,
             Way::Socket => crate::socket::BATCH,
         };
-        let bytes = match self.rate_bits {
+        Some(Plan { way, frames, bytes: self.bytes() })
+    }
+
+    /// Bytes that may leave at once.
+    fn bytes(&self) -> usize {
+        match self.rate_bits {
             Some(bits) => (bits as u128 * KICK_TIME.as_nanos() / 8_000_000_000) as usize,
             None => usize::MAX,
-        };
-        Some(Plan { way, frames, bytes })
+        }
+    }
+
+    /// Bytes of a batch, and whether the device takes the next one whenever it comes: where both
+    /// ways join in a queue of the kernel's, the receiver has the packets at once.
+    pub(crate) fn most(&self) -> (u64, bool) {
+        (self.bytes() as u64, self.ways_join)
     }
 
     /// Whether live frames may leave at all.

@@ -116,7 +116,9 @@ fn release_from(
 ) -> (u64, u64) {
     let (mut arrived, mut linked) = (0, 0);
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
-    let mut onward = Onward::of(interface, pools, ports, shared);
+    // A time that no clock says is the last one for queues.
+    let clock_ns = if now_ns == u64::MAX { 0 } else { now_ns };
+    let mut onward = Onward::of(interface, pools, ports, shared, clock_ns);
     let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
     for _ in 0..most {
         // Two: the packet may come twice.
@@ -215,6 +217,9 @@ impl Tables {
 
     /// Forgets the interfaces of a pool that goes, with what is on the way from there.
     pub(crate) fn remove_interfaces_of(&mut self, pool: u32) {
+        let gone: Vec<u32> =
+            self.interfaces.iter().filter(|i| i.pool == pool).map(|i| i.id).collect();
+        gone.into_iter().for_each(|id| self.forget_way(id));
         let Self { interfaces, past, impaired, .. } = self;
         interfaces.retain(|interface: &Interface| {
             if interface.pool != pool {

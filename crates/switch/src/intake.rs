@@ -2,30 +2,33 @@
 //! stamp: pool and interface are those of the ring it stood in, the slot is masked,
 //! and only the flags that a router may set are kept.
 
+use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use europa_pool::Word;
 use europa_substrate::layout;
 
+use crate::filters::Filters;
 use crate::impaired;
 use crate::onward::Onward;
 use crate::queue::Queued;
-use crate::tables::{Interface, Shared, Tables, count};
+use crate::tables::{Interface, Pool, Port, Shared, Tables, count};
 
 /// Packets taken from one ring before the next one has its turn.
-const TURN: u32 = 64;
+pub(crate) const TURN: u32 = 64;
 
 /// Takes up to a turn from every transmit ring. Returns how many packets came, and
 /// how many of them went over links.
 pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
-    let Tables { pools, interfaces, ports, .. } = tables;
+    let Tables { pools, interfaces, ports, filters, .. } = tables;
     let (mut taken, mut linked) = (0, 0);
-    for interface in interfaces.iter_mut() {
+    for index in 0..interfaces.len() {
+        let Some(interface) = interfaces.get_mut(index) else { break };
         let Some(pool) = pools.get(&interface.pool) else { continue };
         let ring = interface.ring(pool);
         let Some(mut word) = ring.peek(interface.head) else { continue };
-        let mut onward = Onward::of(interface, pools, ports, shared);
+        let mut onward = Onward::of(interface, pools, ports, shared, now_ns);
         let witness = impaired::witness(interface);
         let mut impairment = interface.impairment.as_deref_mut();
         // What is on the way asks for room when it arrives.
@@ -35,17 +38,20 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
         }
         let cursor =
             shared.interfaces.atomic_u32(interface.id, offset_of!(layout::Interface, tx_head));
+        let by = interface.filtered_by;
+        let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by)));
         let Interface { id, lengths, before, head, .. } = interface;
         let mut turn = 0;
         let slots = pool.view.layout().geometry.slots;
         loop {
             let slot = word.slot() & (slots - 1);
             let flags = word.flags() & Word::RETURN;
-            let packet = Queued {
+            let mut packet = Queued {
                 word: Word::frame(slot, word.offset(), word.length(), flags),
                 interface: *id,
                 pool: interface.pool,
                 before: *before,
+                queue: word.queue(),
             };
             // Held, passed, cleared, in this order, for each packet: whenever a switch
             // dies, the next one finds out how far it came. See `Worker::reclaim`.
@@ -60,6 +66,10 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
             } else if !lengths.contains(&word.length()) {
                 count!(shared, packet.interface, tx_drop_length, 1);
                 shared.give_back(&pool.view, packet.pool, packet.word);
+            } else if let Some(judge) = &mut judge
+                && !judge.passes(shared, pool, &mut packet)
+            {
+                // The rules have it.
             } else if let Some(impairment) = &mut impairment {
                 impaired::submit(impairment, shared, pool, packet, now_ns, witness);
             } else {
@@ -73,6 +83,46 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
         }
         onward.finish();
         taken += u64::from(turn);
+        drop(judge);
+        if let (Some(_), Some(filters)) = (by, filters.as_mut()) {
+            linked += divert(filters, interfaces, pools, ports, shared, now_ns);
+        }
     }
     (taken, linked)
+}
+
+/// Passes on what rules have leave by other interfaces; how many packets went over links.
+fn divert(
+    filters: &mut Filters,
+    interfaces: &mut [Interface],
+    pools: &HashMap<u32, Pool>,
+    ports: &mut [Port],
+    shared: &Shared,
+    now_ns: u64,
+) -> u64 {
+    let mut linked = 0;
+    for mut diverted in filters.diverted() {
+        let sent = (diverted.packet.interface, diverted.packet.pool, diverted.packet.word);
+        let Some(pool) = pools.get(&sent.1) else { continue };
+        let drop = || shared.give_back(&pool.view, sent.1, sent.2);
+        let to = interfaces.iter_mut().find(|interface| interface.id == diverted.to);
+        let Some(to) = to.filter(|to| diverted.readdress(shared, pool, to)) else {
+            count!(shared, sent.0, tx_drop_filter, 1);
+            drop();
+            continue;
+        };
+        let mut onward = Onward::of(to, pools, ports, shared, now_ns);
+        let witness = impaired::witness(to);
+        if let Some(impairment) = to.impairment.as_deref_mut() {
+            impaired::submit(impairment, shared, pool, diverted.packet, now_ns, witness);
+        } else if onward.room(to.id) == 0 {
+            // It cannot wait in the ring: others behind it go elsewhere.
+            count!(shared, to.id, tx_drop_queue, 1);
+            drop();
+        } else {
+            linked += onward.pass(shared, &pool.view, diverted.packet);
+            onward.finish();
+        }
+    }
+    linked
 }

@@ -15,7 +15,9 @@
 //! | `worker`     | one round: intake, ways out                                    |
 //! | `intake`     | from transmit rings to queues: descriptors are stamped here    |
 //! | `tables`     | pools, interfaces and ports that this worker serves            |
-//! | `queue`      | one port's queue; the queue manager will stand here            |
+//! | `queue`      | one port's queue: first in, first out, or the queue manager    |
+//! | `managed`    | the queue manager of a port: a tree of queues, and whose       |
+//! | `ecn`        | marks in packets                                               |
 //! | `batching`   | how many frames leave at once, and which way                   |
 //! | `live`       | the live way: transmit list and kicks                          |
 //! | `socket`     | the socket way: small batches, and frames too long for live    |
@@ -31,12 +33,15 @@
 //! pool and interface of a descriptor are those of the ring it stood in.
 
 mod batching;
+mod ecn;
 mod egress;
+mod filters;
 mod held;
 mod impaired;
 mod intake;
 mod link;
 mod live;
+mod managed;
 mod onward;
 pub mod orders;
 mod process;
@@ -48,8 +53,12 @@ mod tap;
 mod worker;
 
 pub use egress::{Policy, Refusal};
+pub use filters::action::{Action, CONGESTION, DSCP, NOWHERE, Verdict};
+pub use filters::changes::{Batch, CAPACITY as FILTER_CAPACITY, Counts, FilterAnswer, FilterOrder};
 pub use held::HELD_BYTES;
+pub use managed::{QUEUE_BYTES, QUEUE_SETTINGS};
 pub use process::{SwitchError, run};
+pub use queue::SHARE_PACKETS;
 
 /// Bytes of the status page: one cache line a worker, its first word the sleep flag.
 pub const STATUS_BYTES: usize = 4096;

@@ -13,7 +13,8 @@ use crate::tables::{Interface, Pool, Port, Shared, Wake, count};
 
 /// The way onward of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
-    Port(&'a mut Port),
+    /// With what its queues need: pools, and the time.
+    Port(&'a mut Port, &'a HashMap<u32, Pool>, u64),
     /// To an interface, and the pool of its router.
     Link(u32, &'a Pool),
     /// The other end is not there: its router restarts.
@@ -26,11 +27,13 @@ impl<'a> Onward<'a> {
         pools: &'a HashMap<u32, Pool>,
         ports: &'a mut [Port],
         shared: &Shared,
+        now_ns: u64,
     ) -> Self {
         match interface.to {
-            Target::Port(id) => {
-                ports.iter_mut().find(|port| port.id == id).map_or(Self::Nowhere, Self::Port)
-            }
+            Target::Port(id) => ports
+                .iter_mut()
+                .find(|port| port.id == id)
+                .map_or(Self::Nowhere, |port| Self::Port(port, pools, now_ns)),
             Target::Link(to) => pools
                 .get(&shared.interfaces.get(to).pool)
                 .map_or(Self::Nowhere, |pool| Self::Link(to, pool)),
@@ -41,7 +44,7 @@ impl<'a> Onward<'a> {
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self {
-            Self::Port(port) => port.queue.room(interface).into(),
+            Self::Port(port, ..) => port.queue.room(interface),
             Self::Link(..) | Self::Nowhere => u32::MAX,
         }
     }
@@ -50,8 +53,8 @@ impl<'a> Onward<'a> {
     #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
         let delivered = match self {
-            Self::Port(port) => {
-                port.queue.push(packet);
+            Self::Port(port, pools, now_ns) => {
+                port.queue.push(shared, pools, *now_ns, packet);
                 return 0;
             }
             Self::Link(to, other) => link::deliver(shared, from, packet, &other.view, *to),

@@ -2,6 +2,7 @@
 
 use europa_impair::{Settings, Statistics};
 use europa_pool::Geometry;
+use europa_queue::{QueueSettings, Rate, Share};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,15 @@ pub enum Order {
         /// Its rate in bits a second, if known.
         rate_bits: Option<u64>,
     },
+    /// How a port's packets wait, and who sends next, from now on. What waits already stays
+    /// where it is, as far as its queue does. Descriptor, with queues: memory of
+    /// [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their statistics, always the same for a port.
+    Queues {
+        /// Number of the port.
+        port: u32,
+        /// Without, first in, first out, each interface up to a share.
+        queues: Option<PortQueues>,
+    },
     /// Forget a port.
     RemovePort {
         /// Number of the port.
@@ -77,7 +87,26 @@ pub enum Order {
         bound: Vec<IpNet>,
         /// What its link does to what it sends.
         impairment: Option<Settings>,
+        /// Whose rules hold for what it sends.
+        filtered_by: Option<FilteredBy>,
     },
+    /// Whose rules hold from now on for what an interface sends.
+    Filter {
+        /// Number of the interface.
+        interface: u32,
+        /// None: no rules.
+        filtered_by: Option<FilteredBy>,
+    },
+    /// Which interface rules mean by a number from now on. If it goes, the number means none.
+    Way {
+        /// The number in rules.
+        number: u16,
+        /// Where it leads.
+        way: Option<Way>,
+    },
+    /// Who says from now on what the rules are. Descriptor: one end of a connection for
+    /// [`FilterOrder`](crate::FilterOrder)s.
+    Filters,
     /// What an interface's link does from now on. Packets on the way arrive as they would
     /// have; without an impairment, at once.
     Impair {
@@ -115,6 +144,58 @@ pub const START_DESCRIPTORS: [&str; 13] = [
     "listening socket",
 ];
 
+/// A port's queues: slices, their routers, the routers' queues.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PortQueues {
+    /// The port's rate.
+    pub rate: Option<Rate>,
+    /// Slices that send by it, each once.
+    pub slices: Vec<SliceQueues>,
+}
+
+/// A slice's part of a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SliceQueues {
+    /// Its name.
+    pub name: String,
+    /// Its part.
+    pub share: Share,
+    /// Its routers that send by the port, each once.
+    pub routers: Vec<RouterQueues>,
+}
+
+/// A router's part of its slice's part of a port.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RouterQueues {
+    /// Its name.
+    pub name: String,
+    /// Its part.
+    pub share: Share,
+    /// Its queues.
+    pub queues: Vec<QueueOf>,
+}
+
+/// A queue of a router on a port.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QueueOf {
+    /// Its number, one of a kind in the slice; 0 for an interface's own, where packets wait
+    /// that name no other.
+    pub number: u16,
+    /// Number of the interface.
+    pub interface: u32,
+    /// What it is.
+    pub settings: QueueSettings,
+    /// Of an interface's own: nothing is dropped there. Who fills it waits in its ring.
+    pub holds: bool,
+}
+
+impl QueueOf {
+    /// What tells it from its router's others.
+    pub(crate) fn key(&self) -> (u16, u32) {
+        (self.number, if self.number == 0 { self.interface } else { 0 })
+    }
+}
+
 /// Where an interface's frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
@@ -122,6 +203,28 @@ pub enum Target {
     Port(u32),
     /// Into the pool of the router that has this interface.
     Link(u32),
+}
+
+/// Whose rules hold for what an interface sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilteredBy {
+    /// Number of the slice among filters.
+    pub slice: u16,
+    /// Number that the slice's rules have for this interface; 0 if none of them names it.
+    pub interface: u16,
+    /// The interface that leads to the router's own Linux.
+    pub linux: Option<u32>,
+}
+
+/// How rules have packets leave by another interface, of the same router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Way {
+    /// Number of the interface.
+    pub interface: u32,
+    /// The Ethernet address that they go to; if not said, that of before.
+    pub destination: Option<[u8; 6]>,
+    /// They come from that interface's Ethernet address.
+    pub own_source: bool,
 }
 
 /// What a switch answers.
@@ -135,6 +238,9 @@ pub enum Answer {
     Stats(SwitchStats),
     /// What it serves.
     Served(Served),
+    /// Where the statistics of a port's queues are: those of each slice, after it of each of its
+    /// routers, after that of each of its queues.
+    Places(Vec<u32>),
 }
 
 /// What a switch serves, as orders have it.

@@ -164,8 +164,8 @@ impl Switch {
     }
 
     /// Sleeps until a router rings or is woken, the node has an order, something is
-    /// received for a relay, or a packet arrives over a link with a delay. Whether the node
-    /// has an order.
+    /// received for a relay, a packet arrives over a link with a delay, or may leave by a port
+    /// with a rate. Whether the node has an order.
     fn sleep(&mut self, orders: &Served<Answer, Order>) -> Result<bool, SwitchError> {
         let mut ordered = false;
         self.set_asleep(true);
@@ -178,7 +178,7 @@ impl Switch {
         fence(Ordering::SeqCst);
         if !self.worker.has_work() {
             self.worker.stats.sleeps += 1;
-            let due = self.worker.next_arrival();
+            let due = self.worker.next_due();
             let time = due.map(|due| due.saturating_duration_since(Instant::now()));
             ordered = self
                 .worker

@@ -1,15 +1,22 @@
-//! One port's queue: first in, first out, with a share for each interface. The place of
-//! the queue manager.
+//! A port's queue. First in, first out, with a share for each interface; before that, where
+//! somebody has said who is to have what of the port, the queue manager.
+//!
+//! A port without rate, reservations and queues stays without: nothing would ever wait in a
+//! tree, as all that has come is sent at once, and each packet would pay for five levels.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
-use europa_pool::Word;
+use europa_pool::{Mapping, Word};
 use europa_substrate::layout::MAX_INTERFACES;
+
+use crate::managed::Managed;
+use crate::orders::PortQueues;
+use crate::tables::{Pool, Shared};
 
 /// Packets of one interface that may wait for a port: as many as a kick carries. An
 /// interface that sends faster than the port waits in its own transmit ring: it cannot
 /// push out what others send.
-pub(crate) const SHARE_PACKETS: u16 = 1024;
+pub const SHARE_PACKETS: u16 = 1024;
 
 /// A descriptor that the switch holds, stamped with where it came from.
 #[derive(Clone, Copy, Debug)]
@@ -20,48 +27,85 @@ pub(crate) struct Queued {
     pub(crate) pool: u32,
     /// Bytes that go before it when it is sent.
     pub(crate) before: u8,
+    /// A queue of the slice's by its number; 0 is the interface's own.
+    pub(crate) queue: u16,
 }
 
 /// Packets waiting for a port.
 pub(crate) struct PortQueue {
-    waiting: VecDeque<Queued>,
+    /// Those that may leave.
+    ready: VecDeque<Queued>,
     /// How many of them are of which interface.
     shares: Box<[u16]>,
     pub(crate) peak: usize,
+    managed: Option<Box<Managed>>,
 }
 
 impl PortQueue {
     pub(crate) fn new() -> Self {
         let shares = vec![0; MAX_INTERFACES as usize].into();
-        Self { waiting: VecDeque::new(), shares, peak: 0 }
+        Self { ready: VecDeque::new(), shares, peak: 0, managed: None }
     }
 
     /// Makes room for the shares of `interfaces`, so that adding never allocates.
     pub(crate) fn reserve(&mut self, interfaces: usize) {
-        let wanted = interfaces * usize::from(SHARE_PACKETS);
-        self.waiting.reserve(wanted.saturating_sub(self.waiting.len()));
+        let wanted = interfaces.max(1) * usize::from(SHARE_PACKETS);
+        self.ready.reserve(wanted.saturating_sub(self.ready.len()));
     }
 
     /// How many packets of an interface can be added.
     #[inline]
-    pub(crate) fn room(&self, interface: u32) -> u16 {
+    pub(crate) fn room(&self, interface: u32) -> u32 {
+        if let Some(managed) = &self.managed {
+            return managed.room(interface);
+        }
         let used = self.shares.get(interface as usize).copied().unwrap_or(SHARE_PACKETS);
-        SHARE_PACKETS.saturating_sub(used)
+        SHARE_PACKETS.saturating_sub(used).into()
     }
 
     /// Adds a packet; its interface has room.
     #[inline]
-    pub(crate) fn push(&mut self, packet: Queued) {
+    pub(crate) fn push(
+        &mut self,
+        shared: &Shared,
+        pools: &HashMap<u32, Pool>,
+        now_ns: u64,
+        packet: Queued,
+    ) {
+        match &mut self.managed {
+            Some(managed) => managed.push(shared, pools, now_ns, packet),
+            None => self.push_ready(packet),
+        }
+    }
+
+    #[inline]
+    fn push_ready(&mut self, packet: Queued) {
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
             *share = share.saturating_add(1);
         }
-        self.waiting.push_back(packet);
-        self.peak = self.peak.max(self.waiting.len());
+        self.ready.push_back(packet);
+        self.peak = self.peak.max(self.ready.len());
+    }
+
+    /// Has what may leave by now ready: see [`Managed::take`].
+    #[inline]
+    pub(crate) fn refill(
+        &mut self,
+        shared: &Shared,
+        pools: &HashMap<u32, Pool>,
+        now_ns: u64,
+        most: (u64, bool),
+    ) {
+        let Self { ready, managed: Some(managed), peak, .. } = self else { return };
+        if ready.is_empty() {
+            *peak = managed.len().max(*peak);
+            managed.take(shared, pools, now_ns, most, |packet| ready.push_back(packet));
+        }
     }
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Queued> {
-        let packet = self.waiting.pop_front()?;
+        let packet = self.ready.pop_front()?;
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
             *share = share.saturating_sub(1);
         }
@@ -70,19 +114,36 @@ impl PortQueue {
 
     #[inline]
     pub(crate) fn peek(&self) -> Option<&Queued> {
-        self.waiting.front()
+        self.ready.front()
     }
 
+    /// Packets that may leave.
     #[inline]
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// When something may leave; `None` if nothing waits.
+    pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
+        if !self.ready.is_empty() {
+            return Some(now_ns);
+        }
+        self.managed.as_ref()?.next_due_ns(now_ns)
+    }
+
+    /// All packets that wait.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.ready.len() + self.managed.as_ref().map_or(0, |managed| managed.len())
     }
 
     /// Takes out every packet of `pool`.
     pub(crate) fn remove_pool(&mut self, pool: u32) {
-        self.waiting.retain(|packet| packet.pool != pool);
+        self.ready.retain(|packet| packet.pool != pool);
+        if let Some(managed) = &mut self.managed {
+            managed.remove_pool(pool);
+        }
         self.shares.fill(0);
-        for packet in &self.waiting {
+        for packet in &self.ready {
             if let Some(share) = self.shares.get_mut(packet.interface as usize) {
                 *share += 1;
             }
@@ -90,9 +151,45 @@ impl PortQueue {
     }
 
     /// Takes out every packet.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Queued> {
+    pub(crate) fn drain(&mut self, mut out: impl FnMut(Queued)) {
         self.shares.fill(0);
-        self.waiting.drain(..)
+        self.ready.drain(..).for_each(&mut out);
+        if let Some(managed) = &mut self.managed {
+            managed.drain(out);
+        }
+    }
+
+    /// Has packets wait in these queues, or first in, first out. What waited in a queue that
+    /// goes waits in its interface's own. Returns the places of statistics.
+    pub(crate) fn manage(
+        &mut self,
+        shared: &Shared,
+        pools: &HashMap<u32, Pool>,
+        now_ns: u64,
+        wanted: Option<(PortQueues, Mapping)>,
+    ) -> Result<Vec<u32>, String> {
+        let mut left = Vec::new();
+        let Some((wanted, memory)) = wanted else {
+            if let Some(mut managed) = self.managed.take() {
+                managed.drain(|packet| left.push(packet));
+                left.into_iter().for_each(|packet| self.push_ready(packet));
+            }
+            return Ok(Vec::new());
+        };
+        let managed = match &mut self.managed {
+            Some(managed) => managed,
+            none => {
+                let managed = none.insert(Box::new(Managed::new(memory)?));
+                left.extend(self.ready.drain(..));
+                self.shares.fill(0);
+                managed
+            }
+        };
+        let places = managed.become_as(&wanted, |packet| left.push(packet));
+        for packet in left {
+            managed.push(shared, pools, now_ns, Queued { queue: 0, ..packet });
+        }
+        places
     }
 }
 
@@ -101,28 +198,30 @@ mod tests {
     use super::*;
 
     fn packet(interface: u32) -> Queued {
-        Queued { word: Word::free(0), interface, pool: interface, before: 0 }
+        Queued { word: Word::free(0), interface, pool: interface, before: 0, queue: 0 }
     }
 
     #[test]
     fn a_full_share_leaves_the_others_theirs() {
         let mut queue = PortQueue::new();
         queue.reserve(2);
-        let capacity = queue.waiting.capacity();
-        for left in (0..SHARE_PACKETS).rev() {
-            queue.push(packet(1));
+        let share = u32::from(SHARE_PACKETS);
+        let capacity = queue.ready.capacity();
+        for left in (0..share).rev() {
+            queue.push_ready(packet(1));
             assert_eq!(queue.room(1), left);
         }
-        assert_eq!((queue.room(2), queue.room(MAX_INTERFACES)), (SHARE_PACKETS, 0));
+        assert_eq!((queue.room(2), queue.room(MAX_INTERFACES)), (share, 0));
         for _ in 0..SHARE_PACKETS {
-            queue.push(packet(2));
+            queue.push_ready(packet(2));
         }
-        assert_eq!(queue.waiting.capacity(), capacity, "nothing is allocated");
+        assert_eq!(queue.ready.capacity(), capacity, "nothing is allocated");
         assert_eq!(queue.pop().map(|packet| packet.interface), Some(1));
         assert_eq!((queue.room(1), queue.room(2)), (1, 0));
         queue.remove_pool(1);
-        assert_eq!((queue.room(1), queue.room(2)), (SHARE_PACKETS, 0));
-        assert_eq!(queue.drain().count(), usize::from(SHARE_PACKETS));
-        assert_eq!(queue.room(2), SHARE_PACKETS);
+        assert_eq!((queue.room(1), queue.room(2)), (share, 0));
+        let mut count = 0;
+        queue.drain(|_| count += 1);
+        assert_eq!((count, queue.room(2)), (share, share));
     }
 }

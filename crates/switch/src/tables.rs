@@ -16,8 +16,9 @@ use europa_substrate::tap::MemoryTaps;
 
 use crate::batching::Batching;
 use crate::egress::Policy;
+use crate::filters::Filters;
 use crate::held::Held;
-use crate::orders::{Served, ServedInterface, Target};
+use crate::orders::{FilteredBy, Served, ServedInterface, Target};
 use crate::queue::{PortQueue, Queued};
 use crate::socket::Socket;
 
@@ -64,6 +65,8 @@ pub(crate) struct Interface {
     pub(crate) head: u32,
     /// What its link does to what it sends.
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
+    /// Whose rules hold for what it sends.
+    pub(crate) filtered_by: Option<FilteredBy>,
     /// It has no router: frames are taken from its receive ring.
     pub(crate) relay: bool,
 }
@@ -160,6 +163,8 @@ pub(crate) struct Tables {
     pub(crate) impaired: usize,
     /// Statistics of impairments whose interface is away because its router restarts.
     pub(crate) past: HashMap<u32, Statistics>,
+    /// Rules, if there ever were any.
+    pub(crate) filters: Option<Box<Filters>>,
 }
 
 impl Tables {
@@ -175,6 +180,13 @@ impl Tables {
             pools: self.pools.keys().copied().collect(),
             ports: self.ports.iter().map(|port| port.id).collect(),
             interfaces: interfaces.collect(),
+        }
+    }
+
+    /// An interface goes: rules do not lead there any more.
+    pub(crate) fn forget_way(&mut self, interface: u32) {
+        if let Some(filters) = &mut self.filters {
+            filters.forget(interface);
         }
     }
 

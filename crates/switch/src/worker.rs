@@ -8,15 +8,17 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use europa_pool::{PoolView, Waker};
+use europa_pool::{Mapping, PoolView, Waker};
 use europa_substrate::layout::{self, MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
 use nix::errno::Errno;
 
 use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
 use crate::egress::{Policy, before_frame};
+use crate::filters::Filters;
 use crate::impaired::release;
-use crate::intake::intake;
+use crate::intake::{TURN, intake};
 use crate::live::Live;
+use crate::managed::QUEUE_BYTES;
 use crate::orders::{Answer, Order, PortStats, SwitchStats, Target, geometry};
 use crate::queue::PortQueue;
 use crate::sleeper::Sleeper;
@@ -57,7 +59,7 @@ impl Worker {
     /// One round. How many packets came, or `None` if there was nothing to do.
     pub(crate) fn round(&mut self, now: Instant) -> Option<u64> {
         let mut total = 0;
-        let now_ns = now.duration_since(self.epoch).as_nanos() as u64;
+        let now_ns = self.ns_at(now);
         // What has gathered leaves together: a kick costs the same for one frame as for
         // a thousand.
         while total < u64::from(MAX_KICK_FRAMES) {
@@ -75,7 +77,7 @@ impl Worker {
         }
         let mut busy = total > 0;
         for index in 0..self.tables.ports.len() {
-            busy |= self.send_from(index, now);
+            busy |= self.send_from(index, now, now_ns);
         }
         if self.live.pending() > 0 {
             busy = true;
@@ -83,6 +85,11 @@ impl Worker {
             self.learn(now);
         }
         busy.then_some(total)
+    }
+
+    /// Time of impairments and queues.
+    fn ns_at(&self, time: Instant) -> u64 {
+        time.duration_since(self.epoch).as_nanos() as u64
     }
 
     /// Looks what the devices have lost of the frames kicked to them. Not before frames
@@ -95,25 +102,42 @@ impl Worker {
         }
     }
 
-    /// Whether a transmit ring has something: looked at between announcing sleep and
-    /// sleeping.
+    /// Whether a transmit ring has something that can be taken, or something may leave: looked
+    /// at between announcing sleep and sleeping.
     pub(crate) fn has_work(&self) -> bool {
+        let now_ns = self.ns_at(Instant::now());
         self.tables.interfaces.iter().any(|interface| {
             self.tables
                 .pools
                 .get(&interface.pool)
                 .is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
-        }) || self.tables.ports.iter().any(|port| port.queue.len() > 0)
+                && self.has_room(interface)
+        }) || self.next_departure(now_ns).is_some_and(|due| due <= now_ns)
     }
 
-    /// When the next packet arrives over a link that does something to packets.
-    pub(crate) fn next_arrival(&self) -> Option<Instant> {
-        if self.tables.impaired == 0 {
-            return None;
-        }
-        let impairments = self.tables.interfaces.iter().filter_map(|i| i.impairment.as_ref());
-        let due_ns = impairments.filter_map(|impairment| impairment.next_due_ns()).min()?;
+    /// Whether something of an interface can be taken. What waits in its ring because its queue
+    /// is full waits until something leaves.
+    fn has_room(&self, interface: &Interface) -> bool {
+        let Target::Port(id) = interface.to else { return true };
+        let port = self.tables.ports.iter().find(|port| port.id == id);
+        port.is_none_or(|port| port.queue.room(interface.id) > 0)
+    }
+
+    /// When the next packet arrives over a link that does something to packets, or may leave by
+    /// a port that has a rate.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        let impaired = (self.tables.impaired > 0).then(|| {
+            let impairments = self.tables.interfaces.iter().filter_map(|i| i.impairment.as_ref());
+            impairments.filter_map(|impairment| impairment.next_due_ns()).min()
+        });
+        let leaves = self.next_departure(0);
+        let due_ns = impaired.flatten().into_iter().chain(leaves).min()?;
         self.epoch.checked_add(Duration::from_nanos(due_ns))
+    }
+
+    /// When the next packet may leave by a port, at `now_ns` or later.
+    fn next_departure(&self, now_ns: u64) -> Option<u64> {
+        self.tables.ports.iter().filter_map(|port| port.queue.next_due_ns(now_ns)).min()
     }
 
     /// The relays' pools: no router takes what is received into them, but this switch.
@@ -124,11 +148,14 @@ impl Worker {
         })
     }
 
-    fn send_from(&mut self, index: usize, now: Instant) -> bool {
-        let Some(port) = self.tables.ports.get_mut(index) else { return false };
+    fn send_from(&mut self, index: usize, now: Instant, now_ns: u64) -> bool {
+        let Tables { pools, ports, .. } = &mut self.tables;
+        let Some(port) = ports.get_mut(index) else { return false };
+        port.queue.refill(&self.shared, pools, now_ns, port.batching.most());
         let Some(first) = port.queue.peek() else { return false };
         let first_fits = first.word.length() <= LONGEST_LIVE;
-        let Some(plan) = port.batching.plan(port.queue.len(), first_fits, now) else { return true };
+        let ready = port.queue.ready();
+        let Some(plan) = port.batching.plan(ready, first_fits, now) else { return true };
         match plan.way {
             Way::Live => self.fill_list(index, plan),
             Way::Socket => self.send_by_socket(index, plan),
@@ -158,7 +185,7 @@ impl Worker {
     fn send_by_socket(&mut self, index: usize, plan: Plan) {
         let Some(port) = self.tables.ports.get_mut(index) else { return };
         // A few frames go whatever their length; of many, only those that must.
-        let few = port.queue.len() <= SOCKET_FRAMES || !port.batching.is_live();
+        let few = port.queue.ready() <= SOCKET_FRAMES || !port.batching.is_live();
         let mut bytes = plan.bytes;
         while !self.outbox.is_full() && bytes > 0 {
             let Some(next) = port.queue.peek() else { break };
@@ -241,14 +268,26 @@ impl Worker {
                 let found = self.tables.ports.iter_mut().find(|p| p.id == port);
                 found.ok_or("no such port")?.batching.rate_bits = rate_bits;
             }
+            Order::Queues { port, queues } => {
+                let queues = match queues {
+                    Some(queues) => {
+                        let memory = Mapping::new(descriptor()?, QUEUE_BYTES);
+                        Some((queues, memory.map_err(|error| error.to_string())?))
+                    }
+                    None => None,
+                };
+                let now_ns = self.ns_at(Instant::now());
+                let Tables { pools, ports, .. } = &mut self.tables;
+                let found = ports.iter_mut().find(|p| p.id == port).ok_or("no such port")?;
+                let places = found.queue.manage(&self.shared, pools, now_ns, queues)?;
+                return Ok(Answer::Places(places));
+            }
             Order::RemovePort { port } => {
                 let place = self.tables.ports.iter().position(|p| p.id == port);
                 let mut removed = self.tables.ports.remove(place.ok_or("no such port")?);
-                for packet in removed.queue.drain() {
-                    self.tables.drop_packet(&self.shared, packet);
-                }
+                removed.queue.drain(|packet| self.tables.drop_packet(&self.shared, packet));
             }
-            Order::AddInterface { interface, pool, local, to, bound, impairment } => {
+            Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by } => {
                 let head = self
                     .shared
                     .interfaces
@@ -269,6 +308,7 @@ impl Worker {
                     lengths: 14..=u16::try_from(row.max_frame).unwrap_or(u16::MAX),
                     head,
                     impairment: None,
+                    filtered_by,
                     relay,
                 });
                 self.tables.impair(&self.shared, interface, impairment);
@@ -279,18 +319,35 @@ impl Worker {
                     }
                 }
             }
+            Order::Filter { interface, filtered_by } => {
+                // One that comes later is told with the rest of it.
+                let found = self.tables.interfaces.iter_mut().find(|i| i.id == interface);
+                found.into_iter().for_each(|found| found.filtered_by = filtered_by);
+            }
+            Order::Filters => self.filters()?.connect(descriptor()?)?,
+            Order::Way { number, way } => self.filters()?.set_way(number, way),
             Order::Impair { interface, impairment } => {
                 self.tables.impair(&self.shared, interface, impairment);
             }
             Order::RemoveInterface { interface } => {
                 self.tables.impair(&self.shared, interface, None);
                 self.tables.past.remove(&interface);
+                self.tables.forget_way(interface);
                 self.tables.interfaces.retain(|i| i.id != interface);
             }
             Order::Stats => return Ok(Answer::Stats(self.statistics())),
             Order::Describe => return Ok(Answer::Served(self.tables.served())),
         }
         Ok(Answer::Done)
+    }
+
+    /// The filters, made when they are needed first.
+    fn filters(&mut self) -> Result<&mut Filters, String> {
+        if self.tables.filters.is_none() {
+            let filters = Filters::new(TURN).map_err(|error| error.to_string())?;
+            self.tables.filters = Some(Box::new(filters));
+        }
+        self.tables.filters.as_deref_mut().ok_or_else(|| "no filters".to_owned())
     }
 
     /// Gives back what a killed switch held of this pool: all but the slots that stand

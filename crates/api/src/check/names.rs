@@ -39,6 +39,9 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
             }
         }
     }
+    for filters in &documents.filters {
+        once("filters document", filters.name.to_string(), &filters.name, filters.name.place);
+    }
     for router in &documents.routers {
         let name = router.full_name();
         once("router", name.clone(), &name, router.name.place);
@@ -61,6 +64,13 @@ pub(super) fn references(draft: &Draft, problems: &mut Vec<Problem>) {
             None => problem.help(format!("add a document: kind: {kind}, name: {name}")),
         });
     };
+    for slice in &draft.documents.slices {
+        let parts = slice.reservation.iter().flat_map(|reservation| &reservation.ports.0);
+        parts.for_each(|(port, _)| known("port", port));
+    }
+    for filters in &draft.documents.filters {
+        known("slice", &filters.slice);
+    }
     for router in &draft.documents.routers {
         known("slice", &router.slice);
         for (_, interface) in &router.interfaces.0 {

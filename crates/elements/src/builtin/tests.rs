@@ -67,7 +67,7 @@ impl Model {
         let devices = MemoryDevices::new(names, &arena);
         let engine = Engine::build(&graph, &registry, &arena, &devices, 0)
             .unwrap_or_else(|errors| panic!("{errors:?}\n{text}"));
-        assert_eq!(engine.warnings(), &[] as &[String], "{text}");
+        assert!(engine.warnings().is_empty(), "{text}");
         Model { engine, devices, arena, now_ns: 0 }
     }
 

@@ -201,7 +201,7 @@ impl Element for FromDump {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.stop = arguments.keyword("STOP")?.unwrap_or(false);
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.sample = arguments.keyword("SAMPLE")?.unwrap_or(1.0);
+        self.sample = crate::common::sample(arguments)?;
         self.force_ip = arguments.keyword("FORCE_IP")?.unwrap_or(false);
         arguments.keyword::<bool>("MMAP")?;
         arguments.keyword::<u64>("FILEPOS")?;

@@ -74,6 +74,9 @@ impl Element for RandomBitErrors {
         self.kind = arguments.positional("KIND")?.unwrap_or_else(|| "flip".to_owned());
         self.on = arguments.positional("ON")?.unwrap_or(true);
         check(self.probability, &self.kind).map_err(ConfigError::other)?;
+        if self.probability == 0.0 {
+            arguments.warn("zero bit error probability (underflow?)");
+        }
         arguments.finish()
     }
 

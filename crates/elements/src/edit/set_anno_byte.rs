@@ -36,6 +36,7 @@ impl Element for SetAnnoByte {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.annotation = crate::common::annotation(arguments)?;
         self.value = arguments.mandatory("VALUE")?;
+        arguments.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
         arguments.finish()
     }
 

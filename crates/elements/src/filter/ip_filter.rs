@@ -53,6 +53,7 @@ fn rule(
     outputs: usize,
     names: &Names,
     version: Version,
+    warnings: &mut Vec<String>,
 ) -> Result<(Expr, Next), String> {
     let all = words(text);
     let Some((action, rest)) = all.split_first() else { return Err("empty pattern".to_owned()) };
@@ -70,7 +71,12 @@ fn rule(
     };
     let expr = match rest {
         [] | ["-" | "any" | "all"] => Expr::Const(true),
-        rest => Parser::new(rest, names, version).pattern()?,
+        rest => {
+            let mut parser = Parser::new(rest, names, version);
+            let expr = parser.pattern();
+            warnings.append(&mut parser.warnings);
+            expr?
+        }
     };
     Ok((expr, next))
 }
@@ -86,7 +92,12 @@ impl IPFilter {
         let (outputs, names) = (arguments.outputs(), arguments.names().clone());
         let mut patterns = Vec::new();
         for (index, text) in rules {
-            match rule(text, outputs, &names, version) {
+            let mut warnings = Vec::new();
+            let rule = rule(text, outputs, &names, version, &mut warnings);
+            for warning in warnings {
+                arguments.warn(format!("pattern {index}: {warning}"));
+            }
+            match rule {
                 Ok(pattern) => patterns.push(pattern),
                 Err(message) => {
                     let message = format!("pattern {index}: {message}");
@@ -243,6 +254,25 @@ alignment offset 0
     }
 
     #[test]
+    fn what_is_always_so_is_told() {
+        for (rule, warning, fits) in [
+            ("allow ip ttl > 255", "relation '> 255' is always false (range 0-255)", 0),
+            ("allow ip ttl <= 300", "relation '<= 300' is always true (range 0-255)", 1),
+            ("allow ip ttl < 0", "relation '< 0' is always false (range 0-255)", 0),
+            ("allow udp port >= 0", "relation '>= 0' is always true (range 0-65535)", 1),
+            ("allow src udp", "'proto': 'src' or 'dst' ignored", 1),
+        ] {
+            let mut bench = Bench::new("IPFilter", &[rule]);
+            let told: Vec<_> = bench.router.warnings().iter().map(ToString::to_string).collect();
+            assert_eq!(told, [format!("e :: IPFilter: warning: pattern 0: {warning}")]);
+            let packet = ip_packet(1, 2, 64, b"12345678");
+            let mut packet = bench.arena.packet(&packet).unwrap();
+            packet.set_network_header(0, 20);
+            assert_eq!(bench.push_packets(0, vec![packet]).len(), fits, "{rule}");
+        }
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (rule, error) in [
             ("", "pattern 0: empty pattern"),
@@ -265,7 +295,7 @@ alignment offset 0
         #[test]
         fn any_pattern(words in proptest::collection::vec("(and|or|not|\\(|\\)|\\?|:|&|==|!=|<|>|src|dst|port|host|net|tcp|udp|icmp|type|ip|ether|proto|opt|\\[|\\]|10\\.0\\.0\\.1|1:2:3:4:5:6|[0-9]{1,3}|echo|syn|frag|true|mask)", 0..14)) {
             let names = europa_engine::Names::default();
-            if let Ok(rule) = super::rule(&format!("0 {}", words.join(" ")), 1, &names, super::Version::Four) {
+            if let Ok(rule) = super::rule(&format!("0 {}", words.join(" ")), 1, &names, super::Version::Four, &mut Vec::new()) {
                 let program = super::Program::compile(&[rule]);
                 let bench = Bench::new("IPFilter", &[]);
                 let packet = bench.arena.packet(&ip_packet(1, 2, 3, b"12345678")).unwrap();

@@ -70,6 +70,9 @@ impl Element for SourceIPHashMapper {
         let nodes = first.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
         let nodes = nodes.filter(|nodes| (1..=10_000).contains(nodes));
         let nodes = nodes.ok_or_else(|| ConfigError::at(0, "expected number of nodes and seed"))?;
+        if rest.len() == 1 {
+            arguments.warn("only one pattern given");
+        }
         for (index, text) in rest {
             let words: Vec<&str> = text.split_whitespace().collect();
             let parsed = words.split_last().ok_or_else(|| "empty argument".to_owned()).and_then(

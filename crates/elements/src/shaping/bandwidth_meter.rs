@@ -38,6 +38,11 @@ impl Class for BandwidthMeter {
 impl Element for BandwidthMeter {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         for (index, text) in arguments.rest() {
+            if text.ends_with(|c: char| c.is_ascii_digit()) {
+                let message =
+                    format!("no units for bandwidth argument {}, assuming Bps", index + 1);
+                arguments.warn(message);
+            }
             self.rates.push(arguments.value::<Bandwidth>("RATE", index, text)?.0 as f64);
         }
         super::check_meters(&self.rates, arguments.outputs())

@@ -408,7 +408,7 @@ impl Element for FromIPSummaryDump {
         arguments.keyword::<bool>("ZERO")?;
         self.timing = arguments.keyword("TIMING")?.unwrap_or(false);
         self.defaults.checksum = arguments.keyword("CHECKSUM")?.unwrap_or(false);
-        self.sample = arguments.keyword("SAMPLE")?.unwrap_or(1.0);
+        self.sample = crate::common::sample(arguments)?;
         if let Some(Protocol(number)) = arguments.keyword("PROTO")? {
             self.defaults.protocol = number;
         }

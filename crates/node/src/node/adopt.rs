@@ -79,7 +79,10 @@ impl Node {
         };
         self.end_others()?;
         if let Some(mut switch) = self.switch.take() {
-            let told = self.correct(&mut switch, &claims);
+            let told = self
+                .tell_all_filters(&mut switch)
+                .and_then(|()| self.correct(&mut switch, &claims))
+                .and_then(|()| self.tell_filtered(&mut switch, None));
             self.switch = Some(switch);
             told?;
         } else {

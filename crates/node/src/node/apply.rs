@@ -200,6 +200,7 @@ impl Node {
         let count = documents.len();
         self.events.note("node", "", "Restoring", format!("{count} documents of the last run"));
         self.desired = Desired { revision, stored: Arc::new(documents), documents: checked };
+        self.restore_filters(left)?;
         if left {
             let documents = self.desired.documents.clone();
             self.adopt(&documents)?;
@@ -292,6 +293,12 @@ impl Node {
             self.refuse(job, problem);
             return;
         }
+        if let Err(error) = self.check_filters(&job.documents) {
+            let why = Failure::from(&error);
+            let problem = ProblemDetails::configuration(why.text).faults(why.faults);
+            self.refuse(job, problem);
+            return;
+        }
         for change in &mut job.applied.changes {
             change.how = self.how(&job.target, change);
         }
@@ -321,7 +328,10 @@ impl Node {
         if let Some(checker) = &mut job.checker {
             match checker.go_on() {
                 Verdict::NotYet => return Ok(false),
-                Verdict::Right => job.checker = None,
+                Verdict::Right(warnings) => {
+                    job.applied.warnings = warnings;
+                    job.checker = None;
+                }
                 Verdict::Wrong(why) => {
                     return Err(ProblemDetails {
                         rendered: Some(why.into()),
@@ -467,7 +477,9 @@ impl Node {
     }
 
     fn finish(&mut self, mut job: Job) {
-        job.applied.warnings = self.warnings();
+        // Whoever is told that it is done finds it so.
+        self.follow_queues();
+        job.applied.warnings.extend(self.warnings());
         match job.purpose {
             Purpose::Apply(reply) => {
                 if !job.dry_run && !job.applied.changes.is_empty() {

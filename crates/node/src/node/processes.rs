@@ -15,6 +15,7 @@ use crate::switch::{Switch, add_interface};
 impl Node {
     /// Starts a switch and tells it everything.
     pub(super) fn start_switch(&mut self) -> Result<(), NodeError> {
+        self.queues.forget();
         let log = self.log("switch")?;
         let mut switch = Switch::start(
             self.substrate()?,
@@ -24,6 +25,8 @@ impl Node {
             self.switch_group.as_ref(),
             self.cores.last().map_or(&[], std::slice::from_ref),
         )?;
+        // Before interfaces: no packet is to slip through.
+        self.tell_all_filters(&mut switch)?;
         for port in &self.ports {
             Self::tell_port(&mut switch, port)?;
         }
@@ -42,7 +45,20 @@ impl Node {
         let message = format!("process {}", switch.child.pid());
         self.events.note("switch", "", "Started", message);
         self.switch = Some(switch);
+        self.follow_queues();
         Ok(())
+    }
+
+    /// Has what waits for ports wait as the documents say.
+    pub(super) fn follow_queues(&mut self) {
+        let Some(switch) = &mut self.switch else { return };
+        let documents = &self.desired.documents;
+        let followed =
+            self.queues.follow(&self.kept, switch, &self.ports, documents, &self.routers);
+        if let Err(error) = followed {
+            // A switch that has just ended is told when it is started again.
+            self.events.warn("switch", "", "Failed", format!("queues: {error}"));
+        }
     }
 
     pub(super) fn tell_port(switch: &mut Switch, port: &Port) -> Result<(), NodeError> {
@@ -128,7 +144,9 @@ impl Node {
         let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(()) };
         // The other end of the link may come later: see `tell_peers`.
         let Some(to) = self.leads_to(&interface.to) else { return Ok(()) };
-        switch.order(&add_interface(id, pool.id, to, interface), &[]).map(drop)
+        let filtered_by = self.filtered_by(router, interface);
+        switch.order(&add_interface(id, pool.id, to, interface, filtered_by), &[])?;
+        self.tell_ways_to(switch, router, interface)
     }
 
     /// Where an interface's frames go, as far as it is there.

@@ -13,7 +13,9 @@ use super::Node;
 use crate::Lifetime;
 use crate::plan::To;
 use crate::ports::Port;
-use crate::stats::{interface as interface_stats, link as link_stats};
+use crate::stats::{
+    cpu_ns, interface as interface_stats, link as link_stats, memory_bytes, now_ns,
+};
 use crate::store::Stored;
 use crate::switch::Switch;
 
@@ -28,6 +30,7 @@ impl Node {
             revision: self.desired.revision,
             temporary: self.lifetime == Lifetime::Temporary,
             settled: self.is_settled(),
+            metrics_at: self.metrics_at.map(|at| at.to_string()),
         }
     }
 
@@ -169,12 +172,15 @@ impl Node {
     pub(crate) fn stats(&mut self) -> NodeStats {
         let now = Instant::now();
         let switch = self.switch.as_mut().and_then(Switch::stats);
+        let at_ns = now_ns();
         let Some(substrate) = &self.substrate else { return NodeStats::default() };
         let routers = self.routers.iter().map(|router| RouterStats {
             name: router.plan.name.clone(),
             state: router.state(now),
             pid: router.process.as_ref().map(|process| process.child.pid()),
             restarts: router.restarts,
+            cpu_ns: cpu_ns(router.group.as_ref()),
+            memory_bytes: memory_bytes(router.group.as_ref()),
             pool_bytes: router.pool.as_ref().map_or(0, |pool| pool.layout.memory_bytes() as u64),
             wakes: router.pool.as_ref().map_or(0, |pool| substrate.pool_state(pool.id).wakes),
             interfaces: router
@@ -220,13 +226,18 @@ impl Node {
             Some(link_stats(name, from, &found.packets))
         });
         let links = links.collect();
+        let queues = self.queues.stats(&self.routers);
+        let switch_cpu_ns = cpu_ns(self.switch_group.as_ref());
         NodeStats {
+            at_ns,
             hosts: self.hosts.clone(),
             links,
+            queues,
             routers: routers.collect(),
             ports: ports.collect(),
             switch_restarts: self.revival.restarts,
             switch: switch.map(|switch| SwitchStats {
+                cpu_ns: switch_cpu_ns,
                 kicks: switch.kicks,
                 live_frames: switch.live_frames,
                 socket_calls: switch.socket_calls,

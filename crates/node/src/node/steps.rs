@@ -51,6 +51,8 @@ pub(super) enum Step {
     AdaptPorts,
     /// The switch, if none runs.
     StartSwitch,
+    /// Other rules hold for what routers send.
+    ChangeFilters,
     /// A router comes.
     AddRouter(String),
     /// A router's fast path, or what its links do, changes.
@@ -228,12 +230,14 @@ impl Node {
                 let restart = self.routers.iter().filter(on_it).any(|router| restarts(&router));
                 return Some(if restart { "restart of its routers" } else { "in place" }.into());
             }
+            "slice" => return Some("in place".into()),
             "host" => {
                 let old = self.hosts_made.iter().find(same);
                 let new = target.documents.hosts.iter().find(same);
                 let stays = old.zip(new).is_some_and(|(old, new)| hosts::stays_whole(old, new));
                 return Some(if stays { "in place" } else { "made anew" }.into());
             }
+            "filters" => return Some("in place".into()),
             _ => {}
         }
         let router = self.routers.iter().find(|router| router.wanted.name == change.name)?;
@@ -361,6 +365,10 @@ impl Node {
             steps.push_back(Step::AdaptPorts);
             steps.push_back(Step::StartSwitch);
         }
+        // Before new routers send.
+        if self.filters_differ(&target.documents) {
+            steps.push_back(Step::ChangeFilters);
+        }
         steps.extend(additions);
         steps
     }
@@ -439,6 +447,10 @@ impl Node {
                 }
                 Ok(())
             }
+            Step::ChangeFilters => {
+                let documents = job.target().documents.clone();
+                self.change_filters(&documents)
+            }
             Step::AddRouter(name) => {
                 let Some(plan) = job.target().plan(name).cloned() else { return Ok(()) };
                 job.awaited.push(name.clone());
@@ -481,6 +493,7 @@ impl Node {
             old.to.clone_from(&new.to);
             old.link.clone_from(&new.link);
             old.impairment = new.impairment;
+            old.queues.clone_from(&new.queues);
             let Some(switch) = &mut switch else { continue };
             if led != new.to {
                 let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);

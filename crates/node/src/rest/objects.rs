@@ -1,4 +1,4 @@
-//! `/v1/{ports,slices,links,routers}`, `/v1/node`, `/v1/stats`: what there is.
+//! `/v1/{ports,slices,links,routers,filters}`, `/v1/node`, `/v1/stats`: what there is.
 
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
@@ -10,12 +10,13 @@ use super::Api;
 use super::problem::{Answer, Problem};
 
 /// Kinds by the plural that stands in paths.
-pub(super) const KINDS: [(&str, &str); 5] = [
+pub(super) const KINDS: [(&str, &str); 6] = [
     ("ports", "port"),
     ("slices", "slice"),
     ("links", "link"),
     ("hosts", "host"),
     ("routers", "router"),
+    ("filters", "filters"),
 ];
 
 pub(super) fn routes() -> Router<Api> {

@@ -5,7 +5,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::{Api, apply, handlers, objects, streams};
+use super::{Api, apply, filters, handlers, metrics, objects, streams};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -32,9 +32,12 @@ pub(super) fn routes() -> Router<Api> {
         objects::list,
         objects::one,
         objects::router,
+        filters::list,
+        filters::change,
         handlers::read,
         handlers::write,
         handlers::restart,
+        metrics::metrics,
         streams::events,
         streams::log,
         streams::router_log,

@@ -1,5 +1,6 @@
 //! Desired state in a file, an embedded database.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -7,11 +8,13 @@ use std::path::{Path, PathBuf};
 use europa_api::Key;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::{Snapshot, Store, StoreError, Stored};
+use super::{NumberedRules, Snapshot, Store, StoreError, Stored};
 
 /// Changes whenever a reader of this version could misunderstand what is written.
 const FORMAT: u64 = 1;
 const DOCUMENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("documents");
+/// By slice and number, as JSON.
+const FILTERS: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("filters");
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
 /// A store in one file.
@@ -52,6 +55,7 @@ impl RedbStore {
         let writing = access(what, database.begin_write())?;
         let found = {
             access(what, writing.open_table(DOCUMENTS))?;
+            access(what, writing.open_table(FILTERS))?;
             let mut numbers = access(what, writing.open_table(NUMBERS))?;
             let found = access(what, numbers.get("format"))?.map(|value| value.value());
             if found.is_none() {
@@ -111,6 +115,49 @@ impl Store for RedbStore {
         }
         access(what, writing.commit())
     }
+
+    fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError> {
+        let what = || self.doing("reading");
+        let reading = access(what, self.database.begin_read())?;
+        let table = access(what, reading.open_table(FILTERS))?;
+        let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
+        for entry in access(what, table.iter())? {
+            let (key, text) = access(what, entry)?;
+            let (slice, number) = key.value();
+            let rules = all.entry(slice.to_owned()).or_default();
+            rules.push((number, text.value().to_owned()));
+        }
+        Ok(all)
+    }
+
+    fn change_filters(
+        &mut self,
+        slice: &str,
+        put: &[(u32, String)],
+        remove: &[u32],
+    ) -> Result<(), StoreError> {
+        let what = || self.doing("writing");
+        let writing = access(what, self.database.begin_write())?;
+        {
+            let mut table = access(what, writing.open_table(FILTERS))?;
+            for number in remove {
+                access(what, table.remove((slice, *number)))?;
+            }
+            for (number, text) in put {
+                access(what, table.insert((slice, *number), text.as_str()))?;
+            }
+        }
+        access(what, writing.commit())
+    }
+
+    fn forget_filters(&mut self, slice: &str) -> Result<(), StoreError> {
+        let numbers = self.filters()?.remove(slice).unwrap_or_default();
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        let numbers: Vec<u32> = numbers.into_iter().map(|(number, _)| number).collect();
+        self.change_filters(slice, &[], &numbers)
+    }
 }
 
 #[cfg(test)]
@@ -140,6 +187,24 @@ mod tests {
         drop(store);
         let store = RedbStore::open(&path).unwrap();
         assert_eq!(store.load().unwrap(), Snapshot { revision: 2, documents: vec![b, a] });
+    }
+
+    #[test]
+    fn rules_are_found_again_by_slice() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        let mut store = RedbStore::open(&path).unwrap();
+        let rules = |numbers: &[u32]| numbers.iter().map(|n| (*n, format!("rule {n}"))).collect();
+        let (red, blue): (Vec<_>, Vec<_>) = (rules(&[1, 300, 2]), rules(&[1]));
+        store.change_filters("red", &red, &[]).unwrap();
+        store.change_filters("blue", &blue, &[]).unwrap();
+        store.change_filters("red", &rules(&[9]), &[300, 1]).unwrap();
+        drop(store);
+        let mut store = RedbStore::open(&path).unwrap();
+        let found = store.filters().unwrap();
+        assert_eq!(found["red"], rules(&[2, 9]));
+        store.forget_filters("red").unwrap();
+        assert_eq!(store.filters().unwrap().into_keys().collect::<Vec<_>>(), ["blue"]);
     }
 
     #[test]

@@ -16,9 +16,9 @@ use crate::report::say;
 /// What asks the demo to end.
 const ENDINGS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Runs the demo in a child and cleans up behind it.
-pub(crate) fn guard() -> Result<(), String> {
-    if let Some(reason) = europa_tests::missing(&["iperf3", "ping", "nsenter"]) {
+/// Runs the demo that does `work` in a child, with these programs, and cleans up behind it.
+pub(crate) fn guard(work: &str, programs: &[&str]) -> Result<(), String> {
+    if let Some(reason) = europa_tests::missing(programs) {
         return Err(reason);
     }
     clean_up_after_killed_ones();
@@ -30,7 +30,7 @@ pub(crate) fn guard() -> Result<(), String> {
     signals.thread_block().map_err(|errno| format!("blocking signals: {errno}"))?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut child = Command::new(program)
-        .args([crate::WORK, &instance])
+        .args([work, &instance])
         .process_group(0)
         .spawn()
         .map_err(|error| format!("starting the demo: {error}"))?;

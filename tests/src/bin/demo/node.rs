@@ -55,10 +55,20 @@ impl Node {
         }
     }
 
+    /// Everything of `europa stats`.
+    pub(crate) fn stats(&self) -> Result<Value, Error> {
+        let stats = run(&self.command(&["stats", "--json"]))?;
+        Ok(serde_json::from_str(&stats.stdout).unwrap_or_default())
+    }
+
+    /// Writes a handler of a router's element.
+    pub(crate) fn write(&self, router: &str, handler: &str, value: &str) -> Result<(), Error> {
+        run(&self.command(&["write", router, handler, value])).map(drop)
+    }
+
     /// What is known about a router that runs.
     pub(crate) fn router(&self, name: &str) -> Result<Option<Router>, Error> {
-        let stats = run(&self.command(&["stats", "--json"]))?;
-        let stats: Value = serde_json::from_str(&stats.stdout).unwrap_or_default();
+        let stats = self.stats()?;
         let routers = stats["routers"].as_array().cloned().unwrap_or_default();
         Ok(routers.iter().find(|router| router["name"] == name).and_then(|router| {
             let pid = router["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok())?;

@@ -13,7 +13,8 @@ use std::net::Ipv6Addr;
 
 use europa_engine::{Ipv6Prefix, Value};
 
-use super::{Parser, Primitive, Relation, Side, TCP_FLAGS, sides};
+use super::compare::sides;
+use super::{Parser, Primitive, Relation, Side, TCP_FLAGS};
 use crate::filter::program::{Base, Expr, Test};
 use crate::values::{Port, Protocol};
 
@@ -175,8 +176,9 @@ impl<'a> Parser<'a> {
             return Err(format!("'port': expected a port, found '{word}'"));
         };
         let place = (Base::Transport, 0);
-        let source = primitive.compare("port", place, 16, 16, port.into())?;
-        let destination = primitive.compare("port", place, 16, 0, port.into())?;
+        let source = primitive.compare("port", place, 16, 16, port.into(), &mut self.warnings)?;
+        let destination =
+            primitive.compare("port", place, 16, 0, port.into(), &mut self.warnings)?;
         let ports = match (source, destination) {
             (Ok((source, negated)), Ok((destination, _))) => {
                 sides(side, vec![source], vec![destination], negated)
@@ -203,7 +205,7 @@ impl<'a> Parser<'a> {
         };
         let number =
             number.ok_or_else(|| format!("'ip6 {name}': expected a number, found '{word}'"))?;
-        Self::compared(&primitive, name, (Base::Network, at), (bits, shift), number)
+        self.compared(&primitive, name, (Base::Network, at), (bits, shift), number)
     }
 
     fn icmp6_type(&mut self) -> Result<Expr, String> {
@@ -214,7 +216,7 @@ impl<'a> Parser<'a> {
         let number = known.or_else(|| u8::parse(word, names));
         let number = number.ok_or_else(|| format!("'icmp6 type': unknown type '{word}'"))?;
         let test =
-            Self::compared(&primitive, "icmp6 type", (Base::Transport, 0), (8, 24), number.into())?;
+            self.compared(&primitive, "icmp6 type", (Base::Transport, 0), (8, 24), number.into())?;
         Ok(Expr::And(vec![next_header(ICMP6), test]))
     }
 
@@ -228,13 +230,14 @@ impl<'a> Parser<'a> {
     }
 
     fn compared(
+        &mut self,
         primitive: &Primitive,
         what: &str,
         place: (Base, usize),
         (bits, shift): (usize, usize),
         number: u32,
     ) -> Result<Expr, String> {
-        Ok(match primitive.compare(what, place, bits, shift, number)? {
+        Ok(match primitive.compare(what, place, bits, shift, number, &mut self.warnings)? {
             Ok((test, negated)) => Expr::Test(Test { negated, ..test }),
             Err(always) => Expr::Const(always),
         })

@@ -1,34 +1,34 @@
 //! Several figures of each row as dots on a logarithmic axis.
 
-use crate::machine::Machine;
-use crate::report::axis::{Axis, label};
-use crate::report::svg::{Anchor, GRID, INK, MARGIN, Svg, WIDTH};
+use super::axis::{Axis, label};
+use super::canvas::{Anchor, GRID, INK, MARGIN, Svg, WIDTH};
 
 /// A row.
-pub(crate) struct Dot {
+pub struct Dot {
     /// What it stands for.
-    pub(crate) label: String,
+    pub label: String,
     /// One figure for each series of the chart.
-    pub(crate) values: Vec<f64>,
+    pub values: Vec<f64>,
 }
 
 /// A dot chart.
-pub(crate) struct Dots {
+pub struct Dots {
     /// Heading.
-    pub(crate) title: String,
+    pub title: String,
     /// What the axis counts.
-    pub(crate) unit: String,
+    pub unit: String,
     /// Names of the series.
-    pub(crate) series: Vec<String>,
+    pub series: Vec<String>,
     /// Rows, from top to bottom.
-    pub(crate) dots: Vec<Dot>,
+    pub dots: Vec<Dot>,
 }
 
 const LABELS: f64 = 100.0;
 const ROW: f64 = 44.0;
 
 impl Dots {
-    pub(super) fn to_svg(&self, machine: &Machine) -> String {
+    /// The drawing, with `footer` in small print below it.
+    pub fn svg(&self, footer: &str) -> String {
         let top = 78.0;
         let bottom = top + self.dots.len() as f64 * ROW;
         let mut svg = Svg::new(&self.title, bottom + 72.0);
@@ -63,6 +63,6 @@ impl Dots {
             }
         }
         svg.line((left, top - 8.0), (left, bottom), INK, 1.2);
-        svg.finish(machine)
+        svg.finish(footer)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::machine::Machine;
+use crate::svg::escape;
 
 /// Colours that also people with colour blindness tell apart (Okabe and Ito), the
 /// most important first.
@@ -42,14 +42,9 @@ impl Svg {
         svg
     }
 
-    /// Ends the picture with the machine's description.
-    pub(super) fn finish(mut self, machine: &Machine) -> String {
-        let Machine { cpu, cores, kernel, date, commit, virtualization } = machine;
-        let day = date.get(..10).unwrap_or(date);
-        let place = format!(
-            "{cpu}, {cores} cores, {virtualization}, Linux {kernel}, {day}, commit {commit}"
-        );
-        self.write(MARGIN, self.height - 14.0, &place, Anchor::Start, 10.0, GREY, false);
+    /// Ends the picture with small print below it.
+    pub(super) fn finish(mut self, footer: &str) -> String {
+        self.write(MARGIN, self.height - 14.0, footer, Anchor::Start, 10.0, GREY, false);
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
              width=\"{WIDTH}\" height=\"{height}\" \
@@ -170,18 +165,4 @@ impl Svg {
 /// Colour of a series.
 pub(super) fn colour(series: usize) -> &'static str {
     COLOURS.get(series % COLOURS.len()).copied().unwrap_or(INK)
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_is_escaped() {
-        assert_eq!(escape("a < b & c > d"), "a &lt; b &amp; c &gt; d");
-    }
 }

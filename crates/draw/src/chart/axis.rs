@@ -13,6 +13,8 @@ pub(super) struct Axis {
 impl Axis {
     /// From 0 to a round number not below `largest`, on positions `from` to `to`.
     pub(super) fn linear(largest: f64, from: f64, to: f64) -> Self {
+        // Of nothing but zeros as well.
+        let largest = if largest > 0.0 { largest } else { 1.0 };
         let step = step(largest);
         let high = (largest / step).ceil().max(1.0) * step;
         Self { low: 0.0, high, from, to, logarithmic: false }
@@ -87,6 +89,7 @@ mod tests {
             (3.7, &["0", "1", "2", "3", "4"][..]),
             (0.93, &["0", "0.2", "0.4", "0.6", "0.8", "1"]),
             (950.0, &["0", "200", "400", "600", "800", "1000"]),
+            (0.0, &["0", "0.2", "0.4", "0.6", "0.8", "1"]),
         ] {
             assert_eq!(labels(Axis::linear(largest, 0.0, 1.0)), expected, "{largest}");
         }

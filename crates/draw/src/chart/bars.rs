@@ -1,35 +1,34 @@
 //! Horizontal bars with the figure at their end.
 
-use crate::machine::Machine;
-use crate::report::axis::{Axis, label};
-use crate::report::svg::{Anchor, GRID, INK, MARGIN, Svg, WIDTH, colour};
+use super::axis::{Axis, label};
+use super::canvas::{Anchor, GRID, INK, MARGIN, Svg, WIDTH, colour};
 
 /// A bar.
-pub(crate) struct Bar {
+pub struct Bar {
     /// What it stands for; empty for the further bars of a group.
-    pub(crate) label: String,
+    pub label: String,
     /// In small print below.
-    pub(crate) detail: String,
+    pub detail: String,
     /// Its length.
-    pub(crate) value: f64,
+    pub value: f64,
     /// Smallest and largest measurement.
-    pub(crate) range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
     /// Written at its end.
-    pub(crate) note: String,
+    pub note: String,
     /// Which of the chart's series it belongs to.
-    pub(crate) series: usize,
+    pub series: usize,
 }
 
 /// A bar chart.
-pub(crate) struct Bars {
+pub struct Bars {
     /// Heading.
-    pub(crate) title: String,
+    pub title: String,
     /// What the axis counts.
-    pub(crate) unit: String,
+    pub unit: String,
     /// Names of the series; none if there is only one.
-    pub(crate) series: Vec<String>,
+    pub series: Vec<String>,
     /// Its bars, from top to bottom.
-    pub(crate) bars: Vec<Bar>,
+    pub bars: Vec<Bar>,
 }
 
 const LABELS: f64 = 110.0;
@@ -38,7 +37,8 @@ const NOTES: f64 = 130.0;
 const THICKNESS: f64 = 22.0;
 
 impl Bars {
-    pub(super) fn to_svg(&self, machine: &Machine) -> String {
+    /// The drawing, with `footer` in small print below it.
+    pub fn svg(&self, footer: &str) -> String {
         let top = if self.series.is_empty() { 56.0 } else { 78.0 };
         let mut positions = Vec::new();
         let mut y = top;
@@ -89,6 +89,6 @@ impl Bars {
             svg.small(left - 10.0, middle + 12.0, &bar.detail, Anchor::End);
         }
         svg.line((left, top - 8.0), (left, bottom), INK, 1.2);
-        svg.finish(machine)
+        svg.finish(footer)
     }
 }

@@ -1,0 +1,206 @@
+//! `queues`: what a packet costs in the queue manager, beside a plain first-in-first-out queue.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::time::Instant;
+
+use europa_queue::{
+    Error as TreeError, Id, Limit, Policy, QueueSettings, Rate, Settings, Share, Tree,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::cli::Options;
+use crate::error::{Error, Result};
+use crate::interrupt;
+use crate::progress::Progress;
+use crate::report::{Align, Outcome, Table};
+use crate::statistics::Spread;
+
+/// Packets of one run.
+const PACKETS: usize = 1 << 19;
+const BATCH: usize = 64;
+/// Packets that wait in each queue, where queues are full.
+const FULL: usize = 4;
+/// Queues, and slices that have them.
+const TREES: [(usize, usize); 3] = [(10, 5), (1000, 10), (65_536, 64)];
+
+/// What was found of one number of queues; 0 stands for a plain queue.
+#[derive(Serialize)]
+struct Measured {
+    queues: usize,
+    slices: usize,
+    /// Each queue has packets all the time: ns for one that comes and leaves.
+    full_ns: Vec<f64>,
+    /// Each queue goes empty with each packet.
+    one_each_ns: Vec<f64>,
+}
+
+/// A tree with a rate that nobody reaches, and its queues in an order that caches do not know.
+fn tree(queues: usize, slices: usize) -> std::result::Result<(Tree<u64>, Vec<Id>), TreeError> {
+    let packets = queues.saturating_mul(FULL + 1).saturating_add(1024) as u32;
+    let mut tree = Tree::new(Settings::new(queues as u32, packets));
+    let rate = Rate::over(400_000_000_000, 1000);
+    tree.set_share(Id::PORT, Share::weight(1).capped(rate))?;
+    let scheduler = tree.add_class(Id::PORT, Share::weight(1), Limit::NONE)?;
+    let limit = Limit { packets: 1024, bytes: 1 << 20 };
+    let settings = QueueSettings { share: Share::weight(1), limit, policy: Policy::Tail };
+    let mut ids = Vec::new();
+    for slice in 0..slices {
+        let class = tree.add_class(scheduler, Share::weight(1), Limit::NONE)?;
+        let router = tree.add_class(class, Share::weight(1), Limit::NONE)?;
+        for number in 0..queues / slices + usize::from(slice < queues % slices) {
+            ids.push(tree.add_queue(router, number as u16, settings)?);
+        }
+    }
+    // A step without common factors visits all.
+    let step = (queues * 5 / 8) | 1;
+    let order = (0..queues).map(|at| ids[at * step % queues]).collect();
+    Ok((tree, order))
+}
+
+fn length(at: usize) -> u32 {
+    64 + (at.wrapping_mul(2_654_435_761) >> 7) as u32 % 1451
+}
+
+fn ns_per_packet(start: Instant, packets: usize) -> f64 {
+    start.elapsed().as_secs_f64() * 1e9 / packets as f64
+}
+
+/// One packet in each queue, taken out again.
+fn one_each(tree: &mut Tree<u64>, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
+    let start = Instant::now();
+    let mut passed = 0;
+    while passed < PACKETS {
+        for (at, id) in ids.iter().enumerate() {
+            if let Some(ahead) = ids.get(at + 8) {
+                tree.prefetch(*ahead);
+            }
+            tree.enqueue(*now, *id, at as u64, length(at), false, |_, _| ());
+        }
+        while !tree.is_empty() {
+            *now += 10_000;
+            out.clear();
+            tree.dequeue(*now, u64::MAX, out, |_, _| ());
+            passed += black_box(&out).len();
+        }
+    }
+    ns_per_packet(start, passed)
+}
+
+type Due = europa_queue::Due<u64>;
+
+/// One packet comes for each that leaves, and all queues have some.
+fn full(tree: &mut Tree<u64>, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
+    for round in 0..FULL {
+        for (at, id) in ids.iter().enumerate() {
+            tree.enqueue(*now, *id, at as u64, length(at + round), false, |_, _| ());
+        }
+    }
+    let start = Instant::now();
+    let mut passed = 0;
+    while passed < PACKETS {
+        *now += 5000;
+        out.clear();
+        tree.dequeue(*now, u64::MAX, out, |_, _| ());
+        passed += out.len();
+        for due in &*out {
+            let at = due.packet as usize;
+            tree.enqueue(*now, ids[at], due.packet, length(passed + at), false, |_, _| ());
+        }
+    }
+    let found = ns_per_packet(start, passed);
+    while !tree.is_empty() {
+        *now += 1_000_000;
+        out.clear();
+        tree.dequeue(*now, u64::MAX, out, |_, _| ());
+    }
+    found
+}
+
+/// A queue without anything, filled and emptied in the same batches.
+fn plain() -> f64 {
+    let mut queue: VecDeque<(u64, u32)> = VecDeque::with_capacity(BATCH);
+    let start = Instant::now();
+    for passed in (0..PACKETS).step_by(BATCH) {
+        (passed..passed + BATCH).for_each(|at| queue.push_back((at as u64, length(at))));
+        while let Some(packet) = queue.pop_front() {
+            black_box(packet);
+        }
+    }
+    ns_per_packet(start, PACKETS)
+}
+
+/// Runs the case.
+pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
+    let repeat = options.repeat().max(5);
+    let mut all = vec![Measured {
+        queues: 0,
+        slices: 0,
+        full_ns: (0..repeat).map(|_| plain()).collect(),
+        one_each_ns: Vec::new(),
+    }];
+    for (queues, slices) in TREES {
+        let made =
+            |error: TreeError| Error::System { system: "queues", message: error.to_string() };
+        let (mut tree, ids) = tree(queues, slices).map_err(made)?;
+        let (mut now, mut out) = (0, Vec::with_capacity(BATCH));
+        let mut one = Measured { queues, slices, full_ns: Vec::new(), one_each_ns: Vec::new() };
+        // The first run of each touches memory for the first time.
+        for round in 0..=repeat {
+            interrupt::check()?;
+            progress.show(&format!("queues: {queues}, {round}/{repeat}"));
+            let found = [
+                full(&mut tree, &ids, &mut now, &mut out),
+                one_each(&mut tree, &ids, &mut now, &mut out),
+            ];
+            if round > 0 {
+                one.full_ns.push(found[0]);
+                one.one_each_ns.push(found[1]);
+            }
+        }
+        all.push(one);
+    }
+    Ok(report(&all))
+}
+
+fn report(all: &[Measured]) -> Outcome {
+    let columns = [
+        ("queues", Align::Right),
+        ("slices", Align::Right),
+        ("full: ns/packet", Align::Right),
+        ("smallest–largest", Align::Right),
+        ("one packet each: ns/packet", Align::Right),
+        ("smallest–largest", Align::Right),
+    ];
+    let mut table = Table::new("Cost of queueing", &columns);
+    for one in all {
+        let cells = |values: &[f64]| {
+            Spread::of(values).map_or(["–".to_owned(), "–".to_owned()], |spread| {
+                let Spread { median, min, max } = spread;
+                [format!("{median:.1}"), format!("{min:.1}–{max:.1}")]
+            })
+        };
+        let [full, full_range] = cells(&one.full_ns);
+        let [each, each_range] = cells(&one.one_each_ns);
+        let queues = match one.queues {
+            0 => "plain queue".to_owned(),
+            queues => queues.to_string(),
+        };
+        let slices = if one.slices == 0 { "–".to_owned() } else { one.slices.to_string() };
+        table.push([queues, slices, full, full_range, each, each_range]);
+    }
+    Outcome {
+        name: "queues",
+        title: "Queueing".into(),
+        tables: vec![table],
+        charts: Vec::new(),
+        notes: vec![format!(
+            "A packet of 64 to 1514 bytes that comes *and* leaves, through port, scheduler, slice, \
+             router and queue, with statistics, on one core, in batches of {BATCH}; medians. Full: \
+             {FULL} packets wait in each queue all the time. One packet each: every queue goes \
+             empty with every packet, which is the worst."
+        )],
+        data: json!({ "queues": all }),
+    }
+}

@@ -1,0 +1,112 @@
+//! What a slice is promised of the node, and what it may have at most.
+
+use schemars::JsonSchema;
+use serde::{Serialize, Serializer};
+
+use crate::decode::{Context, Decode, Fields, entries};
+use crate::source::At;
+use crate::tree::Node;
+use crate::values::{Name, Rate};
+
+/// A slice's part of the node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Reservation {
+    /// Its part of what ports send, by port.
+    #[serde(skip_serializing_if = "Parts::is_empty")]
+    #[schemars(with = "Option<Parts>")]
+    pub ports: Parts,
+    /// Most queues with numbers that its routers may have. Default: 65535.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<At<u32>>,
+    /// Entries of filters that it is sure to have, and may have. A rule with a range of ports may
+    /// take several, and one without addresses takes one for each version of IP. Default: what
+    /// others leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filters: Option<At<u32>>,
+}
+
+/// Parts of ports, in the order of the file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parts(pub Vec<(At<Name>, At<Part>)>);
+
+/// A slice's part of what a port sends, counted in Ethernet frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Part {
+    /// What it can always send, whatever others do: `300Mb/s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guarantee: Option<At<Rate>>,
+    /// Its part of what nobody's guarantee takes, beside the other slices' weights. Default: 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub weight: Option<At<u16>>,
+    /// What it never exceeds, even if nobody else sends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cap: Option<At<Rate>>,
+}
+
+impl Reservation {
+    /// The part of a port.
+    pub fn port(&self, name: &str) -> Option<&At<Part>> {
+        self.ports.0.iter().find(|(port, _)| &***port == name).map(|(_, part)| part)
+    }
+}
+
+impl Parts {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Decode for Reservation {
+    fn decode(node: &Node, context: &mut Context) -> Option<Reservation> {
+        let mut fields = Fields::open(node, "a reservation", context)?;
+        let ports = fields.optional("ports").unwrap_or_default();
+        let queues = fields.optional("queues");
+        let filters = fields.optional("filters");
+        fields.close();
+        Some(Reservation { ports, queues, filters })
+    }
+}
+
+impl Decode for Parts {
+    fn decode(node: &Node, context: &mut Context) -> Option<Parts> {
+        entries(node, context, "a mapping from ports to parts of them").map(Parts)
+    }
+}
+
+impl Decode for Part {
+    fn decode(node: &Node, context: &mut Context) -> Option<Part> {
+        let mut fields = Fields::open(node, "a part of a port", context)?;
+        let guarantee = fields.optional("guarantee");
+        let weight = fields.optional("weight");
+        let cap = fields.optional("cap");
+        fields.close();
+        Some(Part { guarantee, weight, cap })
+    }
+}
+
+impl Serialize for Parts {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(port, part)| (port, part)))
+    }
+}
+
+impl JsonSchema for Parts {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Parts".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "object",
+            "propertyNames": generator.subschema_for::<Name>(),
+            "additionalProperties": generator.subschema_for::<Part>(),
+        })
+    }
+}

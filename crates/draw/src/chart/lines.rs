@@ -1,0 +1,168 @@
+//! Curves over a common axis.
+
+use super::axis::{Axis, label};
+use super::canvas::{Anchor, GREY, GRID, INK, MARGIN, Svg, WIDTH, colour};
+
+/// A curve.
+pub struct Line {
+    /// What it stands for.
+    pub name: String,
+    /// In small print after it.
+    pub detail: String,
+    /// Its points.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A chart of curves.
+pub struct Lines {
+    /// Heading.
+    pub title: String,
+    /// What the horizontal axis counts.
+    pub x: String,
+    /// What the vertical axis counts.
+    pub y: String,
+    /// Name of the line on which both are equal, if it is to be drawn.
+    pub diagonal: Option<String>,
+    /// Its curves.
+    pub lines: Vec<Line>,
+}
+
+const PLOT_HEIGHT: f64 = 340.0;
+/// Of each of several charts on one sheet.
+const PANEL_HEIGHT: f64 = 150.0;
+const LEGEND: f64 = 52.0;
+const LEGEND_ROW: f64 = 19.0;
+/// Width of a name in a legend of one row.
+const LEGEND_COLUMN: f64 = 140.0;
+/// A curve of more points has marks at some of them only.
+const MOST_MARKS: usize = 20;
+
+impl Lines {
+    /// The drawing, with `footer` in small print below it.
+    pub fn svg(&self, footer: &str) -> String {
+        let top = LEGEND + self.lines.len() as f64 * LEGEND_ROW + 14.0;
+        let mut svg = Svg::new(&self.title, top + PLOT_HEIGHT + 76.0);
+        let (x, _) = self.axes(top, PLOT_HEIGHT);
+        self.plot(&mut svg, top, PLOT_HEIGHT, x);
+        svg.text(middle(), top + PLOT_HEIGHT + 40.0, &self.x, Anchor::Middle);
+        for (index, line) in self.lines.iter().enumerate() {
+            let row = LEGEND + index as f64 * LEGEND_ROW;
+            legend(&mut svg, MARGIN + 46.0, row, index, &line.name);
+            svg.small(MARGIN + 172.0, row + 4.0, &line.detail, Anchor::Start);
+        }
+        svg.finish(footer)
+    }
+
+    fn axes(&self, top: f64, height: f64) -> (Axis, Axis) {
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        let x = Axis::linear(points().map(|point| point.0).fold(0.0, f64::max), LEFT, RIGHT);
+        let y = points().map(|point| point.1).fold(0.0, f64::max);
+        (x, Axis::linear(y, top + height, top))
+    }
+
+    /// Grid, axes and curves; `x` may be a longer axis than its own.
+    fn plot(&self, svg: &mut Svg, top: f64, height: f64, x: Axis) {
+        let (bottom, (_, y)) = (top + height, self.axes(top, height));
+        for tick in x.ticks() {
+            svg.line((x.at(tick), top), (x.at(tick), bottom), GRID, 1.0);
+            svg.small(x.at(tick), bottom + 18.0, &label(tick), Anchor::Middle);
+        }
+        for tick in y.ticks() {
+            svg.line((LEFT, y.at(tick)), (RIGHT, y.at(tick)), GRID, 1.0);
+            svg.small(LEFT - 8.0, y.at(tick) + 4.0, &label(tick), Anchor::End);
+        }
+        svg.upwards(MARGIN + 6.0, (top + bottom) / 2.0, &self.y);
+        if let Some(name) = &self.diagonal {
+            let end = x.high().min(y.high());
+            svg.dashed((LEFT, bottom), (x.at(end), y.at(end)), GREY);
+            svg.small(x.at(end * 0.97) + 8.0, y.at(end * 0.97) + 4.0, name, Anchor::Start);
+        }
+        svg.line((LEFT, bottom), (RIGHT, bottom), INK, 1.2);
+        svg.line((LEFT, top), (LEFT, bottom), INK, 1.2);
+        for (index, line) in self.lines.iter().enumerate() {
+            let placed: Vec<(f64, f64)> =
+                line.points.iter().map(|point| (x.at(point.0), y.at(point.1))).collect();
+            svg.curve(&placed, colour(index));
+            let step = placed.len().div_ceil(MOST_MARKS).max(1);
+            // Curves that lie on one another have their marks in different places.
+            for point in placed.iter().skip((index * step / 3) % step).step_by(step) {
+                svg.mark(*point, index);
+            }
+        }
+    }
+}
+
+const LEFT: f64 = MARGIN + 46.0;
+const RIGHT: f64 = WIDTH - MARGIN - 12.0;
+
+fn middle() -> f64 {
+    (LEFT + RIGHT) / 2.0
+}
+
+fn legend(svg: &mut Svg, x: f64, y: f64, index: usize, name: &str) {
+    svg.line((x, y), (x + 28.0, y), colour(index), 2.0);
+    svg.mark((x + 14.0, y), index);
+    svg.text(x + 36.0, y + 4.0, name, Anchor::Start);
+}
+
+/// Several charts of the same curves below each other, over one horizontal axis: the legend and
+/// the axis's name are those of the first.
+pub fn panels(title: &str, charts: &[Lines], footer: &str) -> String {
+    let Some(first) = charts.first() else { return Svg::new(title, LEGEND).finish(footer) };
+    let columns = ((RIGHT - LEFT) / LEGEND_COLUMN).floor().max(1.0) as usize;
+    let rows = first.lines.len().div_ceil(columns) as f64;
+    let top = LEGEND + rows * LEGEND_ROW + 12.0;
+    let step = PANEL_HEIGHT + 58.0;
+    let mut svg = Svg::new(title, top + charts.len() as f64 * step + 44.0);
+    for (index, line) in first.lines.iter().enumerate() {
+        let (row, column) = (index / columns, index % columns);
+        let (x, y) = (LEFT + column as f64 * LEGEND_COLUMN, LEGEND + row as f64 * LEGEND_ROW);
+        legend(&mut svg, x, y, index, &line.name);
+    }
+    let longest = |chart: &Lines| chart.axes(0.0, 1.0).0;
+    let x = charts.iter().map(longest).max_by(|a, b| a.high().total_cmp(&b.high()));
+    for (chart, index) in charts.iter().zip(0_u16..) {
+        let top = top + f64::from(index) * step + 22.0;
+        svg.text(LEFT, top - 8.0, &chart.title, Anchor::Start);
+        if let Some(x) = x {
+            chart.plot(&mut svg, top, PANEL_HEIGHT, x);
+        }
+    }
+    svg.text(middle(), top + charts.len() as f64 * step + 16.0, &first.x, Anchor::Middle);
+    svg.finish(footer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(title: &str, points: usize) -> Lines {
+        let points = (0..points).map(|at| (at as f64, 2.0 * at as f64)).collect();
+        let line = Line { name: "red".into(), detail: String::new(), points };
+        Lines {
+            title: title.into(),
+            x: "seconds".into(),
+            y: "Mb/s".into(),
+            diagonal: None,
+            lines: vec![line],
+        }
+    }
+
+    #[test]
+    fn long_curves_have_few_marks() {
+        let marks = |points| chart("", points).svg("").matches("<circle").count();
+        // One stands in the legend.
+        assert_eq!((marks(5), marks(20), marks(4000)), (6, 21, 21));
+    }
+
+    #[test]
+    fn panels_share_legend_and_axis() {
+        let svg = panels("rates", &[chart("in", 10), chart("out", 100)], "here");
+        for (text, times) in [("rates", 1), (">red<", 1), ("seconds", 1), (">in<", 1), (">80<", 2)]
+        {
+            assert_eq!(svg.matches(text).count(), times, "{text} in {svg}");
+        }
+        assert_eq!(svg.matches("<polyline").count(), 2);
+        assert!(panels("nothing", &[], "").ends_with("</svg>\n"));
+    }
+}

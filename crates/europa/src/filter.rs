@@ -1,0 +1,204 @@
+//! `filter`: rules of slices, added and removed while packets pass.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use clap_complete::engine::ArgValueCompleter;
+use europa_api::Problems;
+use europa_api::filters::{Action, Rule};
+use europa_api::rest::{
+    ClassBench, FilterChanged, FilterChanges, FilterList, FilterStatus, NewFilter,
+};
+use europa_client::escape;
+use europa_node::Instance;
+use serde_json::Value;
+
+use crate::complete;
+use crate::exit::Failure;
+use crate::table::{Colours, Table, errors_in_colour, line, out};
+use crate::up::client;
+
+/// What can be done with rules.
+#[derive(Subcommand)]
+pub(crate) enum FilterCommand {
+    /// Add rules, all at once; tells their numbers.
+    #[command(after_help = "Examples:\n  \
+        europa filter add red 'protocol: udp, destination_port: 53, action: {queue: 2}'\n  \
+        europa filter add red 'priority: 9, source: 10.9.0.0/16, action: drop'")]
+    Add {
+        /// The slice whose packets they are for.
+        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        slice: String,
+        /// Rules as they stand in a document of kind `filters`, in one line each.
+        #[arg(required = true)]
+        rules: Vec<String>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove rules by number, all at once.
+    Del {
+        /// The slice.
+        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        slice: String,
+        /// Numbers, as `list` shows them.
+        #[arg(required = true)]
+        numbers: Vec<u32>,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a slice's rules, and how often each has counted.
+    List {
+        /// The slice.
+        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        slice: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Add the rules of a file, all at once.
+    ///
+    /// One a line, as `add` takes them; or filters as ClassBench writes them, the first one with
+    /// the highest priority.
+    Load {
+        /// The slice.
+        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        slice: String,
+        /// The file.
+        file: PathBuf,
+        /// What filters of ClassBench's do: `drop`, or `{queue: 3}`.
+        #[arg(long, default_value = "count")]
+        action: String,
+        /// Remove at the same moment all rules with numbers that there are.
+        #[arg(long)]
+        replace: bool,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(crate) fn filter(instance: &Instance, command: FilterCommand) -> Result<ExitCode, Failure> {
+    match command {
+        FilterCommand::Add { slice, rules, json } => {
+            let add = new(read("rule", &rules.join("\n"))?);
+            change(instance, &slice, &FilterChanges { add, ..FilterChanges::default() }, json)
+        }
+        FilterCommand::Del { slice, numbers: remove, json } => {
+            change(instance, &slice, &FilterChanges { remove, ..FilterChanges::default() }, json)
+        }
+        FilterCommand::List { slice, json } => list(instance, &slice, json),
+        FilterCommand::Load { slice, file, action, replace, json } => {
+            let changes = load(&file, &action)?;
+            change(instance, &slice, &FilterChanges { replace, ..changes }, json)
+        }
+    }
+}
+
+fn url(slice: &str) -> String {
+    format!("/v1/slices/{}/filters", escape(slice))
+}
+
+fn read(file: &str, text: &str) -> Result<Vec<Rule>, Failure> {
+    let shown = |problems: Problems| Failure::configuration(problems.render(errors_in_colour()));
+    Rule::parse_lines(file, text).map_err(shown)
+}
+
+fn new(rules: Vec<Rule>) -> Vec<NewFilter> {
+    rules.into_iter().map(|rule| NewFilter { number: None, rule }).collect()
+}
+
+fn load(file: &Path, action: &str) -> Result<FilterChanges, Failure> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::from(format!("cannot read {name}: {error}")))?;
+    if !text.trim_start().starts_with('@') {
+        return Ok(FilterChanges { add: new(read(&name, &text)?), ..FilterChanges::default() });
+    }
+    let rules = read("--action", &format!("{{action: {action}}}"))?;
+    let action = rules.into_iter().next().map_or_else(Action::default, |rule| rule.action);
+    let classbench = Some(ClassBench { file: name, text, action });
+    Ok(FilterChanges { classbench, colour: errors_in_colour(), ..FilterChanges::default() })
+}
+
+fn change(
+    instance: &Instance,
+    slice: &str,
+    changes: &FilterChanges,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let changed: FilterChanged = client(instance).post(&url(slice), changes)?;
+    if json {
+        line!("{}", serde_json::to_string_pretty(&changed)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let added = match changed.added.as_slice() {
+        [] => "none added".to_owned(),
+        [one] => format!("{one} added"),
+        [first, .., last] => format!("{} added, {first} to {last}", changed.added.len()),
+    };
+    line!("{added}, {} removed", changed.removed);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(instance: &Instance, slice: &str, json: bool) -> Result<ExitCode, Failure> {
+    let list: FilterList = client(instance).get(&url(slice))?;
+    if json {
+        line!("{}", serde_json::to_string_pretty(&list)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table =
+        Table::new(&["NUMBER", "PRIORITY", "PACKETS", "BYTES", "RULE"]).right(&[1, 2, 3]);
+    for filter in &list.filters {
+        let FilterStatus { document, number, rule, packets, bytes, .. } = filter;
+        let number = number.map(|number| number.to_string());
+        table.row([
+            number.or_else(|| document.clone()).unwrap_or_default(),
+            rule.priority.to_string(),
+            packets.to_string(),
+            bytes.to_string(),
+            shown(rule)?,
+        ]);
+    }
+    out!("{}", table.text(Colours::stdout()));
+    line!("{} of {} entries used", list.entries, list.limit);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A rule in one line, without its priority.
+fn shown(rule: &Rule) -> Result<String, Failure> {
+    let mut value = serde_json::to_value(rule)?;
+    if let Value::Object(fields) = &mut value {
+        fields.shift_remove("priority");
+        let pairs = fields.iter().map(|(name, value)| format!("{name}: {}", plain(value)));
+        return Ok(pairs.collect::<Vec<_>>().join(", "));
+    }
+    Ok(value.to_string())
+}
+
+/// YAML in one line.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Object(map) => {
+            let pairs = map.iter().map(|(name, value)| format!("{name}: {}", plain(value)));
+            format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_added() {
+        let text = "source: 10.0.0.0/8, protocol: tcp, destination_port: 80-81, \
+                    action: {queue: 3, dscp: ef}";
+        let rules = Rule::parse_lines("rule", text).expect("a rule");
+        assert_eq!(shown(&rules[0]).ok().as_deref(), Some(text));
+    }
+}

@@ -1,0 +1,243 @@
+//! `plot`: what `record` has written, as charts.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use europa_api::stats::NodeStats;
+use europa_draw::chart::{Line, Lines, panels};
+
+use crate::exit::Failure;
+use crate::rates::{Interval, Unit, View};
+
+/// Curves that can be told apart.
+const MOST_CURVES: usize = 6;
+
+/// What `plot` takes.
+#[derive(Args, Debug)]
+pub(crate) struct PlotArgs {
+    /// What `europa record` has written.
+    file: PathBuf,
+    /// A curve for each of these.
+    #[arg(long, value_enum, default_value_t)]
+    by: By,
+    /// What the charts show, one below the other.
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["in", "out", "drops"])]
+    figure: Vec<Figure>,
+    /// Only what has one of these names, or belongs to it: `red`, `red/r1`, `red/r1.in`.
+    #[arg(long, value_delimiter = ',')]
+    of: Vec<String>,
+    /// Where to. Default: standard output.
+    #[arg(short, long)]
+    output: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum By {
+    Slice,
+    #[default]
+    Router,
+    Interface,
+    Port,
+    Queue,
+}
+
+impl By {
+    fn view(self) -> View {
+        match self {
+            Self::Slice => View::Slices,
+            Self::Router => View::Routers,
+            Self::Interface => View::Interfaces,
+            Self::Port => View::Ports,
+            Self::Queue => View::Queues,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Figure {
+    /// Mb/s received.
+    In,
+    /// Mb/s sent.
+    Out,
+    /// Thousand packets a second received.
+    PacketsIn,
+    /// Thousand packets a second sent.
+    PacketsOut,
+    /// Thousand packets a second lost.
+    Drops,
+    /// Percent of a core.
+    Cpu,
+    /// MB beside packet pools.
+    Memory,
+    /// Packets that wait at a port, or in a queue.
+    Waiting,
+    /// Microseconds that 99 of 100 packets waited less than.
+    Wait,
+}
+
+impl Figure {
+    /// Heading, unit, what one of that unit is, and the column of a view.
+    fn drawn(self) -> (&'static str, &'static str, f64, (&'static str, Unit)) {
+        match self {
+            Self::In => ("received", "Mb/s", 1e6, ("in", Unit::Bits)),
+            Self::Out => ("sent", "Mb/s", 1e6, ("out", Unit::Bits)),
+            Self::PacketsIn => ("received", "kp/s", 1e3, ("in", Unit::Packets)),
+            Self::PacketsOut => ("sent", "kp/s", 1e3, ("out", Unit::Packets)),
+            Self::Drops => ("lost", "kp/s", 1e3, ("dropped", Unit::Packets)),
+            Self::Cpu => ("CPU time of fast paths", "% of a core", 1.0, ("CPU", Unit::Percent)),
+            Self::Memory => ("memory of fast paths", "MB", 1e6, ("memory", Unit::Bytes)),
+            Self::Waiting => ("waiting", "packets", 1.0, ("waiting", Unit::Count)),
+            Self::Wait => ("99 of 100 waited less", "us", 1e3, ("p99 wait", Unit::Time)),
+        }
+    }
+}
+
+pub(crate) fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
+    let text = fs::read_to_string(&args.file)
+        .map_err(|error| format!("{}: {error}", args.file.display()))?;
+    let svg = draw(args, &readings(&args.file, &text)?)?;
+    match &args.output {
+        Some(path) => {
+            fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        // Whoever reads may have seen enough.
+        None => drop(std::io::stdout().write_all(svg.as_bytes())),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One reading a line. The last line may have been cut off.
+fn readings(path: &Path, text: &str) -> Result<Vec<NodeStats>, Failure> {
+    let mut readings = Vec::new();
+    let mut lines = text.lines().zip(1_usize..).peekable();
+    while let Some((line, number)) = lines.next() {
+        match serde_json::from_str(line) {
+            Ok(reading) => readings.push(reading),
+            Err(_) if lines.peek().is_none() && !readings.is_empty() => break,
+            Err(error) => {
+                let wanted = "a document of `europa record` is wanted";
+                return Err(format!("{}:{number}: {wanted}: {error}", path.display()).into());
+            }
+        }
+    }
+    match readings.len() {
+        0 | 1 => Err(format!("{}: two readings make a rate", path.display()).into()),
+        _ => Ok(readings),
+    }
+}
+
+/// A name, and the columns of its view at each time in seconds.
+type Curve = (String, Vec<(f64, Vec<f64>)>);
+
+/// Whether `name` is `of`, or belongs to it.
+fn belongs(name: &str, of: &str) -> bool {
+    name.strip_prefix(of).is_some_and(|rest| {
+        rest.is_empty() || [" ", "/", "."].iter().any(|mark| rest.starts_with(mark))
+    })
+}
+
+fn draw(args: &PlotArgs, readings: &[NodeStats]) -> Result<String, Failure> {
+    let view = args.by.view();
+    let start = readings.first().map_or(0, |first| first.at_ns);
+    let mut curves: Vec<Curve> = Vec::new();
+    for pair in readings.windows(2) {
+        let [before, after] = pair else { continue };
+        let at = after.at_ns.saturating_sub(start) as f64 / 1e9;
+        for row in Interval::new(before, after).rows(view) {
+            if !args.of.is_empty() && !args.of.iter().any(|of| belongs(&row.name, of)) {
+                continue;
+            }
+            match curves.iter_mut().find(|(name, _)| *name == row.name) {
+                Some((_, points)) => points.push((at, row.values)),
+                None => curves.push((row.name, vec![(at, row.values)])),
+            }
+        }
+    }
+    if curves.is_empty() {
+        return Err(format!("there are none of these {}", view.title().to_lowercase()).into());
+    }
+    if curves.len() > MOST_CURVES {
+        return Err(format!(
+            "{} {} are too many for a chart: choose up to {MOST_CURVES} with --of",
+            curves.len(),
+            view.title().to_lowercase()
+        )
+        .into());
+    }
+    let charts: Result<Vec<Lines>, Failure> = args
+        .figure
+        .iter()
+        .map(|figure| {
+            let (title, unit, one, column) = figure.drawn();
+            let place = view.columns().iter().position(|found| *found == column);
+            let place = place.ok_or_else(|| {
+                let what = view.title().to_lowercase();
+                format!("{what} have no {title}: choose another --figure, or another --by")
+            })?;
+            let line = |(name, points): &Curve| {
+                let value = |values: &Vec<f64>| values.get(place).copied().unwrap_or(0.0) / one;
+                let points = points.iter().map(|(at, values)| (*at, value(values))).collect();
+                Line { name: name.clone(), detail: String::new(), points }
+            };
+            Ok(Lines {
+                title: title.to_owned(),
+                x: "seconds".into(),
+                y: unit.into(),
+                diagonal: None,
+                lines: curves.iter().map(line).collect(),
+            })
+        })
+        .collect();
+    let footer = format!("{}: {} readings", args.file.display(), readings.len());
+    Ok(panels(view.title(), &charts?, &footer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rates::tests::reading;
+
+    fn args(by: By, of: &[&str], figure: Vec<Figure>) -> PlotArgs {
+        let of = of.iter().map(|of| (*of).to_owned()).collect();
+        PlotArgs { file: "run.jsonl".into(), by, figure, of, output: None }
+    }
+
+    fn recorded() -> Vec<NodeStats> {
+        (0..10).map(|n| reading(n * 200_000_000, n * n * 1000)).collect()
+    }
+
+    #[test]
+    fn a_curve_for_each() {
+        let drawn = |by, of| draw(&args(by, of, vec![Figure::In, Figure::Drops]), &recorded());
+        for (by, of, curves) in [
+            (By::Slice, &[][..], 2),
+            (By::Router, &[], 3),
+            (By::Router, &["red"], 2),
+            (By::Interface, &["red/a.out", "blue"], 2),
+        ] {
+            let svg = drawn(by, of).expect("drawn");
+            assert_eq!(svg.matches("<polyline").count(), 2 * curves, "{by:?} {of:?}");
+        }
+        assert!(drawn(By::Router, &["green"]).is_err());
+        assert!(draw(&args(By::Port, &[], vec![Figure::In]), &recorded()).is_err());
+        assert!(draw(&args(By::Port, &["left"], vec![Figure::Waiting]), &recorded()).is_ok());
+    }
+
+    #[test]
+    fn files_that_end_early_are_drawn_and_others_refused() {
+        let path = Path::new("run.jsonl");
+        let lines: Vec<String> = recorded()
+            .iter()
+            .map(|reading| serde_json::to_string(reading).expect("JSON"))
+            .collect();
+        let text = lines.join("\n");
+        assert_eq!(readings(path, &text).expect("whole").len(), 10);
+        assert_eq!(readings(path, &text[..text.len() - 7]).expect("cut").len(), 9);
+        for wrong in ["", "{", &lines[0], "nonsense\n{}\n"] {
+            assert!(readings(path, wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What one interface is to be.
+
+use crate::error::ConfigError;
+use crate::wire::SECRET_BYTES;
+
+/// The longest ring: its indices have 16 bits, and DPDK goes as far.
+pub(crate) const MOST_LOG2_ENTRIES: u8 = 14;
+/// As many rings as DPDK has in a direction.
+const MOST_RINGS: u16 = 255;
+/// What a frame may need: anything shorter has room in a buffer of this many.
+const LEAST_BUFFER_BYTES: u32 = 64;
+
+/// Which side of a connection an interface is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Listens, and works in the memory of its clients. Also called master.
+    Server,
+    /// Connects, and brings the memory. Also called slave.
+    Client,
+}
+
+/// One interface.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Number on its socket: both sides say the same.
+    pub id: u32,
+    /// Name shown to the peer; 31 bytes of it.
+    pub name: String,
+    /// What both sides must know; zeros for nothing.
+    pub secret: [u8; SECRET_BYTES],
+    /// Rings to receive from: a client has so many, or as many as its server takes; a server
+    /// takes so many at most.
+    pub receive_rings: u16,
+    /// Rings to transmit into, likewise.
+    pub transmit_rings: u16,
+    /// Entries of a ring as power of two, 0 to 14: what a client wants and a server takes at most.
+    pub log2_entries: u8,
+    /// Client: bytes of a buffer. DPDK as a server of old writes up to 2048 bytes into any
+    /// buffer, so have no fewer with it.
+    pub buffer_bytes: u32,
+    /// Server: memory that a client may have mapped here, bytes. What is touched of it counts as
+    /// memory of whoever touches it first.
+    pub most_memory_bytes: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            id: 0,
+            name: "europa".to_owned(),
+            secret: [0; SECRET_BYTES],
+            receive_rings: 1,
+            transmit_rings: 1,
+            log2_entries: 10,
+            buffer_bytes: 2048,
+            most_memory_bytes: 256 << 20,
+        }
+    }
+}
+
+impl Config {
+    /// Checks the numbers.
+    ///
+    /// # Errors
+    /// The first field that cannot be so.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let rings = "it must be 1 to 255";
+        let fields = [
+            ("receive_rings", u64::from(self.receive_rings), 1..=u64::from(MOST_RINGS), rings),
+            ("transmit_rings", u64::from(self.transmit_rings), 1..=u64::from(MOST_RINGS), rings),
+            (
+                "log2_entries",
+                u64::from(self.log2_entries),
+                0..=u64::from(MOST_LOG2_ENTRIES),
+                "it must be 0 to 14",
+            ),
+            (
+                "buffer_bytes",
+                u64::from(self.buffer_bytes),
+                u64::from(LEAST_BUFFER_BYTES)..=65536,
+                "it must be 64 to 65536",
+            ),
+        ];
+        for (field, found, allowed, wanted) in fields {
+            if !allowed.contains(&found) {
+                return Err(ConfigError { field, found, wanted });
+            }
+        }
+        // Offsets have 32 bits.
+        crate::layout::Layout::new(self, self.transmit_rings, self.receive_rings, self.log2_entries)
+            .map(|_| ())
+    }
+}
+
+/// Bytes of a secret from text.
+///
+/// # Errors
+/// A secret longer than 24 bytes.
+pub fn secret(text: &str) -> Result<[u8; SECRET_BYTES], ConfigError> {
+    let mut secret = [0; SECRET_BYTES];
+    let place = secret.get_mut(..text.len()).ok_or(ConfigError {
+        field: "bytes of the secret",
+        found: text.len() as u64,
+        wanted: "it must be 0 to 24",
+    })?;
+    place.copy_from_slice(text.as_bytes());
+    Ok(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_numbers_are_named() {
+        let default = Config::default();
+        assert_eq!(default.check(), Ok(()));
+        let cases = [
+            (Config { receive_rings: 0, ..default.clone() }, "receive_rings is 0; it must be 1"),
+            (Config { transmit_rings: 256, ..default.clone() }, "transmit_rings is 256"),
+            (Config { log2_entries: 15, ..default.clone() }, "log2_entries is 15"),
+            (Config { buffer_bytes: 63, ..default.clone() }, "buffer_bytes is 63"),
+            (Config { receive_rings: 255, log2_entries: 14, ..default }, "memory of a client is 8"),
+        ];
+        for (config, error) in cases {
+            let found = config.check().unwrap_err().to_string();
+            assert!(found.starts_with(error), "{found}");
+        }
+        assert_eq!(secret("ab").unwrap()[..3], *b"ab\0");
+        assert!(secret(&"x".repeat(25)).is_err());
+    }
+}

@@ -1,0 +1,231 @@
+//! What can go wrong, and what to do about it.
+
+use std::path::PathBuf;
+
+use nix::errno::Errno;
+
+/// Why a connection ended or was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum MemifError {
+    /// The other process has closed its socket, or has ended.
+    #[error("the peer has gone")]
+    Gone,
+    /// The peer said goodbye.
+    #[error("the peer disconnected: {reason} (code {code})")]
+    Disconnected {
+        /// What the peer gave as its code; 0 mostly.
+        code: u32,
+        /// What the peer gave as its reason.
+        reason: String,
+    },
+    /// The peer broke the protocol, or wants what is not to be had.
+    #[error("the peer is refused: {0}")]
+    Refused(#[from] Violation),
+    /// The interface cannot be as it is configured.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The kernel.
+    #[error("cannot {doing}: {source}")]
+    Kernel {
+        /// What was tried, as the words after "cannot".
+        doing: &'static str,
+        /// What the kernel said.
+        source: Errno,
+    },
+    /// A socket's path.
+    #[error("{}: cannot {doing}: {source}", path.display())]
+    Path {
+        /// The path, with `@` for a name in the abstract namespace.
+        path: PathBuf,
+        /// What was tried, as the words after "cannot".
+        doing: &'static str,
+        /// What the kernel said.
+        source: Errno,
+    },
+}
+
+/// Says what was tried when the kernel refuses it.
+pub(crate) trait Doing<T> {
+    fn doing(self, doing: &'static str) -> Result<T, MemifError>;
+}
+
+impl<T> Doing<T> for Result<T, Errno> {
+    fn doing(self, doing: &'static str) -> Result<T, MemifError> {
+        self.map_err(|source| MemifError::Kernel { doing, source })
+    }
+}
+
+/// What is wrong with a [`Config`](crate::Config).
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is {found}; {wanted}")]
+pub struct ConfigError {
+    /// The field's name.
+    pub field: &'static str,
+    /// What it says.
+    pub found: u64,
+    /// What it may say.
+    pub wanted: &'static str,
+}
+
+/// What a peer did against the protocol, or beyond the limits set for it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// A message has not 128 bytes.
+    #[error("a message of {0} bytes; messages have 128")]
+    MessageBytes(usize),
+    /// No such type of message.
+    #[error("a message of unknown type {0}")]
+    MessageType(u16),
+    /// A message that does not come at this point.
+    #[error("{found} while waiting for {wanted}")]
+    Unexpected {
+        /// What came.
+        found: &'static str,
+        /// What may come now.
+        wanted: &'static str,
+    },
+    /// Too many descriptors, or none.
+    #[error("{message} with {found} descriptors; it takes {wanted}")]
+    Descriptors {
+        /// The message.
+        message: &'static str,
+        /// How many came.
+        found: usize,
+        /// How many belong to it.
+        wanted: usize,
+    },
+    /// The peer reads nothing.
+    #[error("it does not read its socket")]
+    Deaf,
+    /// Another protocol version.
+    #[error("protocol version {}.{} to {}.{}; this is 2.0", least >> 8, least & 255, most >> 8, most & 255)]
+    Version {
+        /// The least that the peer speaks.
+        least: u16,
+        /// The most that the peer speaks.
+        most: u16,
+    },
+    /// Nobody has this interface.
+    #[error("there is no interface {0} on this socket; compare the ids of both sides")]
+    NoInterface(u32),
+    /// The interface has a peer.
+    #[error("interface {0} is connected already")]
+    Taken(u32),
+    /// IP packets or something else than frames.
+    #[error("interface mode {0}; only Ethernet (0) is served")]
+    Mode(u8),
+    /// Not the secret that was agreed on.
+    #[error("a wrong secret")]
+    Secret,
+    /// Its memory cannot be relied on.
+    #[error(
+        "region {0} could shrink while it is used: its file has no F_SEAL_SHRINK and refuses it \
+         (DPDK: leave out zero-copy)"
+    )]
+    Unsealed(u16),
+    /// Its memory is of huge pages, which can run out while it is used.
+    #[error("region {0} is not of ordinary pages (DPDK: leave out zero-copy)")]
+    HugePages(u16),
+    /// The file is shorter than the region is said to be.
+    #[error("region {index} is said to have {said} bytes; its file has {found}")]
+    RegionBytes {
+        /// Number of the region.
+        index: u16,
+        /// Length that the message gives, bytes.
+        said: u64,
+        /// Length of the file, bytes.
+        found: u64,
+    },
+    /// More memory than the configuration allows.
+    #[error("regions of {found} bytes altogether; {most} are allowed")]
+    Memory {
+        /// Bytes with the new region.
+        found: u64,
+        /// Bytes allowed.
+        most: u64,
+    },
+    /// Regions come in order, and not without end.
+    #[error("region {found}; next is region {next}, and there may be {most}")]
+    RegionIndex {
+        /// Number given.
+        found: u16,
+        /// Number wanted.
+        next: u16,
+        /// How many there may be.
+        most: u16,
+    },
+    /// Rings of a direction come in order, and not without end.
+    #[error("ring {found}; next in this direction is ring {next}, and there may be {most}")]
+    RingIndex {
+        /// Number given.
+        found: u16,
+        /// Number wanted.
+        next: u16,
+        /// How many there may be.
+        most: u16,
+    },
+    /// A ring is too long.
+    #[error("a ring of 2^{found} entries; 2^{most} are allowed")]
+    RingEntries {
+        /// The logarithm given.
+        found: u8,
+        /// The largest allowed.
+        most: u8,
+    },
+    /// A ring that does not lie in its region, or not on a multiple of 8.
+    #[error("a ring at byte {offset} of region {region}, where it has no room")]
+    RingPlace {
+        /// Number of the region.
+        region: u16,
+        /// Where it begins in it, bytes.
+        offset: u32,
+    },
+    /// Memory of the peer's own beside the descriptors.
+    #[error("rings with private headers of {0} bytes; they are not supported")]
+    PrivateHeader(u16),
+    /// No ring where one should be.
+    #[error("no ring begins at byte {offset} of region {region}: {found:#x} instead of its mark")]
+    Cookie {
+        /// Number of the region.
+        region: u16,
+        /// Where it should begin, bytes.
+        offset: u32,
+        /// Found there.
+        found: u32,
+    },
+    /// What came with a ring wakes nobody.
+    #[error("a ring's descriptor is no eventfd")]
+    NoEventfd,
+    /// A connection without rings carries nothing.
+    #[error("no ring from {from} to {to}")]
+    NoRing {
+        /// Sender.
+        from: &'static str,
+        /// Receiver.
+        to: &'static str,
+    },
+}
+
+/// What a peer did to a ring that cannot be repaired: only a new connection helps, see
+/// [`Port::disconnect`](crate::Port::disconnect).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// An index is further than the ring is long, or went back.
+    #[error("its index says {found} of {entries} entries")]
+    Index {
+        /// Entries between both sides' indices.
+        found: u16,
+        /// Entries of the ring.
+        entries: u16,
+    },
+    /// A client offers a buffer that is not there.
+    #[error("it offers a buffer of {bytes} bytes at byte {offset} of region {region}")]
+    Buffer {
+        /// Number of the region.
+        region: u16,
+        /// Where it begins, bytes.
+        offset: u32,
+        /// Its length, bytes.
+        bytes: u32,
+    },
+}

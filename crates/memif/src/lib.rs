@@ -1,0 +1,50 @@
+//! memif 2.0: frames between two processes by shared memory, as VPP and DPDK have it.
+//!
+//! One side is the [server](Role::Server), which listens on a socket, the other the
+//! [client](Role::Client), which connects and brings memory, rings and eventfds. Who may open
+//! a socket's path uses [`socket`]; the rest needs descriptors only, has no threads and never
+//! waits:
+//!
+//! - [`Greetings`] hears which interface a client wants, and a [`Port`] of that number takes it.
+//! - A [`Port`] makes connections, one after another, and yields a [`Link`] of rings for each.
+//! - A [`Receiver`] and a [`Transmitter`] move batches of frames. They allocate nothing, and
+//!   make a system call only to wake a peer that asks for it.
+//!
+//! A peer may be hostile. It can break its own connection and put nonsense into its own frames:
+//! every message, index and descriptor is checked where it is read, memory is only taken if
+//! it cannot go away, and no call here waits for it. What it does wrong ends in a
+//! [`MemifError`], a [`Fault`] or a [counter](Counters).
+//!
+//! Not supported: IP mode, private headers, regions in huge pages (DPDK's `zero-copy=yes`).
+
+mod client;
+mod config;
+mod control;
+mod error;
+mod greeting;
+mod layout;
+mod link;
+mod port;
+mod receive;
+mod ring;
+mod server;
+pub mod socket;
+mod sys;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod wire;
+
+pub use config::{Config, Role, secret};
+pub use error::{ConfigError, Fault, MemifError, Violation};
+pub use greeting::{Greeting, Greetings, MOST_SILENT};
+pub use link::Link;
+pub use port::{Event, Port};
+pub use receive::{Buffer, Frame, Receiver};
+pub use ring::{Counters, MOST_FRAME_BYTES};
+pub use sys::{Chunk, Signal};
+pub use transmit::{MappedPacket, Packet, Transmitter};
+pub use wire::SECRET_BYTES;
+
+/// How this side calls itself.
+const APPLICATION: &str = concat!("Europa ", env!("CARGO_PKG_VERSION"));

@@ -1,0 +1,134 @@
+//! Opening sockets by path: what needs the rights of whoever owns the place. All else works
+//! with the descriptors that come from here.
+//!
+//! A path that begins with `@` is a name in the abstract namespace of the network namespace,
+//! DPDK's default. Anybody in that namespace can connect to it; a path's owner and mode say
+//! who can. Who can connect can also pass a descriptor whose closing takes long (a file of FUSE),
+//! so the mode should be strict.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, connect as connect_socket,
+    listen as listen_socket, socket,
+};
+
+use crate::error::MemifError;
+use crate::sys;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 16;
+
+/// Listens at a path for clients; its file has mode `mode`, e.g. `0o600`. A socket that is left
+/// there and that nobody serves is replaced; whoever drops the descriptor removes the file.
+///
+/// # Errors
+/// Says the path, what was tried and what the kernel said: `EADDRINUSE` when somebody serves it.
+pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
+    let error = |doing| move |source| MemifError::Path { path: path.to_owned(), doing, source };
+    let listener = open().map_err(error("make a socket"))?;
+    let address = address(path).map_err(error("use it as a socket's path"))?;
+    let named = !path.as_os_str().as_bytes().starts_with(b"@");
+    if named {
+        clear(path).map_err(error("replace it"))?;
+    }
+    bind(listener.as_raw_fd(), &address).map_err(error("listen there"))?;
+    if named {
+        // Nobody can connect before it listens, so the mode counts from the beginning.
+        fs::set_permissions(path, Permissions::from_mode(mode))
+            .map_err(|failed| error("set its mode")(errno(&failed)))?;
+    }
+    let backlog = Backlog::new(BACKLOG).map_err(error("listen there"))?;
+    listen_socket(&listener, backlog).map_err(error("listen there"))?;
+    Ok(listener)
+}
+
+/// Takes the next client of a listening socket; `None` when there is none. Needs no rights.
+///
+/// # Errors
+/// What accept(2) says.
+pub fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, MemifError> {
+    match sys::accept(listener) {
+        Ok(socket) => Ok(Some(socket)),
+        Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNABORTED) => Ok(None),
+        Err(source) => Err(MemifError::Kernel { doing: "accept a client", source }),
+    }
+}
+
+/// Connects to a server. Does not wait.
+///
+/// # Errors
+/// Says the path and what the kernel said: `ECONNREFUSED` or `ENOENT` when nobody serves it yet,
+/// `EAGAIN` when too many wait there.
+pub fn connect(path: &Path) -> Result<OwnedFd, MemifError> {
+    let error = |doing| move |source| MemifError::Path { path: path.to_owned(), doing, source };
+    let socket = open().map_err(error("make a socket"))?;
+    let address = address(path).map_err(error("use it as a socket's path"))?;
+    connect_socket(socket.as_raw_fd(), &address).map_err(error("connect to it"))?;
+    Ok(socket)
+}
+
+fn open() -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)
+}
+
+fn address(path: &Path) -> nix::Result<UnixAddr> {
+    match path.as_os_str().as_bytes().strip_prefix(b"@") {
+        Some(name) => UnixAddr::new_abstract(name),
+        None => UnixAddr::new(path),
+    }
+}
+
+/// Removes a socket that nobody serves.
+fn clear(path: &Path) -> nix::Result<()> {
+    let left = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if left && matches!(connect(path), Err(MemifError::Path { source: Errno::ECONNREFUSED, .. })) {
+        fs::remove_file(path).map_err(|failed| errno(&failed))?;
+    }
+    Ok(())
+}
+
+fn errno(error: &io::Error) -> Errno {
+    Errno::from_raw(error.raw_os_error().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_is_left_is_replaced_and_one_in_use_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("memif.sock");
+        assert!(connect(&path).unwrap_err().to_string().contains("memif.sock: cannot connect"));
+        let listener = listen(&path, 0o600).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(accept(&listener).unwrap().is_none());
+        let in_use = listen(&path, 0o600).unwrap_err().to_string();
+        assert!(in_use.contains("memif.sock: cannot listen there: EADDRINUSE"), "{in_use}");
+        assert!(accept(&listener).unwrap().is_some(), "the one who tried");
+        let _client = connect(&path).unwrap();
+        assert!(accept(&listener).unwrap().is_some());
+        drop(listener);
+        listen(&path, 0o600).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "precious").unwrap();
+        assert!(listen(&path, 0o600).is_err(), "no socket of ours");
+        assert_eq!(fs::read(&path).unwrap(), b"precious");
+    }
+
+    #[test]
+    fn abstract_names_are_sockets_too() {
+        let name = format!("@europa-memif-test-{}", std::process::id());
+        let listener = listen(Path::new(&name), 0o600).unwrap();
+        let _client = connect(Path::new(&name)).unwrap();
+        assert!(accept(&listener).unwrap().is_some());
+    }
+}

@@ -1,0 +1,499 @@
+//! The rules of all slices, as they are wanted and as the switch has them.
+//!
+//! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. Here is
+//! what of them is wanted, and which numbers the switch knows slices, interfaces and rules by;
+//! `node/filters.rs` tells the switch.
+
+mod entries;
+mod numbers;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use europa_api::filters::{InterfaceOf, Rule};
+use europa_api::{Documents, Fault, Key, MOST_FILTERS, Mac};
+use europa_filter::{MOST_INTERFACES, Rule as Entry};
+use europa_switch::{Action, Batch, NOWHERE};
+use serde::{Deserialize, Serialize};
+
+pub(crate) use self::entries::count;
+use self::numbers::Numbers;
+use crate::NodeError;
+
+/// How rules lead to an interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WayTo {
+    /// `slice/router`.
+    pub(crate) router: String,
+    pub(crate) interface: String,
+    pub(crate) destination: Option<[u8; 6]>,
+    /// A copy goes there, which stays as it is if it may.
+    pub(crate) mirror: bool,
+}
+
+/// Why rules are not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FilterError {
+    /// More than the slice may have.
+    #[error(
+        "slice {slice} may have {limit} entries of filters: {used} are used, these need {wanted} more"
+    )]
+    Limit {
+        /// Whose.
+        slice: String,
+        /// How many it may have.
+        limit: usize,
+        /// How many it has, what goes left out.
+        used: usize,
+        /// How many more are wanted.
+        wanted: usize,
+    },
+    /// Too many different names.
+    #[error(
+        "the rules of slice {0} name more than {MOST_INTERFACES} interfaces that packets leave by"
+    )]
+    Interfaces(String),
+    /// Too many different ways.
+    #[error("rules lead to more than {NOWHERE} interfaces and Ethernet addresses")]
+    Ways,
+}
+
+/// What the next node must know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct FiltersRecord {
+    slices: Numbers<String>,
+    ways: Numbers<WayTo>,
+    interfaces: BTreeMap<String, Numbers<InterfaceOf>>,
+}
+
+impl Default for FiltersRecord {
+    fn default() -> Self {
+        Self {
+            slices: Numbers::new(0, u16::MAX - 1),
+            ways: Numbers::new(0, NOWHERE - 1),
+            interfaces: BTreeMap::new(),
+        }
+    }
+}
+
+/// A rule that is in force, or is to be.
+#[derive(Clone, Debug)]
+pub(crate) struct Installed {
+    /// The document that it stands in; or its number.
+    pub(crate) origin: Origin,
+    pub(crate) rule: Rule,
+    /// Numbers of its entries.
+    pub(crate) entries: Box<[u32]>,
+    interface: Option<u16>,
+    ways: [Option<u16>; 2],
+}
+
+/// Where a rule comes from.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Origin {
+    /// A document, by name.
+    Document(String),
+    /// A request that gave it this number.
+    Own(u32),
+}
+
+/// A slice's rules.
+#[derive(Default)]
+pub(crate) struct SliceFilters {
+    number: u16,
+    documents: Vec<Installed>,
+    own: BTreeMap<u32, Installed>,
+    /// Numbers of entries that are free again.
+    free: Vec<u32>,
+    next: u32,
+    used: usize,
+}
+
+/// See the file.
+#[derive(Default)]
+pub(crate) struct Filters {
+    slices: BTreeMap<String, SliceFilters>,
+    numbers: FiltersRecord,
+    /// Interfaces or ways have got numbers.
+    renamed: bool,
+}
+
+/// A change that is to be told to the switch.
+pub(crate) struct Told {
+    /// The slice's number.
+    pub(crate) slice: u16,
+    pub(crate) batch: Batch,
+    /// Interfaces or ways have got numbers, of which the switch must hear before.
+    pub(crate) renamed: bool,
+    /// No rule is left, or none was there: the switch is to look for rules no more, or from now on.
+    pub(crate) emptied: bool,
+}
+
+impl std::fmt::Display for Origin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Origin::Document(name) => f.write_str(name),
+            Origin::Own(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+impl SliceFilters {
+    /// All its rules.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Installed> {
+        self.documents.iter().chain(self.own.values())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.documents.is_empty() && self.own.is_empty()
+    }
+
+    /// Its number in the switch.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// How many entries its rules take.
+    pub(crate) fn used(&self) -> usize {
+        self.used
+    }
+
+    fn number_of_entry(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.next += 1;
+            self.next - 1
+        })
+    }
+}
+
+impl Filters {
+    /// With the numbers that a node before this one has given.
+    pub(crate) fn with(numbers: FiltersRecord) -> Self {
+        Self { slices: BTreeMap::new(), numbers, renamed: true }
+    }
+
+    /// The numbers that are given.
+    pub(crate) fn record(&self) -> &FiltersRecord {
+        &self.numbers
+    }
+
+    /// Slices that have had rules since the node began.
+    pub(crate) fn slices(&self) -> impl Iterator<Item = (&str, &SliceFilters)> {
+        self.slices.iter().map(|(name, slice)| (&**name, slice))
+    }
+
+    /// A slice that has rules, or had.
+    pub(crate) fn slice(&self, name: &str) -> Option<&SliceFilters> {
+        self.slices.get(name)
+    }
+
+    /// Numbers that slices have had with another node, and whose they are not any more.
+    pub(crate) fn orphans(&self) -> Vec<u16> {
+        let all = self.numbers.slices.iter();
+        all.filter(|(_, name)| !self.slices.contains_key(*name)).map(|(number, _)| number).collect()
+    }
+
+    /// Ways that rules have, by number.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = (u16, &WayTo)> {
+        self.numbers.ways.iter()
+    }
+
+    /// The slice's number, and the number of an interface in its rules, if there are some.
+    pub(crate) fn of(&self, slice: &str, router: &str, interface: &str) -> Option<(u16, u16)> {
+        let filters = self.slices.get(slice).filter(|filters| !filters.is_empty())?;
+        let named = self.numbers.interfaces.get(slice);
+        let found = named.and_then(|named| {
+            let mut all = named.iter();
+            all.find(|(_, of)| &*of.router == router && &*of.interface == interface)
+        });
+        Some((filters.number, found.map_or(0, |(number, _)| number)))
+    }
+
+    /// How many entries a slice may have.
+    pub(crate) fn limit(&self, slice: &str, documents: &Documents) -> usize {
+        if let Some(reserved) = reserved(documents, slice) {
+            return reserved;
+        }
+        let all = documents.slices.iter();
+        let reserved: usize = all.filter_map(|other| reserved(documents, &other.name)).sum();
+        let others = self.slices.iter().filter(|(name, _)| **name != slice);
+        let others = others.filter(|(name, _)| self::reserved(documents, name).is_none());
+        let used: usize = others.map(|(_, filters)| filters.used).sum();
+        (MOST_FILTERS as usize).saturating_sub(reserved + used)
+    }
+
+    /// Whether rules fit that are to be there instead of those that take `gone` entries.
+    ///
+    /// # Errors
+    /// What is too much.
+    pub(crate) fn fit<'r>(
+        &self,
+        slice: &str,
+        documents: &Documents,
+        gone: usize,
+        rules: impl Iterator<Item = &'r Rule>,
+    ) -> Result<(), FilterError> {
+        let used = self.slices.get(slice).map_or(0, |filters| filters.used).saturating_sub(gone);
+        let (limit, wanted) = (self.limit(slice, documents), rules.map(count).sum());
+        let slice = slice.to_owned();
+        if used + wanted > limit {
+            return Err(FilterError::Limit { slice, limit, used, wanted });
+        }
+        Ok(())
+    }
+
+    fn slice_mut(&mut self, name: &str) -> &mut SliceFilters {
+        // More slices than numbers cannot be: each has a document in memory.
+        let number = match self.slices.contains_key(name) {
+            true => None,
+            false => self.numbers.slices.take(&name.to_owned(), &mut self.renamed),
+        };
+        let slice = self.slices.entry(name.to_owned()).or_default();
+        slice.number = number.unwrap_or(slice.number);
+        slice
+    }
+
+    /// Gives a rule its numbers, and its entries to a batch.
+    fn install(
+        &mut self,
+        slice: &str,
+        origin: Origin,
+        rule: Rule,
+        batch: &mut Batch,
+    ) -> Result<Installed, FilterError> {
+        let named = self.numbers.interfaces.entry(slice.to_owned());
+        let named = named.or_insert_with(|| Numbers::new(1, MOST_INTERFACES));
+        let interface = match &rule.interface {
+            Some(of) => {
+                let taken = named.take(of, &mut self.renamed);
+                Some(taken.ok_or_else(|| FilterError::Interfaces(slice.to_owned()))?)
+            }
+            None => None,
+        };
+        let mut way = |of: &Option<InterfaceOf>, destination: Option<Mac>, mirror| {
+            let Some(InterfaceOf { router, interface }) = of else { return Ok(None) };
+            let router = format!("{slice}/{router}");
+            let (interface, destination) = (interface.to_string(), destination.map(|mac| mac.0));
+            let way = WayTo { router, interface, destination, mirror };
+            self.numbers.ways.take(&way, &mut self.renamed).map(Some).ok_or(FilterError::Ways)
+        };
+        let to = way(&rule.action.interface, rule.action.destination_mac, false)?;
+        let mirror = way(&rule.action.mirror, None, true)?;
+        let filters = self.slice_mut(slice);
+        let (pattern, result) =
+            (entries::pattern(&rule, interface), entries::action(&rule, to, mirror));
+        let mut numbers = Vec::new();
+        let priority = rule.priority;
+        for (value, mask) in pattern.ipv4() {
+            let number = filters.number_of_entry();
+            numbers.push(number);
+            batch.ipv4.push(Entry { number, priority, value, mask, result });
+        }
+        for (value, mask) in pattern.ipv6() {
+            let number = filters.number_of_entry();
+            numbers.push(number);
+            batch.ipv6.push(Entry { number, priority, value, mask, result });
+        }
+        filters.used += numbers.len();
+        let entries = numbers.into();
+        Ok(Installed { origin, rule, entries, interface, ways: [to, mirror] })
+    }
+
+    /// Takes a rule's entries away.
+    fn uninstall(&mut self, slice: &str, installed: &Installed, batch: &mut Batch) {
+        batch.removed.extend(&installed.entries);
+        if let (Some(number), Some(named)) =
+            (installed.interface, self.numbers.interfaces.get_mut(slice))
+        {
+            named.give(number);
+        }
+        for way in installed.ways.into_iter().flatten() {
+            self.numbers.ways.give(way);
+        }
+        if let Some(filters) = self.slices.get_mut(slice) {
+            filters.used = filters.used.saturating_sub(installed.entries.len());
+            // Not before the batch is full: a number must not go and come in one.
+            filters.free.extend(&installed.entries);
+        }
+    }
+
+    /// Whether the rules of documents fit.
+    ///
+    /// # Errors
+    /// What is too much, and in which document it stands.
+    pub(crate) fn check(&self, documents: &Documents) -> Result<(), NodeError> {
+        if documents.filters.is_empty() && self.slices.is_empty() {
+            return Ok(());
+        }
+        let own = |slice: &str| self.own(slice).map(|(_, one)| one.entries.len()).sum::<usize>();
+        let mut left = MOST_FILTERS as usize;
+        let reserved_by = |slice: &europa_api::Slice| reserved(documents, &slice.name);
+        left = left.saturating_sub(documents.slices.iter().filter_map(reserved_by).sum());
+        for slice in &documents.slices {
+            let reserved = reserved_by(slice);
+            let (limit, mut used) = (reserved.unwrap_or(left), own(&slice.name));
+            let refused = |key, path: &[&str], used, wanted| {
+                let slice = slice.name.to_string();
+                Fault::new(key, path, FilterError::Limit { slice, limit, used, wanted })
+                    .label("too many")
+                    .help("write fewer rules, or reserve more: `reservation: {filters: N}`")
+            };
+            if used > limit {
+                let key = Key::new("slice", slice.name.to_string());
+                return Err(refused(key, &["reservation", "filters"], 0, used).into());
+            }
+            for filters in documents.filters.iter().filter(|one| **one.slice == **slice.name) {
+                let wanted = filters.rules.0.iter().map(|rule| count(rule)).sum();
+                if used + wanted > limit {
+                    let key = Key::new("filters", filters.name.to_string());
+                    return Err(refused(key, &["rules"], used, wanted).into());
+                }
+                used += wanted;
+            }
+            left -= if reserved.is_none() { used } else { 0 };
+        }
+        Ok(())
+    }
+
+    /// Makes the rules of a slice's documents those of `documents`; what the switch is to be
+    /// told, if anything.
+    ///
+    /// # Errors
+    /// Why nothing has changed, and the document.
+    pub(crate) fn set_documents(
+        &mut self,
+        slice: &str,
+        documents: &Documents,
+    ) -> Result<Option<Told>, NodeError> {
+        let was_empty = self.slice_mut(slice).is_empty();
+        let mut old: HashMap<(Origin, Rule), Vec<Installed>> = HashMap::new();
+        for installed in std::mem::take(&mut self.slice_mut(slice).documents) {
+            let key = (installed.origin.clone(), installed.rule.clone());
+            old.entry(key).or_default().push(installed);
+        }
+        let (mut stay, mut come) = (Vec::new(), Vec::new());
+        for filters in documents.filters.iter().filter(|filters| **filters.slice == *slice) {
+            let origin = Origin::Document(filters.name.to_string());
+            for rule in filters.rules.0.iter() {
+                let key = (origin.clone(), rule.value.clone());
+                match old.get_mut(&key).and_then(Vec::pop) {
+                    Some(installed) => stay.push(installed),
+                    None => come.push(key),
+                }
+            }
+        }
+        let mut gone: Vec<Installed> = old.into_values().flatten().collect();
+        let (mut batch, mut new) = (Batch::default(), Vec::with_capacity(come.len()));
+        for (origin, rule) in come {
+            let document = origin.to_string();
+            match self.install(slice, origin, rule, &mut batch) {
+                Ok(installed) => new.push(installed),
+                Err(error) => {
+                    self.scrap(slice, &new);
+                    stay.append(&mut gone);
+                    self.slice_mut(slice).documents = stay;
+                    let key = Key::new("filters", document);
+                    return Err(Fault::new(key, &["rules"], error).into());
+                }
+            }
+        }
+        gone.iter().for_each(|gone| self.uninstall(slice, gone, &mut batch));
+        if !documents.slices.iter().any(|other| **other.name == *slice) {
+            let own = std::mem::take(&mut self.slice_mut(slice).own);
+            own.values().for_each(|gone| self.uninstall(slice, gone, &mut batch));
+        }
+        stay.append(&mut new);
+        self.slice_mut(slice).documents = stay;
+        Ok((!batch.is_empty()).then(|| self.told(slice, batch, was_empty)))
+    }
+
+    fn told(&mut self, slice: &str, batch: Batch, was_empty: bool) -> Told {
+        let renamed = std::mem::take(&mut self.renamed);
+        let filters = self.slice_mut(slice);
+        Told { slice: filters.number, batch, renamed, emptied: filters.is_empty() != was_empty }
+    }
+
+    /// Slices that have rules, or are to have some.
+    pub(crate) fn names(&self, documents: &Documents) -> BTreeSet<String> {
+        let wanted = documents.filters.iter().map(|filters| filters.slice.to_string());
+        self.slices.keys().cloned().chain(wanted).collect()
+    }
+
+    /// Makes and removes rules by number; what the switch is to be told.
+    ///
+    /// # Errors
+    /// Why nothing has changed.
+    pub(crate) fn change_own(
+        &mut self,
+        slice: &str,
+        removed: &[u32],
+        added: Vec<(u32, Rule)>,
+    ) -> Result<Told, FilterError> {
+        let was_empty = self.slice_mut(slice).is_empty();
+        let (mut batch, mut come) = (Batch::default(), Vec::with_capacity(added.len()));
+        for (number, rule) in added {
+            match self.install(slice, Origin::Own(number), rule, &mut batch) {
+                Ok(installed) => come.push(installed),
+                Err(error) => {
+                    self.scrap(slice, &come);
+                    return Err(error);
+                }
+            }
+        }
+        for number in removed {
+            let gone = self.slice_mut(slice).own.remove(number);
+            gone.iter().for_each(|gone| self.uninstall(slice, gone, &mut batch));
+        }
+        for installed in come {
+            if let Origin::Own(number) = installed.origin {
+                self.slice_mut(slice).own.insert(number, installed);
+            }
+        }
+        Ok(self.told(slice, batch, was_empty))
+    }
+
+    /// Takes back what was installed and never told.
+    fn scrap(&mut self, slice: &str, installed: &[Installed]) {
+        let mut back = Batch::default();
+        installed.iter().for_each(|one| self.uninstall(slice, one, &mut back));
+        self.tidy();
+    }
+
+    /// The rules that have numbers.
+    pub(crate) fn own(&self, slice: &str) -> impl Iterator<Item = (u32, &Installed)> {
+        let own = self.slices.get(slice).into_iter().flat_map(|filters| &filters.own);
+        own.map(|(number, installed)| (*number, installed))
+    }
+
+    /// After the switch has done it: names that no rule has any more are free.
+    pub(crate) fn tidy(&mut self) {
+        self.numbers.ways.tidy();
+        self.numbers.interfaces.values_mut().for_each(Numbers::tidy);
+        self.numbers.interfaces.retain(|_, named| named.iter().next().is_some());
+    }
+
+    /// All rules of a slice as entries, for a switch that has none.
+    pub(crate) fn batch(&self, slice: &SliceFilters) -> Batch {
+        let mut batch = Batch::default();
+        for one in slice.iter() {
+            let pattern = entries::pattern(&one.rule, one.interface);
+            let result = entries::action(&one.rule, one.ways[0], one.ways[1]);
+            let mut numbers = one.entries.iter().copied();
+            let priority = one.rule.priority;
+            for (value, mask) in pattern.ipv4() {
+                let Some(number) = numbers.next() else { break };
+                batch.ipv4.push(Entry::<Action, 2> { number, priority, value, mask, result });
+            }
+            for (value, mask) in pattern.ipv6() {
+                let Some(number) = numbers.next() else { break };
+                batch.ipv6.push(Entry::<Action, 5> { number, priority, value, mask, result });
+            }
+        }
+        batch
+    }
+}
+
+/// How many entries a slice reserves.
+fn reserved(documents: &Documents, slice: &str) -> Option<usize> {
+    let slice = documents.slices.iter().find(|other| **other.name == *slice)?;
+    Some(slice.reservation.as_ref()?.filters.as_ref()?.value as usize)
+}

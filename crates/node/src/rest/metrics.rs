@@ -1,0 +1,25 @@
+//! `/metrics`: counters for Prometheus, here and, if the node was told so, on a TCP port of
+//! their own where nothing else is served.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+
+use super::Api;
+use super::problem::Problem;
+use crate::metrics::{CONTENT_TYPE, text};
+
+pub(super) fn routes() -> Router<Api> {
+    Router::new().route("/metrics", get(metrics))
+}
+
+/// Counters of everything, in the text format of OpenMetrics.
+#[utoipa::path(get, path = "/metrics", tag = "node", responses(
+    (status = 200, description = "Counters", content_type = "application/openmetrics-text")))]
+pub(super) async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
+    let stats = api.control.ask(|node| node.stats()).await?;
+    let text = text(api.instance.name(), stats);
+    Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
+}

@@ -1,0 +1,239 @@
+//! Filters: what rules of its slice do with a packet on its way from a transmit ring onward.
+//!
+//! | file      | concern                                                          |
+//! |-----------|------------------------------------------------------------------|
+//! | `action`  | what a rule does with a packet                                   |
+//! | `packet`  | a packet's key; marks                                            |
+//! | `changes` | rules on their way from the node                                 |
+//! | `rules`   | the tables, and the thread that changes them                     |
+//!
+//! Here is the worker's part. Interfaces of slices without rules pay one branch a packet.
+
+pub(crate) mod action;
+pub(crate) mod changes;
+mod packet;
+mod rules;
+
+use std::mem::offset_of;
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Sender, channel};
+
+use europa_filter::{Batch, Reader, Slice};
+use europa_pool::layout::rx_offset;
+use europa_pool::{Word, ring};
+use europa_substrate::layout::{ANY_SOURCE, PoolState};
+
+use self::action::{Action, NOWHERE, Verdict};
+use self::packet::PacketKey;
+use self::rules::Rules;
+use crate::orders::{FilteredBy, Way};
+use crate::queue::Queued;
+use crate::tables::{Interface, Pool, Shared, count};
+
+/// Keys that are found without a search: 2 MiB of cache lines for IPv4, 1 for IPv6.
+const CACHED: [usize; 2] = [1 << 15, 1 << 13];
+
+/// A packet that leaves by another interface.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Diverted {
+    pub(crate) packet: Queued,
+    /// Number of that interface.
+    pub(crate) to: u32,
+    /// Where it goes there; if not said, where it went.
+    pub(crate) destination: Option<[u8; 6]>,
+    /// Its source is to be that interface's.
+    pub(crate) own_source: bool,
+}
+
+/// The worker's part of filters.
+pub(crate) struct Filters {
+    ipv4: Reader<Action, 2>,
+    ipv6: Reader<Action, 5>,
+    /// Interfaces that rules name, by the number that rules have for them.
+    ways: Vec<Option<Way>>,
+    /// Packets of one turn that leave by another interface.
+    diverted: Vec<Diverted>,
+    /// To the thread that changes rules.
+    nodes: Sender<OwnedFd>,
+}
+
+impl Filters {
+    /// Empty, with a thread that changes them; room for so many packets of one turn.
+    pub(crate) fn new(turn: u32) -> std::io::Result<Self> {
+        let mut rules = Rules::new();
+        let (ipv4, ipv6) = (rules.ipv4.reader(CACHED[0]), rules.ipv6.reader(CACHED[1]));
+        let (nodes, come) = channel();
+        std::thread::Builder::new().name("filters".into()).spawn(move || rules.serve(&come))?;
+        // Each may go elsewhere and be mirrored.
+        let diverted = Vec::with_capacity(turn as usize * 2);
+        Ok(Self { ipv4, ipv6, ways: Vec::new(), diverted, nodes })
+    }
+
+    /// A node that will say what the rules are.
+    pub(crate) fn connect(&self, node: OwnedFd) -> Result<(), String> {
+        self.nodes.send(node).map_err(|_| "the filters' thread has ended".to_owned())
+    }
+
+    /// Which interface a number in rules stands for.
+    pub(crate) fn set_way(&mut self, number: u16, way: Option<Way>) {
+        let index = usize::from(number);
+        if self.ways.len() <= index {
+            self.ways.resize(index + 1, None);
+        }
+        self.ways[index] = way;
+    }
+
+    /// An interface has gone: nothing leads there.
+    pub(crate) fn forget(&mut self, interface: u32) {
+        for way in &mut self.ways {
+            *way = way.filter(|way| way.interface != interface);
+        }
+    }
+
+    /// For the packets of one turn of an interface.
+    pub(crate) fn judge(&mut self, by: FilteredBy) -> Judge<'_> {
+        let Self { ipv4, ipv6, ways, diverted, .. } = self;
+        let (ipv4, ipv6) = (ipv4.batch(), ipv6.batch());
+        Judge { by, slice: Slice(by.slice), ipv4, ipv6, ways, diverted }
+    }
+
+    /// Packets that leave by other interfaces, which are to be taken out at once.
+    pub(crate) fn diverted(&mut self) -> std::vec::Drain<'_, Diverted> {
+        self.diverted.drain(..)
+    }
+}
+
+/// See [`Filters::judge`].
+pub(crate) struct Judge<'a> {
+    by: FilteredBy,
+    slice: Slice,
+    ipv4: Batch<'a, Action, 2>,
+    ipv6: Batch<'a, Action, 5>,
+    ways: &'a [Option<Way>],
+    diverted: &'a mut Vec<Diverted>,
+}
+
+impl Judge<'_> {
+    /// Whether a packet, which the switch holds, goes on as it would have. If not, it is taken
+    /// care of.
+    #[inline]
+    pub(crate) fn passes(&mut self, shared: &Shared, pool: &Pool, packet: &mut Queued) -> bool {
+        let (word, view) = (packet.word, &pool.view);
+        let (offset, length) = (u32::from(word.offset()), u32::from(word.length()));
+        if offset + length > view.layout().geometry.slot_bytes {
+            // Refused on its way out.
+            return true;
+        }
+        let place = view.slot_offset(word.slot(), offset);
+        let key = packet::key(view.mapping(), place, length as usize, self.by.interface);
+        let action = match &key {
+            None => None,
+            Some(PacketKey::V4(key)) => self.ipv4.lookup(self.slice, key, length),
+            Some(PacketKey::V6(key)) => self.ipv6.lookup(self.slice, key, length),
+        };
+        let Some(action) = action else { return true };
+        self.act(action, shared, pool, packet, place)
+    }
+
+    fn act(
+        &mut self,
+        action: Action,
+        shared: &Shared,
+        pool: &Pool,
+        packet: &mut Queued,
+        place: usize,
+    ) -> bool {
+        if action.mirror != NOWHERE {
+            self.mirror(action.mirror, shared, pool, packet, place);
+        }
+        if action.mark != 0 {
+            packet::mark(pool.view.mapping(), place, action.mark);
+        }
+        if action.queue != 0 {
+            packet.queue = action.queue;
+        }
+        let way = match action.verdict {
+            Verdict::Pass => return true,
+            Verdict::Drop => None,
+            Verdict::Send => self.way(action.to),
+            Verdict::SlowPath => self.by.linux.map(|interface| Way {
+                interface,
+                // Linux takes what is for it.
+                destination: Some(shared.interfaces.get(packet.interface).mac),
+                own_source: false,
+            }),
+        };
+        match way {
+            Some(way) => self.divert(way, *packet),
+            None => {
+                count!(shared, packet.interface, tx_drop_filter, 1);
+                shared.give_back(&pool.view, packet.pool, packet.word);
+            }
+        }
+        false
+    }
+
+    fn way(&self, number: u16) -> Option<Way> {
+        self.ways.get(usize::from(number)).copied().flatten()
+    }
+
+    fn divert(&mut self, way: Way, packet: Queued) {
+        let Way { interface: to, destination, own_source } = way;
+        self.diverted.push(Diverted { packet, to, destination, own_source });
+    }
+
+    /// Has a copy, in another slot of the same pool, leave by another interface; none if the
+    /// pool has no slot for it.
+    fn mirror(&mut self, to: u16, shared: &Shared, pool: &Pool, packet: &Queued, place: usize) {
+        let Some(way) = self.way(to) else { return };
+        let Some(word) = copy(shared, pool, packet, place) else { return };
+        self.divert(way, Queued { word, queue: 0, ..*packet });
+    }
+}
+
+/// Copies a packet, which lies at `place`, into a free slot of its pool.
+fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<Word> {
+    let view = &pool.view;
+    let head = |offset| shared.pool_state.atomic_u32(packet.pool, offset);
+    let free = ring::take_shared(view.recycle(), head(offset_of!(PoolState, recycle_head)))
+        .or_else(|| ring::take_shared(view.fill(), head(offset_of!(PoolState, fill_head))))?;
+    let free = free.slot();
+    let free = free & (view.layout().geometry.slots - 1);
+    // A slot that is held already was returned twice: leave it to who has it.
+    if !shared.held.take(packet.pool, free) {
+        return None;
+    }
+    let (offset, length) = (rx_offset(free), packet.word.length());
+    let word = Word::frame(free, offset as u16, length, 0);
+    if offset + u32::from(length) > view.layout().geometry.slot_bytes {
+        shared.give_back(view, packet.pool, word);
+        return None;
+    }
+    let to = view.slot_offset(free, offset);
+    view.mapping().copy_to(place, view.mapping(), to, length.into());
+    Some(word)
+}
+
+impl Diverted {
+    /// Makes it a packet of the interface that it leaves by; false if it may not be one.
+    pub(crate) fn readdress(&mut self, shared: &Shared, pool: &Pool, to: &Interface) -> bool {
+        let packet = &mut self.packet;
+        // Of another router's pool nothing would know when it goes.
+        if packet.pool != to.pool || !to.lengths.contains(&packet.word.length()) {
+            return false;
+        }
+        let place = pool.view.slot_offset(packet.word.slot(), packet.word.offset().into());
+        if let Some(destination) = self.destination {
+            pool.view.mapping().copy_in(place, &destination);
+        }
+        if self.own_source {
+            let row = shared.interfaces.get(to.id);
+            if row.flags & ANY_SOURCE == 0 {
+                pool.view.mapping().copy_in(place + 6, &row.mac);
+            }
+        }
+        packet.interface = to.id;
+        packet.before = to.before;
+        true
+    }
+}

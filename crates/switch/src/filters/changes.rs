@@ -1,0 +1,191 @@
+//! Rules and actions on their way from the node: what it says, and how rules lie in the memory
+//! that it hands over. A hundred thousand rules as text would take longer to read than to add.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use europa_filter::{Key, Rule};
+use europa_pool::Mapping;
+use serde::{Deserialize, Serialize};
+
+use super::action::Action;
+
+/// Rules of IPv4 and of IPv6 that there may be, of all slices together.
+pub const CAPACITY: [u32; 2] = [1 << 18, 1 << 18];
+
+/// What the node says about rules, by a connection of its own. Each is answered by one
+/// [`FilterAnswer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FilterOrder {
+    /// Changes of a slice's rules, all of a family at once. Descriptor: memory with a
+    /// [`Batch`], unless that is empty.
+    Change {
+        /// The slice's number.
+        slice: u16,
+        /// What lies there.
+        counts: Counts,
+    },
+    /// What a slice's rules are from now on; those that stay keep their counters. Descriptor:
+    /// as above; nothing is removed by number.
+    Replace {
+        /// The slice's number.
+        slice: u16,
+        /// What lies there.
+        counts: Counts,
+    },
+    /// How often rules have counted. Descriptor: memory for three words a rule: its number,
+    /// packets, bytes.
+    Hits {
+        /// The slice's number.
+        slice: u16,
+        /// How many rules there is room for.
+        room: u32,
+    },
+}
+
+/// What becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FilterAnswer {
+    /// It is done, and every packet from now on is treated so; or there are so many rules.
+    Done(u32),
+    /// It is not, and nothing has changed.
+    Refused(String),
+}
+
+/// How many changes of each kind there are in a [`Batch`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Numbers of rules that go.
+    pub removed: u32,
+    /// Rules for IPv4 that come.
+    pub ipv4: u32,
+    /// Rules for IPv6 that come.
+    pub ipv6: u32,
+}
+
+/// Changes of one slice's rules. A number names a rule of IPv4, or of IPv6, or one of each.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Numbers of rules that go, before others come.
+    pub removed: Vec<u32>,
+    /// Rules for IPv4 that come.
+    pub ipv4: Vec<Rule<Action, 2>>,
+    /// Rules for IPv6 that come.
+    pub ipv6: Vec<Rule<Action, 5>>,
+}
+
+/// Words of a rule: number and priority, action, value, mask.
+const fn words(key: usize) -> usize {
+    2 + 2 * key
+}
+
+impl Counts {
+    fn words(&self) -> usize {
+        let rules = |count: u32, key| count as usize * words(key);
+        self.removed as usize + rules(self.ipv4, 2) + rules(self.ipv6, 5)
+    }
+
+    /// Bytes of memory.
+    pub fn bytes(&self) -> usize {
+        self.words() * 8
+    }
+}
+
+fn pack<const N: usize>(rule: &Rule<Action, N>, to: &mut Vec<u8>) {
+    let first = u64::from(rule.number) | u64::from(rule.priority) << 32;
+    let words = [first, rule.result.bits()].into_iter().chain(rule.value).chain(rule.mask);
+    to.extend(words.flat_map(u64::to_le_bytes));
+}
+
+fn unpack<const N: usize>(words: &mut impl Iterator<Item = u64>) -> Option<Rule<Action, N>> {
+    let first = words.next()?;
+    let result = Action::from_bits(words.next()?);
+    let mut key = || -> Option<Key<N>> {
+        let mut key = [0; N];
+        for word in &mut key {
+            *word = words.next()?;
+        }
+        Some(key)
+    };
+    let (value, mask) = (key()?, key()?);
+    Some(Rule { number: first as u32, priority: (first >> 32) as u32, value, mask, result })
+}
+
+impl Batch {
+    /// How many of each there are.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            removed: self.removed.len() as u32,
+            ipv4: self.ipv4.len() as u32,
+            ipv6: self.ipv6.len() as u32,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.ipv4.is_empty() && self.ipv6.is_empty()
+    }
+
+    /// As it lies in memory.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.counts().bytes());
+        bytes.extend(self.removed.iter().flat_map(|number| u64::from(*number).to_le_bytes()));
+        self.ipv4.iter().for_each(|rule| pack(rule, &mut bytes));
+        self.ipv6.iter().for_each(|rule| pack(rule, &mut bytes));
+        bytes
+    }
+
+    /// Reads it from memory; none if the memory is not that long.
+    pub(super) fn read(counts: Counts, memory: Option<impl AsFd>) -> Option<Self> {
+        if counts.words() == 0 {
+            return Some(Self::default());
+        }
+        let memory = Mapping::read_only(memory?, 0, counts.bytes()).ok()?;
+        let mut words = memory.words(0, counts.words())?.iter().map(|w| w.load(Ordering::Relaxed));
+        let removed =
+            (0..counts.removed).map(|_| Some(words.next()? as u32)).collect::<Option<_>>();
+        Some(Self {
+            removed: removed?,
+            ipv4: (0..counts.ipv4).map(|_| unpack(&mut words)).collect::<Option<_>>()?,
+            ipv6: (0..counts.ipv6).map(|_| unpack(&mut words)).collect::<Option<_>>()?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Write;
+
+    use super::*;
+    use crate::filters::action::Verdict;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let action = Action { verdict: Verdict::Send, mark: 3, queue: 7, to: 9, mirror: 11 };
+        let batch = Batch {
+            removed: vec![1, u32::MAX],
+            ipv4: vec![Rule {
+                number: 5,
+                priority: 6,
+                value: [7; 2],
+                mask: [8; 2],
+                result: action,
+            }],
+            ipv6: vec![Rule {
+                number: 9,
+                priority: 1,
+                value: [2; 5],
+                mask: [3; 5],
+                result: action,
+            }],
+        };
+        let flags = nix::sys::memfd::MFdFlags::empty();
+        let mut file: File = nix::sys::memfd::memfd_create(c"test", flags).unwrap().into();
+        file.write_all(&batch.bytes()).unwrap();
+        let read = Batch::read(batch.counts(), Some(&file)).unwrap();
+        assert_eq!(read.removed, batch.removed);
+        assert_eq!((read.ipv4, read.ipv6), (batch.ipv4, batch.ipv6));
+        assert!(Batch::read(Counts { removed: 1, ..Counts::default() }, None::<File>).is_none());
+    }
+}

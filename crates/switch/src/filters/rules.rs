@@ -1,0 +1,197 @@
+//! The rules: changed by a thread of their own, so that no packet waits for a change.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+
+use europa_channel::Channel;
+use europa_filter::{Change, Error, Rule, Slice, Writer};
+use europa_pool::Mapping;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use super::action::Action;
+use super::changes::{Batch, CAPACITY, Counts, FilterAnswer, FilterOrder};
+
+/// Both tables.
+pub(super) struct Rules {
+    pub(super) ipv4: Writer<Action, 2>,
+    pub(super) ipv6: Writer<Action, 5>,
+}
+
+impl Rules {
+    /// Empty tables.
+    pub(super) fn new() -> Self {
+        Self { ipv4: Writer::new(CAPACITY[0]), ipv6: Writer::new(CAPACITY[1]) }
+    }
+
+    /// Does what nodes say, one after the other; ends when nobody can come any more.
+    pub(super) fn serve(mut self, nodes: &Receiver<OwnedFd>) {
+        // The worker has its core to itself, if there are others: the kernel takes those of all
+        // that this process may use. Where it refuses, the thread stays where it is.
+        let mut all = CpuSet::new();
+        for cpu in 0..CpuSet::count() {
+            let _ = all.set(cpu);
+        }
+        let _ = sched_setaffinity(Pid::from_raw(0), &all);
+        while let Ok(node) = nodes.recv() {
+            let mut orders: Channel<FilterAnswer, FilterOrder> = Channel::new(node);
+            // A node that has gone, or babbles, is followed by the next one.
+            while let Ok((order, descriptors)) = orders.receive() {
+                let answer = self.obey(order, descriptors.first());
+                let answer = answer.unwrap_or_else(FilterAnswer::Refused);
+                if orders.send(&answer, &[]).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn obey(
+        &mut self,
+        order: FilterOrder,
+        memory: Option<&OwnedFd>,
+    ) -> Result<FilterAnswer, String> {
+        let read = |counts: Counts| Batch::read(counts, memory).ok_or("the memory is too short");
+        match order {
+            FilterOrder::Change { slice, counts } => self.change(Slice(slice), &read(counts)?)?,
+            FilterOrder::Replace { slice, counts } => {
+                let Batch { ipv4, ipv6, .. } = read(counts)?;
+                replace(&mut self.ipv4, Slice(slice), &ipv4)?;
+                replace(&mut self.ipv6, Slice(slice), &ipv6)?;
+            }
+            FilterOrder::Hits { slice, room } => {
+                let bytes = room as usize * 24;
+                let memory = memory.and_then(|memory| Mapping::new(memory, bytes).ok());
+                let count = self.hits(Slice(slice), &memory.ok_or("no memory")?, room as usize);
+                return Ok(FilterAnswer::Done(count));
+            }
+        }
+        Ok(FilterAnswer::Done(0))
+    }
+
+    fn change(&mut self, slice: Slice, batch: &Batch) -> Result<(), String> {
+        let Batch { removed, ipv4, ipv6 } = batch;
+        change(&mut self.ipv4, slice, removed, ipv4)?;
+        change(&mut self.ipv6, slice, removed, ipv6)
+    }
+
+    /// Writes down how often rules have counted; how many rules that is.
+    fn hits(&self, slice: Slice, memory: &Mapping, room: usize) -> u32 {
+        let words = memory.words(0, room * 3).unwrap_or_default();
+        let mut rows = words.chunks_exact(3);
+        let mut count = 0;
+        let numbers4 = self.ipv4.table().rules(slice).map(|rule| (rule.number, true)).collect();
+        let numbers6 = self.ipv6.table().rules(slice).map(|rule| (rule.number, false)).collect();
+        let both: [Vec<(u32, bool)>; 2] = [numbers4, numbers6];
+        for (number, is_ipv4) in both.into_iter().flatten() {
+            let hits = match is_ipv4 {
+                true => self.ipv4.hits(slice, number),
+                false => self.ipv6.hits(slice, number),
+            };
+            let Some(hits) = hits.filter(|hits| hits.packets > 0) else { continue };
+            let Some(row) = rows.next() else { break };
+            for (word, value) in row.iter().zip([number.into(), hits.packets, hits.bytes]) {
+                word.store(value, Ordering::Relaxed);
+            }
+            count += 1;
+        }
+        count
+    }
+}
+
+/// Removes those of these rules that there are, and adds others.
+fn change<const N: usize>(
+    rules: &mut Writer<Action, N>,
+    slice: Slice,
+    removed: &[u32],
+    added: &[Rule<Action, N>],
+) -> Result<(), String> {
+    let changes: Vec<_> = {
+        let table = rules.table();
+        let there = removed.iter().filter(|number| table.place(slice, **number).is_some());
+        let removed = there.map(|number| Change::Remove(*number));
+        removed.chain(added.iter().map(|rule| Change::Add(*rule))).collect()
+    };
+    make(rules, slice, &changes)
+}
+
+/// Makes a slice's rules these. A rule that only gets another number counts on.
+fn replace<const N: usize>(
+    rules: &mut Writer<Action, N>,
+    slice: Slice,
+    wanted: &[Rule<Action, N>],
+) -> Result<(), String> {
+    type Rules<'a, const N: usize> = HashMap<u32, &'a Rule<Action, N>>;
+    let mut counted = HashMap::new();
+    let mut come: Vec<&Rule<Action, N>> = Vec::new();
+    let changes: Vec<_> = {
+        let table = rules.table();
+        let there: Rules<'_, N> = table.rules(slice).map(|rule| (rule.number, rule)).collect();
+        let numbers: Rules<'_, N> = wanted.iter().map(|rule| (rule.number, rule)).collect();
+        let stays = |rule: &Rule<Action, N>, others: &Rules<'_, N>| {
+            others.get(&rule.number).is_some_and(|other| **other == *rule)
+        };
+        let gone = there.values().filter(|rule| !stays(rule, &numbers));
+        let gone = gone.map(|rule| {
+            let hits = rules.hits(slice, rule.number).unwrap_or_default();
+            counted.insert((rule.priority, rule.value, rule.mask), hits);
+            Change::Remove(rule.number)
+        });
+        let gone: Vec<_> = gone.collect();
+        come.extend(wanted.iter().filter(|rule| !stays(rule, &there)));
+        gone.into_iter().chain(come.iter().map(|rule| Change::Add(**rule))).collect()
+    };
+    make(rules, slice, &changes)?;
+    for rule in come {
+        if let Some(hits) = counted.remove(&(rule.priority, rule.value, rule.mask)) {
+            rules.continue_from(slice, rule.number, hits);
+        }
+    }
+    Ok(())
+}
+
+fn make<const N: usize>(
+    rules: &mut Writer<Action, N>,
+    slice: Slice,
+    changes: &[Change<Action, N>],
+) -> Result<(), String> {
+    if changes.is_empty() {
+        return Ok(());
+    }
+    rules.apply(slice, changes).map_err(|error: Error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(number: u32, value: u64) -> Rule<Action, 2> {
+        let mask = [u64::MAX, 0];
+        Rule { number, priority: 1, value: [value, 0], mask, result: Action::default() }
+    }
+
+    #[test]
+    fn a_slice_gets_other_rules() {
+        let mut rules = Writer::new(8);
+        let (red, blue) = (Slice(0), Slice(1));
+        change(&mut rules, red, &[], &[rule(1, 1), rule(2, 2), rule(3, 3)]).unwrap();
+        change(&mut rules, blue, &[], &[rule(1, 1)]).unwrap();
+        let mut reader = rules.reader(16);
+        assert!(reader.batch().lookup(red, &[2, 0], 100).is_some());
+        // A number that another family has alone is none to remove here.
+        change(&mut rules, red, &[1, 77], &[rule(4, 4)]).unwrap();
+        replace(&mut rules, red, &[rule(2, 2), rule(3, 33), rule(5, 5)]).unwrap();
+        let mut numbers: Vec<_> =
+            rules.table().rules(red).map(|rule| (rule.number, rule.value[0])).collect();
+        numbers.sort_unstable();
+        assert_eq!(numbers, [(2, 2), (3, 33), (5, 5)]);
+        assert_eq!(rules.hits(red, 2).unwrap().bytes, 100, "what stays keeps its counters");
+        replace(&mut rules, red, &[rule(7, 2), rule(2, 33), rule(5, 5)]).unwrap();
+        let hits = [7, 2].map(|number| rules.hits(red, number).unwrap().packets);
+        assert_eq!(hits, [1, 0], "another number, the same counters");
+        assert_eq!(rules.table().rules(blue).count(), 1);
+        assert!(change(&mut rules, red, &[], &[rule(2, 9)]).unwrap_err().contains("already"));
+    }
+}

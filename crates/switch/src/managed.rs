@@ -1,0 +1,321 @@
+//! The queue manager behind a port: the tree of `europa-queue`, and which of its queues are
+//! whose. What the tree is to be comes as a whole, and is compared with what it is.
+
+use std::collections::{HashMap, HashSet};
+
+use europa_pool::Mapping;
+use europa_queue::{Cause, Due, Id, Limit, QueueSettings, Settings, Share, Tree, WORDS};
+use europa_substrate::layout::MAX_INTERFACES;
+
+use crate::batching::MAX_KICK_FRAMES;
+use crate::ecn;
+use crate::orders::{PortQueues, QueueOf, RouterQueues, SliceQueues};
+use crate::queue::Queued;
+use crate::tables::{Pool, Shared, count};
+
+/// Sizes of each tree. What nobody uses costs address space only.
+pub const QUEUE_SETTINGS: Settings =
+    Settings { nodes: 2 * 65_536 + 4096, packets: 1 << 20, quantum_bytes: 1514 };
+/// Bytes of a tree's statistics, see `europa_queue::Statistics`.
+pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
+
+/// Where packets wait for their rates, what may leave gathers for so long: one by one they would
+/// cost a system call each (measured: 1.5 frames a call). A device that can lose frames gets half
+/// of its time to send the last batch, when the switch makes good for having come too late.
+const PACE_NS: u64 = 100_000;
+
+/// Memory for a tree's statistics.
+struct Words(Mapping);
+
+impl AsRef<[std::sync::atomic::AtomicU64]> for Words {
+    #[inline]
+    fn as_ref(&self) -> &[std::sync::atomic::AtomicU64] {
+        self.0.words(0, QUEUE_BYTES / 8).unwrap_or_default()
+    }
+}
+
+/// What an interface on the port has.
+#[derive(Clone, Copy)]
+struct Own {
+    slice: Id,
+    queue: Id,
+    /// Whoever has so many packets there waits with more. `u32::MAX` if they are dropped.
+    holds: u32,
+}
+
+/// A node of the tree, and what it was made of.
+struct Made<T> {
+    id: Id,
+    of: T,
+}
+
+struct MadeRouter {
+    share: Made<RouterQueues>,
+    queues: Vec<Made<QueueOf>>,
+}
+
+struct MadeSlice {
+    share: Made<SliceQueues>,
+    routers: Vec<MadeRouter>,
+}
+
+/// See the file.
+pub(crate) struct Managed {
+    tree: Tree<Queued, Words>,
+    scheduler: Id,
+    slices: Vec<MadeSlice>,
+    /// By interface.
+    own: Vec<Option<Own>>,
+    due: Vec<Due<Queued>>,
+    /// Nothing leaves before. See [`PACE_NS`].
+    not_before_ns: u64,
+}
+
+/// Gives a packet's slot back that a queue has dropped.
+fn dropped(shared: &Shared, pools: &HashMap<u32, Pool>, packet: Queued) {
+    count!(shared, packet.interface, tx_drop_queue, 1);
+    if let Some(pool) = pools.get(&packet.pool) {
+        shared.give_back(&pool.view, packet.pool, packet.word);
+    }
+}
+
+impl Managed {
+    /// A tree without queues that counts in `memory`.
+    pub(crate) fn new(memory: Mapping) -> Result<Self, String> {
+        let mut tree =
+            Tree::with_words(QUEUE_SETTINGS, Words(memory)).map_err(|error| error.to_string())?;
+        let scheduler = tree
+            .add_class(Id::PORT, Share::weight(1), Limit::NONE)
+            .map_err(|error| error.to_string())?;
+        Ok(Self {
+            tree,
+            scheduler,
+            slices: Vec::new(),
+            own: vec![None; MAX_INTERFACES as usize],
+            due: Vec::with_capacity(MAX_KICK_FRAMES as usize),
+            not_before_ns: 0,
+        })
+    }
+
+    #[inline]
+    fn own(&self, interface: u32) -> Option<Own> {
+        self.own.get(interface as usize).copied().flatten()
+    }
+
+    /// How many packets an interface may put in. None as long as it has no queue: it waits.
+    #[inline]
+    pub(crate) fn room(&self, interface: u32) -> u32 {
+        match self.own(interface) {
+            None => 0,
+            Some(Own { holds: u32::MAX, .. }) => u32::MAX,
+            Some(own) => own.holds.saturating_sub(self.tree.waiting(own.queue)),
+        }
+    }
+
+    /// Puts a packet into the queue that it names, or its interface's own. It, or others in its
+    /// place, may be dropped.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        shared: &Shared,
+        pools: &HashMap<u32, Pool>,
+        now_ns: u64,
+        packet: Queued,
+    ) {
+        let Some(own) = self.own(packet.interface) else {
+            dropped(shared, pools, packet);
+            return;
+        };
+        let queue = match packet.queue {
+            0 => own.queue,
+            // The number of a queue that the slice does not have here counts for nothing.
+            number => self.tree.queue(own.slice, number).unwrap_or(own.queue),
+        };
+        let capable = self.tree.marks(queue)
+            && pools.get(&packet.pool).is_some_and(|pool| ecn::is_capable(&pool.view, packet.word));
+        let length = u32::from(packet.word.length()) + u32::from(packet.before);
+        let drop = |packet, _: Cause| dropped(shared, pools, packet);
+        self.tree.enqueue(now_ns, queue, packet, length, capable, drop);
+    }
+
+    /// Takes out what may leave: packets of `bytes`, and no more than a kick takes. `patient`
+    /// is a device that loses nothing however fast it comes.
+    pub(crate) fn take(
+        &mut self,
+        shared: &Shared,
+        pools: &HashMap<u32, Pool>,
+        now_ns: u64,
+        (bytes, patient): (u64, bool),
+        mut out: impl FnMut(Queued),
+    ) {
+        if now_ns < self.not_before_ns || self.tree.is_empty() {
+            return;
+        }
+        self.due.clear();
+        let drop = |packet, _: Cause| dropped(shared, pools, packet);
+        self.tree.dequeue(now_ns, bytes, &mut self.due, drop);
+        if self.tree.next_due(now_ns).is_some_and(|due| due > now_ns || !patient) {
+            self.not_before_ns = now_ns + PACE_NS;
+        }
+        for due in &self.due {
+            if due.mark
+                && let Some(pool) = pools.get(&due.packet.pool)
+            {
+                ecn::mark(&pool.view, due.packet.word);
+            }
+            out(due.packet);
+        }
+    }
+
+    /// When something may leave; `None` if nothing waits.
+    pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
+        self.tree.next_due(now_ns).map(|due| due.max(self.not_before_ns))
+    }
+
+    /// Packets that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.tree.len() as usize
+    }
+
+    /// Forgets the packets of a pool that goes.
+    pub(crate) fn remove_pool(&mut self, pool: u32) {
+        self.tree.retain(|packet| packet.pool != pool, |_| ());
+    }
+
+    /// Takes everything out, whatever the rates say.
+    pub(crate) fn drain(&mut self, out: impl FnMut(Queued)) {
+        self.tree.retain(|_| false, out);
+    }
+
+    /// Becomes what is wanted. `left` gets what waited in queues that go. Returns the places of
+    /// statistics: of each slice, then of each of its routers, then of each of its queues.
+    pub(crate) fn become_as(
+        &mut self,
+        wanted: &PortQueues,
+        mut left: impl FnMut(Queued),
+    ) -> Result<Vec<u32>, String> {
+        let result = self.try_become(wanted, &mut left).map_err(|error| error.to_string());
+        self.own.fill(None);
+        let Self { slices, own, .. } = self;
+        for slice in slices.iter() {
+            for queue in slice.routers.iter().flat_map(|router| &router.queues) {
+                if let Some(own) = own.get_mut(queue.of.interface as usize)
+                    && queue.of.number == 0
+                {
+                    let holds = if queue.of.holds { queue.of.settings.limit.packets } else { !0 };
+                    *own = Some(Own { slice: slice.share.id, queue: queue.id, holds });
+                }
+            }
+        }
+        result?;
+        let mut places = Vec::new();
+        for slice in &self.slices {
+            places.push(slice.share.id.index());
+            for router in &slice.routers {
+                places.push(router.share.id.index());
+                places.extend(router.queues.iter().map(|queue| queue.id.index()));
+            }
+        }
+        Ok(places)
+    }
+
+    fn try_become(
+        &mut self,
+        wanted: &PortQueues,
+        left: &mut impl FnMut(Queued),
+    ) -> Result<(), europa_queue::Error> {
+        self.tree.set_share(Id::PORT, Share { cap: wanted.rate, ..Share::weight(1) })?;
+        let mut old = std::mem::take(&mut self.slices);
+        for slice in &wanted.slices {
+            let found = old.iter().position(|there| there.share.of.name == slice.name);
+            let there = found.map(|at| old.swap_remove(at));
+            let made = self.slice(slice, there, left)?;
+            self.slices.push(made);
+        }
+        for gone in old {
+            self.tree.remove(gone.share.id, &mut *left)?;
+        }
+        Ok(())
+    }
+
+    /// A slice's part, new or as it has to change.
+    fn slice(
+        &mut self,
+        wanted: &SliceQueues,
+        there: Option<MadeSlice>,
+        left: &mut impl FnMut(Queued),
+    ) -> Result<MadeSlice, europa_queue::Error> {
+        let (id, mut old) = match there {
+            Some(there) => {
+                if there.share.of.share != wanted.share {
+                    self.tree.set_share(there.share.id, wanted.share)?;
+                }
+                (there.share.id, there.routers)
+            }
+            None => (self.tree.add_class(self.scheduler, wanted.share, Limit::NONE)?, Vec::new()),
+        };
+        // A number may go from one router to another: first what goes.
+        for router in &mut old {
+            let stays = wanted.routers.iter().filter(|other| other.name == router.share.of.name);
+            let stay: HashSet<_> = stays.flat_map(|r| &r.queues).map(QueueOf::key).collect();
+            let is_gone = |queue: &mut Made<QueueOf>| !stay.contains(&queue.of.key());
+            for gone in router.queues.extract_if(.., is_gone) {
+                self.tree.remove(gone.id, &mut *left)?;
+            }
+        }
+        let mut routers = Vec::with_capacity(wanted.routers.len());
+        for router in &wanted.routers {
+            let found = old.iter().position(|there| there.share.of.name == router.name);
+            let there = found.map(|at| old.swap_remove(at));
+            routers.push(self.router(id, router, there)?);
+        }
+        old.into_iter().try_for_each(|gone| self.tree.remove(gone.share.id, &mut *left))?;
+        let of = SliceQueues { routers: Vec::new(), ..wanted.clone() };
+        Ok(MadeSlice { share: Made { id, of }, routers })
+    }
+
+    fn router(
+        &mut self,
+        slice: Id,
+        wanted: &RouterQueues,
+        there: Option<MadeRouter>,
+    ) -> Result<MadeRouter, europa_queue::Error> {
+        let (id, old) = match there {
+            Some(there) => {
+                if there.share.of.share != wanted.share {
+                    self.tree.set_share(there.share.id, wanted.share)?;
+                }
+                (there.share.id, there.queues)
+            }
+            None => (self.tree.add_class(slice, wanted.share, Limit::NONE)?, Vec::new()),
+        };
+        let old: HashMap<_, _> = old.into_iter().map(|queue| (queue.of.key(), queue)).collect();
+        let mut queues = Vec::with_capacity(wanted.queues.len());
+        for queue in &wanted.queues {
+            let queue_id = match old.get(&queue.key()) {
+                Some(there) => {
+                    if there.of.settings != queue.settings {
+                        self.tree.set_queue(there.id, queue.settings)?;
+                    }
+                    there.id
+                }
+                None => self.add_queue(id, queue.number, queue.settings)?,
+            };
+            queues.push(Made { id: queue_id, of: *queue });
+        }
+        let of = RouterQueues { queues: Vec::new(), ..wanted.clone() };
+        Ok(MadeRouter { share: Made { id, of }, queues })
+    }
+
+    fn add_queue(
+        &mut self,
+        router: Id,
+        number: u16,
+        settings: QueueSettings,
+    ) -> Result<Id, europa_queue::Error> {
+        match number {
+            0 => self.tree.add_unnumbered(router, settings),
+            number => self.tree.add_queue(router, number, settings),
+        }
+    }
+}
