@@ -33,8 +33,8 @@ pub(crate) struct Data {
 
 impl Default for Data {
     fn default() -> Data {
-        // As long as Click's, so that counts of bytes are the same.
-        let text = b"Sixty-nine bytes, some more than the shortest Ethernet frame can hold";
+        // Click's words: configurations print them, and count their bytes.
+        let text = b"Random bullshit in a packet, at least 64 bytes long. Well, now it is.";
         Data::new(Some(text.to_vec()), None)
     }
 }

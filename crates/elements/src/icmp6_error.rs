@@ -90,6 +90,9 @@ impl Class for ICMP6Error {
     const INFO: ClassInfo = ClassInfo::new("ICMP6Error", "1/1");
 }
 
+/// As far as any packet gets, as from Click.
+const HOP_LIMIT: u8 = 255;
+
 /// A type by name.
 struct Kind(Icmp6Type);
 
@@ -175,7 +178,8 @@ impl ICMP6Error {
         let room = self.mtu.saturating_sub(Ipv6Header::LEN + Icmp6Header::LEN);
         let quoted = quoted.get(..room).unwrap_or(quoted);
         let length = Icmp6Header::LEN + quoted.len();
-        let header = Ipv6Header::new(from, to, IpProtocol::ICMP6, length)?;
+        let mut header = Ipv6Header::new(from, to, IpProtocol::ICMP6, length)?;
+        header.hop_limit = HOP_LIMIT;
         let mut message = Icmp6Header {
             kind: self.kind,
             code: self.code,
@@ -297,7 +301,7 @@ mod tests {
         let mut message = vec![kind, code, 0, 0];
         message.extend(rest.to_be_bytes());
         message.extend(quoted);
-        Frame::bare().ipv6(address(from), address("2001:db8::9")).icmp6(&message)
+        Frame::bare().ipv6(address(from), address("2001:db8::9")).ttl(HOP_LIMIT).icmp6(&message)
     }
 
     fn packet(from: &str, to: &str, length: usize) -> Vec<u8> {

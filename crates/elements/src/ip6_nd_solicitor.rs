@@ -22,16 +22,24 @@
 //! Packets to multicast groups go to the groups' Ethernet addresses. All tables are bounded as
 //! those of `ARPQuerier` are.
 //!
+//! Without output 2, which Click's element has not, it asks as Click's does: the group, and only
+//! when a packet comes for a neighbour that is not known, or not for a minute; no question is
+//! repeated by itself. An address is then asked for at most every 100 ms, after ten questions every
+//! 2 s (Click: with every packet). One packet waits for a neighbour, and the newest takes its place.
+//!
 //! ## Arguments
 //! - IP6: the interface's IPv6 address. Several, with blanks between them: a solicitation has
 //!   the source that shares most bits with its target.
 //! - ETH: the interface's Ethernet address.
 //! - CAPACITY, ENTRY_CAPACITY, ENTRY_PACKET_CAPACITY, STATIC: as those of `ARPQuerier`.
-//! - TIMEOUT: how long an unused entry is kept, default 20 minutes; 0 for ever.
-//! - REACHABLE: how long an answer is good, default 30 s.
+//! - TIMEOUT: how long an unused entry is kept, default 20 minutes, without output 2 two minutes;
+//!   0 for ever.
+//! - REACHABLE: how long an answer is good, default 30 s, without output 2 a minute.
 //!
 //! ## Handlers
-//! - `table` (read): a neighbour a line: address, state, Ethernet address, age.
+//! - `table` (read): a neighbour a line: address, state, Ethernet address, age; without output 2
+//!   address, 1 if known, Ethernet address.
+//! - `stats` (read): drops and queries in words.
 //! - `queries`, `responses`, `drops` (read): counts.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
 //! - `insert` (write): `IP6 ETH`; `delete` (write): `IP6`; `clear` (write): all entries.
@@ -56,11 +64,13 @@ use crate::arp_querier::{fixed, pair};
 use crate::common::parse;
 use crate::made::{encapsulate, write};
 use crate::nd::{Ends, Message, hear, solicitation};
-use crate::neighbour::{Alarm, Limits, Neighbours, Offer, Told, nanoseconds, seconds};
+use crate::neighbour::{Alarm, Limits, Neighbours, Offer, State, Told, nanoseconds, seconds};
 
 /// Finds neighbours' Ethernet addresses by Neighbor Discovery.
 pub(crate) struct IP6NDSolicitor {
     neighbours: Neighbours<u128>,
+    /// Without output 2: asks only when packets come.
+    on_demand: bool,
     alarm: Alarm,
     mac: MacAddr,
     addresses: Vec<Ipv6Addr>,
@@ -76,6 +86,7 @@ impl Default for IP6NDSolicitor {
     fn default() -> IP6NDSolicitor {
         IP6NDSolicitor {
             neighbours: Neighbours::new(Limits::NONE, [0; 6], [0; 2]),
+            on_demand: false,
             alarm: Alarm::default(),
             mac: MacAddr::ZERO,
             addresses: Vec::new(),
@@ -107,6 +118,14 @@ const DEFAULTS: Limits = Limits {
     on_demand: false,
     slim: 2,
 };
+/// Click's.
+const ON_DEMAND: Limits = Limits {
+    packets_each: 1,
+    fresh_ns: 60 * SECOND_NS,
+    expire_ns: 120 * SECOND_NS,
+    on_demand: true,
+    ..DEFAULTS
+};
 
 impl IP6NDSolicitor {
     /// The own address that shares most bits with an address.
@@ -121,8 +140,8 @@ impl IP6NDSolicitor {
         let address = Ipv6Addr::from(target);
         let group = solicited_node(address);
         let (to, to_mac) = match mac {
-            Some(mac) => (address, MacAddr(mac)),
-            None => (group, multicast_mac(group)),
+            Some(mac) if !self.on_demand => (address, MacAddr(mac)),
+            _ => (group, multicast_mac(group)),
         };
         let ends = Ends { from_mac: self.mac, to_mac, from: self.source(target), to };
         if let Some(packet) = solicitation(context, ends, address) {
@@ -199,7 +218,9 @@ impl IP6NDSolicitor {
 
 impl Element for IP6NDSolicitor {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let mut limits = DEFAULTS.configure(arguments)?;
+        self.on_demand = arguments.outputs() < 3;
+        let defaults = if self.on_demand { ON_DEMAND } else { DEFAULTS };
+        let mut limits = defaults.configure(arguments)?;
         if let Some(time) = arguments.keyword::<Duration>("REACHABLE")? {
             limits.fresh_ns = nanoseconds(time);
         }
@@ -277,6 +298,7 @@ impl Element for IP6NDSolicitor {
         const {
             &[
                 Handler::read("table"),
+                Handler::read("stats"),
                 Handler::read("queries"),
                 Handler::read("responses"),
                 Handler::read("drops"),
@@ -296,18 +318,26 @@ impl Element for IP6NDSolicitor {
         _: &str,
         context: &mut Context<'_>,
     ) -> Result<String, HandlerError> {
+        let drops = self.drops + self.neighbours.drops;
         Ok(match handler {
             "table" => {
                 let lines = self.neighbours.lines(context.now_ns()).map(|line| {
                     let (address, mac) = (Ipv6Addr::from(line.address), MacAddr(line.mac));
+                    if self.on_demand {
+                        let known = u8::from(line.state != State::Incomplete);
+                        return format!("{address} {known} {}\n", mac.dashed());
+                    }
                     let state = format!("{:?}", line.state).to_lowercase();
                     format!("{address} {state} {mac} {}\n", seconds(line.age_ns))
                 });
                 lines.collect()
             }
+            "stats" => {
+                format!("{drops} packets killed\n{} ND Solicitation Message sent\n", self.queries)
+            }
             "queries" => self.queries.to_string(),
             "responses" => self.responses.to_string(),
-            "drops" => (self.drops + self.neighbours.drops).to_string(),
+            "drops" => drops.to_string(),
             "count" => self.neighbours.count().to_string(),
             "length" => self.neighbours.length().to_string(),
             other => return Err(HandlerError::NotFound(other.to_owned())),
@@ -433,6 +463,29 @@ mod tests {
         bench.push(1, &[&answer(B, there, 0x60)]);
         assert_eq!(send(&mut bench, there), [framed(B, there)]);
         assert_eq!(bench.router.next_timer_ns(), None);
+    }
+
+    #[test]
+    fn asks_only_when_packets_come_if_nobody_takes_what_waits_in_vain() {
+        let arguments = ["2001:db8::1", "02:00:00:00:00:01"];
+        let mut bench = Bench::with_outputs("IP6NDSolicitor", &arguments, 2);
+        let (there, own) = ("2001:db8::9", "2001:db8::1");
+        assert_eq!(send(&mut bench, there), [question(own, there, None)]);
+        assert_eq!(send(&mut bench, there), [], "asked just now");
+        for second in 1..10 {
+            bench.now_ns = second * SECOND_NS;
+            assert_eq!(bench.run(), [], "nothing by itself");
+        }
+        assert_eq!(send(&mut bench, there), [question(own, there, None)]);
+        let stats = "2 packets killed\n2 ND Solicitation Message sent\n";
+        assert_eq!(bench.router.read("e.stats", "").unwrap(), stats);
+        assert_eq!(bench.push(1, &[&answer(A, there, 0x60)]), [framed(A, there)]);
+        let table = "2001:db8::9 1 02-00-00-00-00-0A\n";
+        assert_eq!(bench.router.read("e.table", "").unwrap(), table);
+        bench.now_ns = 75 * SECOND_NS;
+        let mut sent = send(&mut bench, there);
+        sent.sort();
+        assert_eq!(sent, [framed(A, there), question(own, there, None)], "the group again");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::names::Names;
 use crate::select::{Interest, Watched};
 use crate::signal::Signal;
 use crate::timers::Timers;
+use crate::turns::Turns;
 use crate::work::WorkList;
 
 /// An element, or nothing while it runs.
@@ -85,6 +86,8 @@ pub(crate) struct Core {
     pub(crate) wall_offset_ns: u64,
     pub(crate) accounts: Vec<Account>,
     pub(crate) tasks: Vec<Task>,
+    /// Their order where they have shares that differ.
+    pub(crate) turns: Turns,
     /// By packet of the batch in hand: the output it is for. Kept, as filling it with zeros
     /// for each batch would cost a quarter of a nanosecond a packet.
     pub(crate) ports: Vec<u16>,
@@ -144,6 +147,21 @@ impl Core {
             task.tickets = tickets;
         }
     }
+
+    /// Whether some tasks are to have more turns than others.
+    #[inline]
+    pub(crate) fn shared_unevenly(&self) -> bool {
+        self.tasks.windows(2).any(|pair| match pair {
+            [a, b] => a.tickets != b.tickets,
+            _ => false,
+        })
+    }
+
+    /// The task whose turn it is where shares differ.
+    pub(crate) fn next_turn(&mut self) -> Option<usize> {
+        let tickets = |task: usize| self.tasks.get(task).map_or(1, |task| task.tickets);
+        self.turns.next(&tickets, self.tasks.len())
+    }
 }
 
 impl Wiring {
@@ -174,7 +192,6 @@ fn range(base: &[u32], element: usize) -> Range<usize> {
 pub(crate) struct Task {
     pub(crate) element: usize,
     pub(crate) tickets: u32,
-    pub(crate) credit: u32,
     /// Whether its last turn found work.
     pub(crate) worked: bool,
 }
@@ -554,7 +571,7 @@ impl InitContext<'_> {
 
     /// Asks for [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
     pub fn add_task(&mut self, tickets: u32) {
-        self.core.tasks.push(Task { element: self.me, tickets, credit: 0, worked: true });
+        self.core.tasks.push(Task { element: self.me, tickets, worked: true });
     }
 
     /// As [`Context::schedule`].

@@ -54,6 +54,7 @@ mod select;
 mod signal;
 mod timers;
 pub mod trace;
+mod turns;
 mod value;
 mod work;
 

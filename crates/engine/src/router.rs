@@ -20,10 +20,11 @@ use crate::registry::Registry;
 use crate::select::{Interest, Watched};
 use crate::timers::Timers;
 use crate::trace;
+use crate::turns::Turns;
 use crate::work::{Work, WorkList};
 
 /// A full turn of a task, in tickets.
-const TURN: u32 = 1024;
+const TURN: u64 = 1024;
 /// Most batches that are worked on in one round, so that a graph that leads packets in a
 /// circle for ever still lets others have their turn.
 const MAX_BATCHES: usize = 4096;
@@ -138,6 +139,7 @@ impl Router {
             wall_offset_ns: 0,
             accounts: vec![Account::default(); elements.len()],
             tasks: Vec::new(),
+            turns: Turns::default(),
             ports: vec![0; BATCH],
             lanes: Vec::with_capacity(most_outputs),
             index: names.iter().cloned().zip(0..).collect(),
@@ -291,42 +293,9 @@ impl Router {
             return true;
         }
         worked |= self.deliver(&mut budget, devices);
-        for task in 0..self.core.tasks.len() {
-            let Some(entry) = self.core.tasks.get_mut(task) else { break };
-            let index = entry.element;
-            entry.credit = entry.credit.saturating_add(entry.tickets);
-            while let Some(entry) = self.core.tasks.get_mut(task)
-                && entry.credit >= TURN
-            {
-                entry.credit -= TURN;
-                let begun = self.profile.is_some().then(Instant::now);
-                let did = with_element(
-                    &mut self.core,
-                    &mut self.elements,
-                    devices,
-                    index,
-                    |element, context| element.run_task(context),
-                );
-                self.charge(index, begun);
-                let did = did.unwrap_or(false);
-                if let Some(entry) = self.core.tasks.get_mut(task) {
-                    entry.worked = did;
-                }
-                worked |= did;
-                if !self.core.deferred.is_empty() {
-                    self.context(devices).write_deferred();
-                    worked = true;
-                }
-                worked |= self.deliver(&mut budget, devices);
-                if self.core.stops > 0 {
-                    self.attend(devices);
-                    worked = true;
-                }
-                if self.core.stopped {
-                    self.deliver(&mut budget, devices);
-                    return true;
-                }
-            }
+        worked |= self.take_turns(&mut budget, devices);
+        if self.core.stopped {
+            return true;
         }
         for _ in 0..MAX_TIMERS {
             let Some((index, timer)) = self.core.timers.pop(now_ns) else { break };
@@ -347,6 +316,63 @@ impl Router {
                 self.deliver(&mut budget, devices);
                 return true;
             }
+        }
+        worked
+    }
+
+    /// A turn for each task, or as many as their shares say. Returns whether one found work.
+    #[inline]
+    fn take_turns(&mut self, budget: &mut usize, devices: &mut dyn Devices) -> bool {
+        let mut worked = false;
+        if self.core.shared_unevenly() {
+            let tickets: u64 = self.core.tasks.iter().map(|task| u64::from(task.tickets)).sum();
+            for _ in 0..(tickets / TURN).max(self.core.tasks.len() as u64) {
+                let Some(task) = self.core.next_turn() else { break };
+                worked |= self.take_turn(task, budget, devices);
+                if self.core.stopped {
+                    return true;
+                }
+            }
+            if worked {
+                return true;
+            }
+            // Nobody may sleep while a task waits whose turn is far away: all are asked.
+        }
+        for task in 0..self.core.tasks.len() {
+            worked |= self.take_turn(task, budget, devices);
+            if self.core.stopped {
+                return true;
+            }
+        }
+        worked
+    }
+
+    /// A turn of a task and what follows from it. Returns whether anything was done.
+    #[inline]
+    fn take_turn(&mut self, task: usize, budget: &mut usize, devices: &mut dyn Devices) -> bool {
+        let Some(entry) = self.core.tasks.get(task) else { return false };
+        let index = entry.element;
+        let begun = self.profile.is_some().then(Instant::now);
+        let did =
+            with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
+                element.run_task(context)
+            });
+        self.charge(index, begun);
+        let mut worked = did.unwrap_or(false);
+        if let Some(entry) = self.core.tasks.get_mut(task) {
+            entry.worked = worked;
+        }
+        if !self.core.deferred.is_empty() {
+            self.context(devices).write_deferred();
+            worked = true;
+        }
+        worked |= self.deliver(budget, devices);
+        if self.core.stops > 0 {
+            self.attend(devices);
+            worked = true;
+        }
+        if self.core.stopped {
+            self.deliver(budget, devices);
         }
         worked
     }

@@ -1,0 +1,80 @@
+//! In which order tasks have their turns where some have a larger share than others.
+//!
+//! Stride scheduling with Click's numbers: each task has a *pass*, the least of which is next, and
+//! a turn moves it on by its stride, which is as much shorter as its share is larger. So the turns
+//! of a task with a large share lie between those of others, and not in a row.
+
+use std::collections::VecDeque;
+
+/// Stride of a task with one ticket.
+const STRIDE: u32 = 1 << 16;
+
+/// A task's place among the others.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    pass: u32,
+    task: usize,
+}
+
+impl Place {
+    /// Passes go round: what lies less than half of all numbers ahead is later.
+    fn is_after(self, pass: u32) -> bool {
+        self.pass.wrapping_sub(pass).cast_signed() > 0
+    }
+}
+
+/// Tasks, the next one first.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(VecDeque<Place>);
+
+impl Turns {
+    /// The task whose turn it is, of as many as there are `tickets`.
+    pub(crate) fn next(&mut self, tickets: &dyn Fn(usize) -> u32, tasks: usize) -> Option<usize> {
+        for task in self.0.len()..tasks {
+            let pass = self.0.front().map_or(0, |first| first.pass);
+            self.enter(pass, task, tickets(task));
+        }
+        let Place { pass, task } = self.0.pop_front()?;
+        self.enter(pass, task, tickets(task));
+        Some(task)
+    }
+
+    /// Puts a task where its stride takes it, behind others of the same pass.
+    fn enter(&mut self, pass: u32, task: usize, tickets: u32) {
+        let pass = pass.wrapping_add(STRIDE / tickets.clamp(1, STRIDE));
+        let place = self.0.partition_point(|other| !other.is_after(pass));
+        self.0.insert(place, Place { pass, task });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(tickets: &[u32], count: usize) -> Vec<usize> {
+        let mut turns = Turns::default();
+        let of = |task| tickets[task];
+        (0..count).map(|_| turns.next(&of, tickets.len()).unwrap()).collect()
+    }
+
+    #[test]
+    fn turns_lie_between_those_of_others() {
+        assert_eq!(order(&[1024, 1024, 1024], 6), [0, 1, 2, 0, 1, 2]);
+        assert_eq!(order(&[1024, 2048], 8), [0, 1, 0, 1, 1, 0, 1, 1]);
+        // As Click's.
+        assert_eq!(order(&[1024, 2048, 3072], 12), [0, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0]);
+        assert_eq!(order(&[], 0), [0; 0]);
+        assert_eq!(Turns::default().next(&|_| 1, 0), None);
+    }
+
+    #[test]
+    fn shares_are_kept_beyond_the_largest_number() {
+        let count = 300_000;
+        let order = order(&[1, 3, 32768], count);
+        let of = |wanted: usize| order.iter().filter(|task| **task == wanted).count();
+        assert_eq!(of(0) + of(1) + of(2), count);
+        // 65536 / 32768 is 2: one turn of the first for 32,768 of the last.
+        assert!((8..=10).contains(&of(0)), "{}", of(0));
+        assert!((26..=29).contains(&of(1)), "{}", of(1));
+    }
+}
