@@ -5,55 +5,10 @@ mod tenants;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use europa_tests::{
-    ATTACKS, Capture, Hijacked, Neighbours, Received, Report, Sink, Stream, can_hijack,
-    skip_without, skipped,
-};
+use europa_tests::{ATTACKS, Hijacked, Neighbours, Report, can_hijack, skip_without, skipped};
 use nix::libc;
+use tenants::streams::{Both, RATE, await_forwarding, unseen, watch};
 use tenants::{Tenant, Tenants, is_alive, kill_9, seconds};
-
-/// Packets a second of the neighbour, each way.
-const RATE: u32 = 20_000;
-
-/// Numbered streams of a tenant, to its host b and back.
-struct Both([(Stream, Sink); 2]);
-
-impl Both {
-    fn start(of: &Tenant) -> Both {
-        let stream = |number: u64, from: &europa_tests::Namespace, to: &europa_tests::Namespace| {
-            let at = format!("{}:5000", of.addresses[usize::from(number == 1)]);
-            let sink = to.sink(&at, number).expect("a sink");
-            // Short ones and long ones, so that both ways out of a port are taken.
-            (
-                from.stream_of(&at, number, RATE, &[64, 200, 1400])
-                    .expect("a stream")
-                    .paced_by(&sink),
-                sink,
-            )
-        };
-        Both([stream(1, &of.a, &of.b), stream(2, &of.b, &of.a)])
-    }
-
-    fn stop(self) -> [(u64, Received); 2] {
-        self.0.map(|(stream, sink)| {
-            let sent = stream.stop();
-            (sent, sink.stop(sent))
-        })
-    }
-}
-
-/// Captures on a wire what Europa must never send: frames from other addresses than the
-/// interfaces', and of the hostile router also tags, other protocols and addresses that
-/// it is not bound to. And the neighbour's pings, to show that the capture works.
-fn watch(tenants: &Tenants, side: usize) -> Capture {
-    let [victim, other] = [&tenants.victim, &tenants.other].map(|tenant| &tenant.macs[side]);
-    let allowed = "((ip and src net 10.2.0.0/16) or (arp and arp[14:2] = 0x0a02))";
-    let filter = format!(
-        "inbound and ((icmp and ether src {victim}) or not (ether src {victim} or ether src {other}) \
-         or (ether src {other} and not {allowed}) or vlan)"
-    );
-    tenants.wires[side].capture("port", &filter).expect("a capture")
-}
 
 fn neighbours(tenants: &Tenants) -> Neighbours {
     let bytes = |mac: &String| {
@@ -71,18 +26,6 @@ fn neighbours(tenants: &Tenants) -> Neighbours {
 fn take_over(tenants: &Tenants, only: Option<usize>) -> Hijacked {
     let pid = tenants.router_pid("other").expect("the router runs");
     Hijacked::take(pid, &neighbours(tenants), only).expect("a router taken over")
-}
-
-/// Waits until the router forwards, and says how long that took.
-fn await_forwarding(tenants: &Tenants, of: &Tenant) -> Duration {
-    let start = Instant::now();
-    loop {
-        let ping = of.a.ping(&of.addresses[1], 1, &["-W", "0.2"]).expect("a ping");
-        if ping.received == 1 {
-            return start.elapsed();
-        }
-        assert!(start.elapsed() < Duration::from_secs(15), "{}", tenants.log("node"));
-    }
 }
 
 fn told(report: &Report) -> String {
@@ -153,16 +96,7 @@ fn a_hostile_router_harms_nobody_but_itself() {
     assert!(
         tenants.victim.a.ping(&tenants.victim.addresses[1], 5, &[]).expect("a ping").is_perfect()
     );
-    // The capture has to find its turn beside all this.
-    sleep(Duration::from_secs(1));
-    for (watch, side) in watches.into_iter().zip(["left", "right"]) {
-        let seen = watch.stop().expect("a capture").lines("").expect("lines");
-        let (pings, others): (Vec<_>, Vec<_>) =
-            seen.iter().partition(|line| line.contains("ICMP echo"));
-        assert!(others.is_empty(), "{side}: {} frames, like {}", others.len(), others[0]);
-        // libpcap looks at the first frame itself, and does not know which way it went.
-        assert!(pings.len() >= 4, "{side}: the capture shows what Europa sends: {pings:?}");
-    }
+    unseen(watches);
 
     // Calls that are in no router's list end it, and its successor forwards.
     let mut hostile = Some(hostile);

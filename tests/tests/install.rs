@@ -38,6 +38,30 @@ fn install(to: &Path, arguments: &[&str]) -> String {
     run(&command).expect("scripts/install").stdout
 }
 
+/// What is installed is enough for a data plane of one's own.
+fn programs_build(prefix: &Path) {
+    let headers = prefix.join("include/europa");
+    let pc = fs::read_to_string(prefix.join("share/pkgconfig/europa.pc")).expect("a file");
+    assert!(pc.starts_with("prefix=/opt/europa\n"), "{pc}");
+    assert!(pc.ends_with("Cflags: -I${prefix}/include/europa\n"), "{pc}");
+    for name in ["forward", "filter"] {
+        let source = prefix.join(format!("share/europa/sdk/c/{name}.c"));
+        let built = run(&[
+            "cc",
+            "-std=c11",
+            "-D_GNU_SOURCE",
+            "-Wall",
+            "-Werror",
+            &format!("-I{}", headers.display()),
+            "-o",
+            &prefix.with_file_name(name).display().to_string(),
+            &source.display().to_string(),
+        ]);
+        built.expect("it builds");
+        fs::remove_file(prefix.with_file_name(name)).expect("a program");
+    }
+}
+
 #[test]
 fn everything_is_installed_once_and_taken_away_again() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -53,6 +77,9 @@ fn everything_is_installed_once_and_taken_away_again() {
         "lib/systemd/system/europa@.service",
         "share/doc/europa/docs/reference.md",
         "share/doc/europa/examples/two-slices.yaml",
+        "share/pkgconfig/europa.pc",
+        "share/europa/sdk/README.md",
+        "share/europa/sdk/python/__main__.py",
     ] {
         let path = prefix.join(path);
         assert!(path.is_file(), "{}", path.display());
@@ -60,6 +87,7 @@ fn everything_is_installed_once_and_taken_away_again() {
     }
     let unit = fs::read_to_string(prefix.join("lib/systemd/system/europa@.service"));
     assert!(unit.expect("a unit").contains("ExecStart=/opt/europa/bin/europa --instance %i node"));
+    programs_build(&prefix);
     let again = install(folder.path(), &[]);
     assert!(again.starts_with("0 files installed"), "{again}");
     // Somebody else's file stays.

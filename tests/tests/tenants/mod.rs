@@ -8,6 +8,8 @@
 //! ```
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub(crate) mod streams;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -142,6 +144,17 @@ impl Tenants {
         let changed = text.replace("  neighbours:\n    - {address: 10.2.1.2", more);
         assert_ne!(text, changed);
         fs::write(file.path(), changed).expect("a file");
+        file
+    }
+
+    /// A file like that of [`Tenants::up`] where the other tenant's data plane is a program.
+    pub(crate) fn with_program(&self, command: &[&str]) -> tempfile::NamedTempFile {
+        let file = tempfile::Builder::new().suffix(".yaml").tempfile().expect("a file");
+        let text = documents(&self.node);
+        let at = text.rfind("fast_path:").expect("the other tenant's data plane");
+        let (before, _) = text.split_at(at);
+        let text = format!("{before}fast_path: {{program: {command:?}}}\n");
+        fs::write(file.path(), text).expect("a file");
         file
     }
 

@@ -1,0 +1,177 @@
+//! A tenant's own data plane, built against the SDK as anybody can, does all it can to the others,
+//! and harms nobody.
+
+mod tenants;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use europa_tests::skip_without;
+use nix::libc;
+use tenants::streams::{Both, RATE, await_forwarding, unseen, watch};
+use tenants::{Tenants, seconds};
+
+/// What it does for as long as it is let, and what is then counted against it.
+const LASTING: [(&str, &str); 8] = [
+    ("frames", "foreign source MAC address"),
+    ("pool", ""),
+    ("rings", "bad length"),
+    ("refused", ""),
+    ("descriptors", ""),
+    ("threads", ""),
+    ("spin", ""),
+    ("log", ""),
+];
+
+/// Calls that no program may make: whoever does is ended.
+const CALLS: [(&str, libc::c_long); 9] = [
+    ("bpf", libc::SYS_bpf),
+    ("ptrace", libc::SYS_ptrace),
+    ("kill", libc::SYS_kill),
+    ("unshare", libc::SYS_unshare),
+    ("setns", libc::SYS_setns),
+    ("mount", libc::SYS_mount),
+    ("io_uring_setup", libc::SYS_io_uring_setup),
+    ("process_vm_writev", libc::SYS_process_vm_writev),
+    ("perf_event_open", libc::SYS_perf_event_open),
+];
+
+/// `tests/hostile/program.c`, compiled, in a folder that every user may read.
+fn compiled() -> (tempfile::TempDir, PathBuf) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("program");
+    let built = Command::new("cc")
+        .args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-pthread", "-I"])
+        .arg(root.join("../sdk/c"))
+        .arg("-o")
+        .arg(&program)
+        .arg(root.join("hostile/program.c"))
+        .output()
+        .expect("cc runs");
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    (folder, program)
+}
+
+/// How the other tenant's program ended so far, a line each.
+fn ends(tenants: &Tenants) -> Vec<String> {
+    let log = tenants.log("node");
+    let ends = log.lines().filter(|line| line.contains("router other/r1: Ended"));
+    ends.map(str::to_owned).collect()
+}
+
+/// Has the other tenant's data plane be the program, doing this.
+fn become_hostile(tenants: &Tenants, command: &[&str]) {
+    let file = tenants.with_program(command);
+    let start = Instant::now();
+    tenants.europa(&["apply", &file.path().to_string_lossy()]);
+    eprintln!("{:?}: applied in {:?}", &command[1..], start.elapsed());
+}
+
+/// Waits until the program has said so.
+fn await_saying(tenants: &Tenants, text: &str) {
+    let start = Instant::now();
+    while !tenants.log("other.r1").contains(text) {
+        assert!(start.elapsed() < Duration::from_secs(10), "it never said '{text}'");
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until the program has ended so often, all in all; says how long that took.
+fn await_ends(tenants: &Tenants, count: usize) -> Duration {
+    let start = Instant::now();
+    while ends(tenants).len() < count {
+        assert!(start.elapsed() < Duration::from_secs(30), "{:?}", ends(tenants));
+        sleep(Duration::from_millis(10));
+    }
+    start.elapsed()
+}
+
+/// Whatever succeeded that must not stands in its log.
+fn nothing_breached(tenants: &Tenants) {
+    let said = tenants.log("other.r1");
+    let breaches: Vec<_> = said.lines().filter(|line| line.contains("BREACH")).collect();
+    assert!(breaches.is_empty(), "{breaches:?}");
+}
+
+#[test]
+fn a_hostile_program_harms_nobody_but_itself() {
+    skip_without!("nft", "bridge", "tcpdump", "ping", "cc");
+    let (_folder, program) = compiled();
+    let program = program.to_str().expect("a path");
+    let tenants = Tenants::new();
+    tenants.up();
+    let pids = (tenants.node_pid(), tenants.switch_pid(), tenants.router_pid("victim"));
+    let watches = [0, 1].map(|side| watch(&tenants, side));
+    let both = Both::start(&tenants.victim);
+
+    let mut slowest = Duration::ZERO;
+    for (what, counted) in LASTING {
+        become_hostile(&tenants, &[program, what]);
+        await_saying(&tenants, &format!("begun {what}"));
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(seconds()) / LASTING.len() as u32 {
+            sleep(Duration::from_millis(200));
+            let asked = Instant::now();
+            let text = tenants.router("other")["interfaces"].to_string();
+            slowest = slowest.max(asked.elapsed());
+            assert!(!text.is_empty());
+        }
+        let text = tenants.router("other")["interfaces"].to_string();
+        assert!(text.contains(counted), "nothing was refused as {counted}: {text}");
+        nothing_breached(&tenants);
+    }
+    eprintln!("`europa stats` took at most {slowest:?}");
+    let log = std::fs::metadata(tenants.directory().join("log/other.r1.log")).expect("a log");
+    assert!(log.len() <= 32 << 20, "it has written {} bytes into its log", log.len());
+
+    // It takes all the memory there is: it alone is ended.
+    let before = ends(&tenants).len();
+    become_hostile(&tenants, &[program, "memory"]);
+    let took = await_ends(&tenants, before + 1);
+    eprintln!("memory: ended after {took:?}: {:?}", ends(&tenants).last());
+    for (name, number) in CALLS {
+        let before = ends(&tenants).len();
+        become_hostile(&tenants, &[program, "call", &number.to_string()]);
+        await_ends(&tenants, before + 1);
+        let last = ends(&tenants).pop().unwrap_or_default();
+        assert!(last.contains("SIGSYS"), "{name}: {last}");
+    }
+
+    // One that ends at once is started again, later and later.
+    for (what, how) in [("crash", "SIGSEGV"), ("end", "")] {
+        let before = ends(&tenants).len();
+        become_hostile(&tenants, &[program, what]);
+        let start = Instant::now();
+        await_ends(&tenants, before + 4);
+        sleep(Duration::from_secs(2));
+        let (times, elapsed) = (ends(&tenants).len() - before, start.elapsed());
+        let last = ends(&tenants).pop().unwrap_or_default();
+        assert!(last.contains(how), "{what}: {last}");
+        // At once, after 100 ms, 200 ms, 400 ms ...; and while it was applied.
+        let most = 4.0 + (elapsed.as_secs_f64() / 0.1 + 1.0).log2();
+        assert!((times as f64) <= most, "{what}: {times} times in {elapsed:?}");
+        eprintln!("{what}: {times} times in {elapsed:?}");
+    }
+
+    let forwarded = both.stop();
+    for (sent, received) in &forwarded {
+        eprintln!("the neighbour: {received:?} of {sent}");
+    }
+    eprintln!("{}", tenants.europa(&["stats"]));
+    for (sent, received) in &forwarded {
+        assert!(*sent > u64::from(RATE) && received.is_perfect(), "of {sent}: {received:?}");
+    }
+    let now = (tenants.node_pid(), tenants.switch_pid(), tenants.router_pid("victim"));
+    assert_eq!(now, pids, "nobody else has ended");
+    nothing_breached(&tenants);
+    let ping = tenants.victim.a.ping(&tenants.victim.addresses[1], 5, &[]).expect("a ping");
+    assert!(ping.is_perfect());
+    unseen(watches);
+
+    // Its owner can have an honest data plane again.
+    tenants.europa(&["apply", &tenants.changed().path().to_string_lossy()]);
+    await_forwarding(&tenants, &tenants.other);
+}
