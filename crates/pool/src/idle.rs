@@ -17,7 +17,7 @@ const BURST: u64 = 32;
 /// So many naps follow a burst, until something comes.
 const NAPS: u32 = 8;
 /// How long a nap is.
-pub const NAP: Duration = Duration::from_micros(30);
+pub(crate) const NAP: Duration = Duration::from_micros(30);
 /// How long a poller looks on after its last packet: about what it takes to sleep, be
 /// woken, and be back.
 const LOOK_ON: Duration = Duration::from_micros(250);

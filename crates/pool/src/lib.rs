@@ -23,6 +23,8 @@ pub mod layout;
 mod mapping;
 #[cfg(not(loom))]
 pub mod packet;
+#[cfg(not(loom))]
+mod preemption;
 pub mod ring;
 #[cfg(not(loom))]
 mod view;
@@ -38,12 +40,14 @@ pub use c_header::c_header;
 #[cfg(not(loom))]
 pub use endpoint::{Endpoint, stock};
 pub use hints::prefetch;
-pub use idle::{Idle, NAP, Rest};
+pub use idle::{Idle, Rest};
 pub use layout::{Geometry, GeometryError, Layout};
 #[cfg(not(loom))]
 pub use mapping::Mapping;
 #[cfg(not(loom))]
 pub use packet::{Packet, PacketType, Place};
+#[cfg(not(loom))]
+pub use preemption::Preemption;
 #[cfg(not(loom))]
 pub use view::{PoolView, ViewError};
 #[cfg(not(loom))]

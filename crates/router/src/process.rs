@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use europa_channel::{Channel, ChannelError, Served};
 use europa_engine::{Arena, Interest, Router};
-use europa_pool::{Endpoint, Geometry, Idle, Mapping, NAP, PoolView, Rest, Waker};
+use europa_pool::{Endpoint, Geometry, Idle, Mapping, PoolView, Preemption, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
@@ -174,6 +174,7 @@ impl Process {
     fn serve(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), RouterError> {
         let mut looked = Instant::now();
         let mut idle = Idle::default();
+        let mut preemption = Preemption::default();
         let mut seen = 0;
         while !self.router.is_stopped() {
             let now = Instant::now();
@@ -199,8 +200,9 @@ impl Process {
                 idle.rest(now)
             };
             match rest {
-                Rest::Nap => std::thread::sleep(NAP),
+                Rest::Nap => preemption.nap(),
                 Rest::Sleep if !self.busy => {
+                    preemption.sleeps();
                     let asleep = Instant::now();
                     if self.sleep(orders, now_ns)? {
                         self.obey(orders)?;

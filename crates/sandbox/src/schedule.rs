@@ -7,9 +7,8 @@ use nix::unistd::Pid;
 use crate::error::{SandboxError, Step};
 
 /// Keeps this process on `cpus` (any, if empty) and makes it a batch process: one that
-/// wakes up does not interrupt another. Pollers wake each other all the time, and one
-/// that is cut short in the middle of its batch costs both (measured: 1.5 million
-/// packets a second where two share a core, 2.3 million as batch processes).
+/// wakes up does not interrupt another. Europa's own pollers change that later, as
+/// `Preemption` in `crates/pool` says; a user's program cannot.
 ///
 /// # Errors
 /// No such CPU, or what the kernel says.

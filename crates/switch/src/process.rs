@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError, Served};
-use europa_pool::{Idle, Mapping, NAP, Rest};
+use europa_pool::{Idle, Mapping, Preemption, Rest};
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::tap::MemoryTaps;
 use europa_substrate::{Kicker, Table};
@@ -118,6 +118,7 @@ impl Switch {
     fn serve(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), SwitchError> {
         let mut looked = Instant::now();
         let mut idle = Idle::default();
+        let mut preemption = Preemption::default();
         loop {
             let now = Instant::now();
             if now.duration_since(looked) >= ORDERS_EVERY {
@@ -129,8 +130,9 @@ impl Switch {
                 continue;
             }
             match idle.rest(now) {
-                Rest::Nap => std::thread::sleep(NAP),
+                Rest::Nap => preemption.nap(),
                 Rest::Sleep if !self.busy => {
+                    preemption.sleeps();
                     let asleep = Instant::now();
                     if self.sleep(orders)? {
                         self.obey(orders)?;

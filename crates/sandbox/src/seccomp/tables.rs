@@ -213,10 +213,20 @@ const CONTROL: Group = Group {
     calls: &[any(libc::SYS_accept4)],
 };
 
-const ROUTER: &[Group] = &[CONTROL];
+/// Both are pollers.
+const POLLER: Group = Group {
+    reason: "whether a poller interrupts others when it wakes up: only itself, and no priority",
+    calls: &[when(
+        libc::SYS_sched_setscheduler,
+        &[Test::Equal(0, 0), Test::OneOf(1, &[libc::SCHED_OTHER as u64, libc::SCHED_BATCH as u64])],
+    )],
+};
+
+const ROUTER: &[Group] = &[CONTROL, POLLER];
 
 const SWITCH: &[Group] = &[
     CONTROL,
+    POLLER,
     Group {
         reason: "the kick: one run of the transmit program, the only bpf command",
         calls: &[when(libc::SYS_bpf, &[Test::Equal(0, BPF_PROG_TEST_RUN)])],
@@ -230,19 +240,12 @@ const SWITCH: &[Group] = &[
         calls: &[when(libc::SYS_ioctl, &[Test::Equal(1, SIOCETHTOOL)])],
     },
     Group {
-        reason: "workers: own timers and wake-ups, a core each, pollers under SCHED_IDLE",
+        reason: "workers: own timers and wake-ups, a core each",
         calls: &[
             any(libc::SYS_timerfd_create),
             any(libc::SYS_timerfd_settime),
             any(libc::SYS_eventfd2),
             any(libc::SYS_sched_setaffinity),
-            when(
-                libc::SYS_sched_setscheduler,
-                &[Test::OneOf(
-                    1,
-                    &[libc::SCHED_OTHER as u64, libc::SCHED_BATCH as u64, libc::SCHED_IDLE as u64],
-                )],
-            ),
         ],
     },
 ];
