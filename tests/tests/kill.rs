@@ -108,7 +108,7 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
 fn a_killed_node_disturbs_nobody_until_down_takes_everything_away() {
     skip_without!("nft", "bridge");
     let tenants = Tenants::new();
-    for again in ["up", "down"] {
+    for again in ["up", "down", "end of the machine"] {
         tenants.up();
         let node = tenants.node_pid().expect("the node runs");
         let others = [
@@ -122,6 +122,17 @@ fn a_killed_node_disturbs_nobody_until_down_takes_everything_away() {
         let ping = tenants.victim.a.ping(to, 20, &["-i", "0.01"]).expect("a ping");
         assert!(ping.is_perfect(), "without a node: {ping:?}");
         assert!(others.iter().all(|pid| is_alive(*pid)), "{others:?}");
+        if again == "end of the machine" {
+            // As the system's own first process does it.
+            for pid in others {
+                kill(Pid::from_raw(pid), Signal::SIGTERM).expect("a signal");
+            }
+            let limit = Instant::now() + Duration::from_secs(5);
+            while others.iter().any(|pid| is_alive(*pid)) {
+                assert!(Instant::now() < limit, "{others:?}");
+                sleep(Duration::from_millis(10));
+            }
+        }
         if again == "up" {
             tenants.up();
             let ping = tenants.victim.a.ping(to, 5, &["-i", "0.01"]).expect("a ping");

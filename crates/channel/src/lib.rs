@@ -27,6 +27,8 @@ pub use served::Served;
 
 /// Descriptors that one message may carry.
 pub const MAX_DESCRIPTORS: usize = 48;
+/// The kernel's own limit, see unix(7).
+const SCM_MAX_FD: usize = 253;
 /// Bytes that one message may have: a large Click configuration fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
@@ -174,7 +176,8 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         &mut self,
         flags: MsgFlags,
     ) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
-        let mut control = cmsg_space!([RawFd; MAX_DESCRIPTORS]);
+        // Room for all that a message can bring: what does not fit would stay open unseen.
+        let mut control = cmsg_space!([RawFd; SCM_MAX_FD]);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
         let received = recvmsg::<()>(
             self.socket.as_raw_fd(),
@@ -202,7 +205,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         if bytes == 0 {
             return Err(ChannelError::Closed);
         }
-        if truncated {
+        if truncated || descriptors.len() > MAX_DESCRIPTORS {
             return Err(ChannelError::TooLong);
         }
         let text = self.buffer.get(..bytes).unwrap_or_default();
@@ -266,6 +269,25 @@ mod tests {
         assert_eq!(there.receive().unwrap().0, large);
         let huge = "x".repeat(MAX_MESSAGE_BYTES);
         assert!(matches!(here.send(&huge, &[]), Err(ChannelError::TooLong)));
+    }
+
+    #[test]
+    fn descriptors_too_many_are_refused_and_closed() {
+        let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let (here, there) = pair::<(), ()>().unwrap();
+        let mut there: Channel<(), ()> = Channel::new(there);
+        let file = tempfile();
+        let raw = [file.as_raw_fd(); SCM_MAX_FD];
+        // Other tests open and close theirs meanwhile, but not hundreds.
+        let before = open();
+        for count in [MAX_DESCRIPTORS + 1, SCM_MAX_FD] {
+            let rights = [ControlMessage::ScmRights(&raw[..count])];
+            let text = [IoSlice::new(b"null")];
+            sendmsg::<()>(here.as_fd().as_raw_fd(), &text, &rights, MsgFlags::empty(), None)
+                .unwrap();
+            assert!(matches!(there.receive(), Err(ChannelError::TooLong)), "{count}");
+            assert!(open() < before + MAX_DESCRIPTORS, "{count}: {before}, now {}", open());
+        }
     }
 
     fn tempfile() -> std::fs::File {

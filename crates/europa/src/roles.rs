@@ -5,9 +5,12 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use europa_node::{Instance, Lifetime};
 use europa_sandbox::{Mount, Profile, enter, schedule};
+use signal_hook::consts::SIGTERM;
+use signal_hook::flag::register_conditional_shutdown;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
 use crate::exit::Failure;
@@ -88,6 +91,10 @@ pub(crate) fn program(
 /// Takes its place on the CPUs and enters the sandbox; the control socket is what is left.
 fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, Failure> {
     schedule(cpus).map_err(|error| error.to_string())?;
+    // The first process of a pid namespace ends only by a signal that it asked for. At the end of
+    // the machine nobody else ends what a dead node has left.
+    register_conditional_shutdown(SIGTERM, 128 + SIGTERM, Arc::new(AtomicBool::new(true)))
+        .map_err(|error| error.to_string())?;
     enter(profile).map_err(|error| error.to_string())?;
     // SAFETY: the node hands the control socket over as this number, `enter` has closed
     // every other, and nothing else in this process knows of it.
