@@ -109,8 +109,8 @@ fn mistakes_are_shown_where_they_stand() {
         ),
         (
             "later release",
-            replaced(ipv4, &format!("run: inline\n{ipv4}")),
-            &["node.yaml:18:6", "run: inline"],
+            replaced(ipv4, &format!("run: kernel\n{ipv4}")),
+            &["node.yaml:18:6", "run: kernel"],
         ),
         (
             "two at once",

@@ -1,4 +1,4 @@
-//! Europa: an isolated router with `builtin: ipv4`.
+//! Europa: a router with `builtin: ipv4`, in a process of its own or inside the switch.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
@@ -24,6 +24,7 @@ const SOCKET: &str = "/run/europa/default/node.sock";
 /// `europa up FILE`, and `europa down`.
 pub(crate) struct Europa {
     program: Option<PathBuf>,
+    inline: bool,
     up: bool,
 }
 
@@ -34,13 +35,28 @@ impl Europa {
             let path = std::env::current_exe().ok()?.with_file_name("europa");
             path.is_file().then_some(path)
         };
-        Self { program: given.or_else(beside), up: false }
+        Self { program: given.or_else(beside), inline: false, up: false }
+    }
+
+    /// The same with its router inside the switch.
+    pub(crate) fn inline(given: Option<PathBuf>) -> Self {
+        let mut system = Self::new(given);
+        system.inline = true;
+        system
+    }
+
+    /// What is brought up.
+    fn documents(&self) -> String {
+        match self.inline {
+            true => DOCUMENTS.replace("\nfast_path:", "\nrun: inline\nfast_path:"),
+            false => DOCUMENTS.to_owned(),
+        }
     }
 }
 
 impl System for Europa {
     fn name(&self) -> &'static str {
-        "europa"
+        if self.inline { "europa-inline" } else { "europa" }
     }
 
     fn available(&self) -> Result<(), String> {
@@ -69,7 +85,7 @@ impl System for Europa {
     fn setup(&mut self, _: &Testbed) -> Result<()> {
         // From now on there may be something to take down, should `up` fail half way.
         self.up = true;
-        self.with_file("up", DOCUMENTS)
+        self.with_file("up", &self.documents())
     }
 
     fn teardown(&mut self, _: &Testbed) -> Result<()> {
@@ -123,10 +139,16 @@ mod tests {
 
     #[test]
     fn documents_are_valid_and_name_the_testbeds_addresses() {
-        let file = NamedTempFile::with_suffix(".yaml").expect("a temporary file");
-        std::fs::write(file.path(), DOCUMENTS).expect("written");
-        let documents = europa_api::load(&[file.path()]).expect("valid documents");
-        assert_eq!((documents.ports.len(), documents.routers.len()), (2, 1));
+        for (system, run) in [
+            (Europa::new(None), europa_api::Run::Isolated),
+            (Europa::inline(None), europa_api::Run::Inline),
+        ] {
+            let file = NamedTempFile::with_suffix(".yaml").expect("a temporary file");
+            std::fs::write(file.path(), system.documents()).expect("written");
+            let documents = europa_api::load(&[file.path()]).expect("valid documents");
+            assert_eq!((documents.ports.len(), documents.routers.len()), (2, 1));
+            assert_eq!(documents.routers[0].run, run);
+        }
         for mac in MAC {
             assert!(DOCUMENTS.contains(&format_mac(&mac)), "{mac:?}");
         }

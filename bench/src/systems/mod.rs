@@ -42,6 +42,7 @@ pub(crate) fn all(options: &Options) -> Vec<Box<dyn System>> {
         Box::new(xdp::Xdp::router()),
         Box::new(xdp::Xdp::redirect()),
         Box::new(europa::Europa::new(options.europa.clone())),
+        Box::new(europa::Europa::inline(options.europa.clone())),
     ]
 }
 

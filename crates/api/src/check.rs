@@ -3,6 +3,7 @@
 
 mod attachments;
 mod filters;
+mod inline;
 mod names;
 mod queues;
 mod routers;
@@ -35,6 +36,7 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
         routers::values(router, &draft.documents, problems);
         if *whole {
             routers::fast_path(router, problems);
+            inline::inline(router, problems);
             routers::routes(router, problems);
         }
     }

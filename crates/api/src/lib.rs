@@ -58,7 +58,7 @@ pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use quantity::{Bytes, QueueLength, Share, Time};
 pub use queues::{Queue, QueueNumber, QueuePolicy, Queues};
 pub use reservation::{Part, Parts, Reservation};
-pub use router::{Interfaces, Poll, Pool, Router, Run, SlotBytes};
+pub use router::{Inline, Interfaces, Poll, Pool, Router, Run, SlotBytes};
 pub use schema::schema;
 pub use slice::Slice;
 pub use slow_path::{Daemon, File, Kernel, Restart, SlowPath};

@@ -10,6 +10,7 @@ use crate::fast_path::{FastPath, Route};
 use crate::grant::Grant;
 use crate::interface::Interface;
 use crate::problem::Problem;
+use crate::quantity::{Bytes, Time};
 use crate::slow_path::SlowPath;
 use crate::source::At;
 use crate::tree::{Node, Value};
@@ -26,6 +27,9 @@ pub struct Router {
     /// Where its fast path runs.
     #[schemars(with = "Option<Run>")]
     pub run: Run,
+    /// What it may take of the switch, if it runs there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inline: Option<At<Inline>>,
     /// Its interfaces by name, in the order in which a program finds them in the pool.
     pub interfaces: Interfaces,
     /// The program that handles its packets.
@@ -60,6 +64,29 @@ pub enum Run {
     /// In a process of its own.
     #[default]
     Isolated,
+    /// Inside the switch, beside others: configurations made of Europa's own elements, as far as
+    /// their work is bounded.
+    Inline,
+}
+
+/// What a router inside the switch may take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Inline {
+    /// Time of each of its turns, 1us to 10ms; a turn works on up to 256 packets of each interface.
+    /// What is left goes on in its next turn. Default: 100us.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<At<Time>>,
+    /// Memory beside its packet pool and its tables of routes, 64kB to 1GB. Default: 4MB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<At<Bytes>>,
+}
+
+impl Inline {
+    /// Nanoseconds of a turn where nothing is said.
+    pub const DEFAULT_BUDGET_NS: u64 = 100_000;
+    /// Bytes of memory where nothing is said.
+    pub const DEFAULT_MEMORY_BYTES: u64 = 4_000_000;
 }
 
 /// How a router's process waits for packets.
@@ -159,6 +186,7 @@ impl Decode for Router {
         let name = fields.required("name");
         let slice = fields.required("slice");
         let run = fields.optional("run").unwrap_or_default();
+        let inline = fields.optional("inline");
         let interfaces = fields.required("interfaces");
         let fast_path = fields.required("fast_path");
         let slow_path: Option<At<SlowPath>> = fields.optional("slow_path");
@@ -171,6 +199,7 @@ impl Decode for Router {
             name: name?,
             slice: slice?,
             run,
+            inline,
             interfaces: interfaces?,
             fast_path: fast_path?,
             slow_path,
@@ -216,7 +245,7 @@ impl JsonSchema for Interfaces {
 impl Decode for Run {
     fn decode(node: &Node, context: &mut Context) -> Option<Run> {
         if let Value::Text(text) = &node.value
-            && matches!(text.as_str(), "inline" | "kernel")
+            && text == "kernel"
         {
             let problem = Problem::new(
                 context.place(node),
@@ -227,7 +256,21 @@ impl Decode for Run {
             context.report(problem);
             return None;
         }
-        word(node, context, "a place to run", &[("isolated", Run::Isolated)])
+        word(
+            node,
+            context,
+            "a place to run",
+            &[("isolated", Run::Isolated), ("inline", Run::Inline)],
+        )
+    }
+}
+
+impl Decode for Inline {
+    fn decode(node: &Node, context: &mut Context) -> Option<Inline> {
+        let mut fields = Fields::open(node, "what a router may take of the switch", context)?;
+        let (budget, memory) = (fields.optional("budget"), fields.optional("memory"));
+        fields.close();
+        Some(Inline { budget, memory })
     }
 }
 

@@ -46,8 +46,37 @@ pub struct RouterStats {
     pub pool_bytes: u64,
     /// Times that a packet woke it.
     pub wakes: u64,
+    /// What it takes of the switch, if it runs there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inline: Option<InlineStats>,
     /// Its interfaces.
     pub interfaces: Vec<InterfaceStats>,
+}
+
+/// How a router inside the switch goes, since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InlineStats {
+    /// Nanoseconds that each of its turns may take.
+    pub budget_ns: u64,
+    /// Its turns.
+    pub turns: u64,
+    /// Nanoseconds of all turns.
+    pub spent_ns: u64,
+    /// Nanoseconds of the longest turn; a machine that stood still meanwhile counts.
+    pub longest_ns: u64,
+    /// Turns that ended because the budget was used up; what was left went on in the next.
+    pub cut: u64,
+    /// Turns of more than 16 budgets and 2 ms. Eight of them in a row end it.
+    pub overruns: u64,
+    /// Packets received.
+    pub packets: u64,
+    /// Bytes of memory, beside its packet pool and its tables of routes.
+    pub memory_bytes: u64,
+    /// Most bytes of memory that it may have.
+    pub quota_bytes: u64,
+    /// Bytes of addresses that its tables of routes reserve; memory is behind those that were
+    /// written to.
+    pub table_bytes: u64,
 }
 
 /// An end system.

@@ -305,8 +305,27 @@ fn routers() {
         ),
         (
             "  a: {port: left}\n",
-            "fast_path: {builtin: ipv4}\nrun: inline\n",
-            &["15:6 `run: inline` comes with a later release"],
+            "fast_path: {builtin: ipv4}\nrun: kernel\n",
+            &["15:6 `run: kernel` comes with a later release"],
+        ),
+        (
+            "  a: {port: left, addresses: [10.0.0.1/24]}\n",
+            "fast_path: {builtin: ipv4}\ninline: {budget: 20us}\n",
+            &["15:9 `inline:` is for routers that run inside the switch"],
+        ),
+        (
+            "  a: {port: left, addresses: [10.0.0.1/24]}\n",
+            "fast_path: {builtin: ipv4}\nrun: inline\ninline: {budget: 1s, memory: 1kB}\ncpu: [1]\n",
+            &[
+                "16:18 a budget is 1us to 10ms, not 1s",
+                "16:30 a quota of memory is 64kB to 1GB, not 1kB",
+                "17:7 a router that runs inside the switch has no CPU of its own",
+            ],
+        ),
+        (
+            "  a: {port: left}\n",
+            "fast_path: {program: [/bin/true]}\nrun: inline\n",
+            &["14:23 a router that runs inside the switch cannot be a program"],
         ),
         (
             "  a: {port: left, mtu: 1767}\n",

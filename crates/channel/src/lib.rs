@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
-    connect, recvmsg, sendmsg, setsockopt, socket, socketpair, sockopt,
+    connect, recv, recvmsg, sendmsg, setsockopt, socket, socketpair, sockopt,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -31,6 +31,9 @@ pub const MAX_DESCRIPTORS: usize = 48;
 const SCM_MAX_FD: usize = 253;
 /// Bytes that one message may have: a large Click configuration fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// Bytes of a buffer that is kept from one message to the next.
+const LASTING_BUFFER_BYTES: usize = 16 << 10;
 
 /// How long a sender waits for a peer that does not read.
 const SEND_PATIENCE: Duration = Duration::from_secs(2);
@@ -96,8 +99,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     /// Takes a connected socket of type `SOCK_SEQPACKET`.
     pub fn new(socket: OwnedFd) -> Self {
         prepare(&socket);
-        // Zeroed memory takes no room until a long message fills it.
-        Self { socket, buffer: vec![0; MAX_MESSAGE_BYTES], kinds: PhantomData }
+        Self { socket, buffer: Vec::new(), kinds: PhantomData }
     }
 
     /// Goes on with another peer.
@@ -176,6 +178,16 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         &mut self,
         flags: MsgFlags,
     ) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
+        // A process may have a thousand channels: none keeps room for the longest message.
+        let look = flags | MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC;
+        match recv(self.socket.as_raw_fd(), &mut [], look) {
+            Ok(0) => return Err(ChannelError::Closed),
+            Ok(bytes) if bytes > MAX_MESSAGE_BYTES => self.buffer.resize(1, 0),
+            Ok(bytes) => self.buffer.resize(bytes, 0),
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+            Err(Errno::ECONNRESET) => return Err(ChannelError::Closed),
+            Err(error) => return Err(error.into()),
+        }
         // Room for all that a message can bring: what does not fit would stay open unseen.
         let mut control = cmsg_space!([RawFd; SCM_MAX_FD]);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
@@ -208,8 +220,11 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         if truncated || descriptors.len() > MAX_DESCRIPTORS {
             return Err(ChannelError::TooLong);
         }
-        let text = self.buffer.get(..bytes).unwrap_or_default();
-        Ok(Some((serde_json::from_slice(text)?, descriptors)))
+        let read = serde_json::from_slice(self.buffer.get(..bytes).unwrap_or_default());
+        if self.buffer.capacity() > LASTING_BUFFER_BYTES {
+            self.buffer = Vec::new();
+        }
+        Ok(Some((read?, descriptors)))
     }
 }
 

@@ -54,6 +54,7 @@ mod icmp_ping_responder;
 mod icmp_ping_source;
 mod idle;
 mod infinite_source;
+mod inline;
 mod ip6;
 mod ip6_forward;
 mod ip6_nd_advertiser;

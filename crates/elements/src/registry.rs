@@ -227,5 +227,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::pull_null::PullNull>();
     registry.add_pass(&crate::passes::Ingress);
     registry.add_pass(&crate::passes::Egress);
+    // That each is there is tested.
+    crate::inline::mark(&mut registry);
     registry
 }

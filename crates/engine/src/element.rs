@@ -23,12 +23,19 @@ pub struct ClassInfo {
     pub flow: &'static str,
     /// When elements of this class are configured and initialised.
     pub phase: Phase,
+    /// Whether its elements may run inside the switch's worker, which waits for them; if not,
+    /// the reason, to be read after "it".
+    pub inline: Result<(), &'static str>,
 }
+
+/// What keeps a class that says nothing out of the switch.
+const UNKNOWN_WORK: &str = "is not known to do bounded work and nothing else";
 
 impl ClassInfo {
     /// A class whose ports may be push or pull, and all inputs flow to all outputs.
     pub const fn new(name: &'static str, ports: &'static str) -> ClassInfo {
-        ClassInfo { name, ports, processing: "a/a", flow: "x/x", phase: Phase::Default }
+        let (processing, flow, phase) = ("a/a", "x/x", Phase::Default);
+        ClassInfo { name, ports, processing, flow, phase, inline: Err(UNKNOWN_WORK) }
     }
 
     /// The same with this processing code.
@@ -44,6 +51,12 @@ impl ClassInfo {
     /// The same in this phase.
     pub const fn phase(self, phase: Phase) -> ClassInfo {
         ClassInfo { phase, ..self }
+    }
+
+    /// The same, which may run inside the switch's worker: it works for a bounded time on each
+    /// packet, needs neither files nor sockets nor threads, and writes no log of packets.
+    pub const fn inline(self) -> ClassInfo {
+        ClassInfo { inline: Ok(()), ..self }
     }
 }
 

@@ -70,7 +70,7 @@ pub use handler::{Flags, Handler, HandlerError};
 pub use names::{Named, Names};
 pub use pass::{Each, Fused, Main, Members, Pass, STAGES, Stop, Verdict};
 pub use registry::Registry;
-pub use router::{BuildError, Router};
+pub use router::{BuildError, Limit, Router};
 pub use select::{Interest, Watched};
 pub use signal::{Notifies, Signal};
 pub use value::{Ipv4Prefix, Ipv6Prefix, Value, unquote};

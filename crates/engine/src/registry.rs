@@ -26,6 +26,13 @@ impl Registry {
         self.classes.insert(name, (ClassInfo { name, ..T::INFO }, || Box::new(T::default())));
     }
 
+    /// Says of a class that is there whether it may run inside the switch's worker, or why not.
+    /// Whether there is such a class.
+    pub fn set_inline(&mut self, name: &str, inline: Result<(), &'static str>) -> bool {
+        let class = self.classes.get_mut(name);
+        class.map(|(info, _)| info.inline = inline).is_some()
+    }
+
     /// Adds a pass: routers built from now on use it where elements follow each other that it
     /// fits.
     pub fn add_pass(&mut self, pass: &'static dyn Pass) {

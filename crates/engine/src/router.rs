@@ -76,6 +76,15 @@ pub enum BuildError {
     },
 }
 
+/// When a round is to end, whatever there is to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    /// A clock that costs little: it is read after each batch.
+    pub clock: fn() -> u64,
+    /// The reading from which on nothing new is begun.
+    pub until: u64,
+}
+
 /// A graph with its state. Give it turns with [`Router::run_once`].
 pub struct Router {
     elements: Vec<Slot>,
@@ -84,6 +93,11 @@ pub struct Router {
     turns: u64,
     /// By element: nanoseconds spent, if somebody wants to know.
     profile: Option<Vec<u64>>,
+    limit: Option<Limit>,
+    /// The last round ended at its limit.
+    cut: bool,
+    /// The task that is first in the next round: that after the one where the last was cut.
+    first_task: usize,
     core: Core,
     /// Mistakes and warnings; once it is built, warnings only.
     notes: Vec<BuildError>,
@@ -165,7 +179,17 @@ impl Router {
             core.work.one_by_one();
         }
         let (chains, notes) = (Vec::new(), Vec::new());
-        let mut router = Router { elements, chains, turns: 0, profile: None, core, notes };
+        let mut router = Router {
+            elements,
+            chains,
+            turns: 0,
+            profile: None,
+            limit: None,
+            cut: false,
+            first_task: 0,
+            core,
+            notes,
+        };
         router.configure(devices)?;
         router.initialize(devices)?;
         if !graph.one_by_one {
@@ -281,8 +305,33 @@ impl Router {
         }
     }
 
+    /// As [`Router::run_once`], but for no longer than `limit` allows: it is looked at after each
+    /// batch and each task. Whatever is left goes on in the next round, where the task after the
+    /// one that came last is first, so that each has its turn.
+    pub fn run_within(&mut self, now_ns: u64, devices: &mut dyn Devices, limit: Limit) -> bool {
+        self.limit = Some(limit);
+        let worked = self.run_once(now_ns, devices);
+        self.limit = None;
+        worked
+    }
+
+    /// Whether the last round ended at its limit.
+    pub fn was_cut(&self) -> bool {
+        self.cut
+    }
+
+    /// Whether this round has come to its limit.
+    #[inline(always)]
+    fn is_over(&mut self) -> bool {
+        if let Some(limit) = self.limit {
+            self.cut |= (limit.clock)() >= limit.until;
+        }
+        self.cut
+    }
+
     fn round(&mut self, now_ns: u64, devices: &mut dyn Devices) -> bool {
         self.core.now_ns = now_ns;
+        self.cut = false;
         let mut budget = MAX_BATCHES;
         // What a handler did may have given elements work that have been asked in vain.
         let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
@@ -293,11 +342,17 @@ impl Router {
             return true;
         }
         worked |= self.deliver(&mut budget, devices);
+        if self.cut {
+            return true;
+        }
         worked |= self.take_turns(&mut budget, devices);
-        if self.core.stopped {
+        if self.core.stopped || self.cut {
             return true;
         }
         for _ in 0..MAX_TIMERS {
+            if self.is_over() {
+                return true;
+            }
             let Some((index, timer)) = self.core.timers.pop(now_ns) else { break };
             with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
                 element.run_timer(timer, context);
@@ -329,7 +384,7 @@ impl Router {
             for _ in 0..(tickets / TURN).max(self.core.tasks.len() as u64) {
                 let Some(task) = self.core.next_turn() else { break };
                 worked |= self.take_turn(task, budget, devices);
-                if self.core.stopped {
+                if self.core.stopped || self.is_over() {
                     return true;
                 }
             }
@@ -338,9 +393,14 @@ impl Router {
             }
             // Nobody may sleep while a task waits whose turn is far away: all are asked.
         }
-        for task in 0..self.core.tasks.len() {
+        let (first, tasks) = (std::mem::take(&mut self.first_task), self.core.tasks.len());
+        for task in (first..tasks).chain(0..first.min(tasks)) {
             worked |= self.take_turn(task, budget, devices);
             if self.core.stopped {
+                return true;
+            }
+            if self.is_over() {
+                self.first_task = (task + 1) % tasks;
                 return true;
             }
         }
@@ -387,14 +447,14 @@ impl Router {
             worked = true;
             // A batch that is alone under way goes from element to element in hand.
             while let Some(next) = self.hand_over(&mut work, devices) {
-                *budget = budget.saturating_sub(1);
+                *budget = if self.is_over() { 0 } else { budget.saturating_sub(1) };
                 if *budget == 0 || self.core.work.len() > 0 {
                     self.core.work.push_batch(next, &mut work.batch);
                     break;
                 }
                 work.input = next;
             }
-            *budget = budget.saturating_sub(1);
+            *budget = if self.is_over() { 0 } else { budget.saturating_sub(1) };
             self.core.work.give_batch(work.batch);
         }
         worked

@@ -55,6 +55,11 @@ mod watch;
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use europa_pool::account::Counting;
+
+/// Routers inside the switch share its heap: it counts who has how much.
+#[global_allocator]
+static HEAP: Counting = Counting;
 
 fn main() -> ExitCode {
     // Answers the shell and ends, if a shell asks for completions.

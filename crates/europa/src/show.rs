@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use europa_api::stats::NodeStats;
+use europa_api::stats::{InlineStats, NodeStats};
 use europa_node::{Instance, doctor as physician};
 
 use crate::exit::Failure;
@@ -31,6 +31,7 @@ fn table(stats: &NodeStats) -> String {
             "{} ({}{pid}, restarted {} times)\n",
             router.name, router.state, router.restarts
         );
+        text += &router.inline.as_ref().map_or(String::new(), inline);
         for interface in &router.interfaces {
             let dropped: u64 = interface.drops.iter().map(|(_, count)| count).sum();
             text += &format!(
@@ -105,6 +106,23 @@ fn table(stats: &NodeStats) -> String {
 }
 
 /// Ports' queues, as a tree.
+/// What a router takes of the switch.
+fn inline(of: &InlineStats) -> String {
+    let us = |ns: u64| ns / 1000;
+    let mean = us(of.spent_ns.checked_div(of.turns).unwrap_or(0));
+    format!(
+        "    inside the switch: {} turns of {mean} us, {} at most, {} allowed; {} cut off, {} far \
+         too long; {} of {} kB of memory\n",
+        of.turns,
+        us(of.longest_ns),
+        us(of.budget_ns),
+        of.cut,
+        of.overruns,
+        of.memory_bytes / 1000,
+        of.quota_bytes / 1000
+    )
+}
+
 fn queues(stats: &NodeStats) -> String {
     let mut text = format!(
         "\n{:<30} {:>12} {:>14} {:>8} {:>8} {:>8} {:>10} {:>9} {:>9}\n",

@@ -106,6 +106,8 @@ impl Checker {
                     }
                 }
                 Ok(Some((Answer::Refused(why), _))) => return Verdict::Wrong(why),
+                // Only what runs inside the switch says so.
+                Ok(Some((Answer::Ended(why), _))) => return Verdict::Failed(why),
                 Ok(Some((Answer::TooLong(bytes), _))) => {
                     return Verdict::Wrong(format!("its messages have {bytes} bytes"));
                 }

@@ -34,6 +34,7 @@
 
 mod backoff;
 mod bell;
+mod body;
 mod builtin;
 mod capture;
 mod checker;

@@ -243,7 +243,7 @@ impl Node {
                 wait.push(PollFd::new(switch.child.as_fd(), PollFlags::POLLIN));
             }
             for process in self.routers.iter().flat_map(Router::processes) {
-                wait.push(PollFd::new(process.child.as_fd(), PollFlags::POLLIN));
+                wait.extend(process.body.fd().map(|end| PollFd::new(end, PollFlags::POLLIN)));
                 wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
             }
             if let Some(checker) = self.job.as_ref().and_then(Job::checker) {

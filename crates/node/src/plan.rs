@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use europa_api::{Attachment, Choice, Documents, Fault, Key, Poll, Selector, SlotBytes};
+use europa_api::{
+    Attachment, Choice, Documents, Fault, Inline, Key, Poll, Run, Selector, SlotBytes,
+};
 use europa_elements::builtin::Description;
 use europa_impair::Settings;
 use europa_pool::layout::{InterfaceRow, LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
@@ -122,6 +124,8 @@ pub(crate) struct RouterPlan {
     pub(crate) grants: Vec<Resource>,
     /// The command of a data plane of its owner's own, instead of a configuration.
     pub(crate) program: Vec<String>,
+    /// It runs inside the switch, and may take so much of it.
+    pub(crate) inline: Option<orders::Inline>,
 }
 
 impl RouterPlan {
@@ -176,6 +180,7 @@ impl RouterPlan {
             configuration: self.configuration.clone(),
             file: self.file.clone(),
             grants: self.grants.iter().map(Resource::to_string).collect(),
+            inline: self.inline,
         }
     }
 }
@@ -270,6 +275,7 @@ fn one(
     Ok(RouterPlan {
         description,
         geometry,
+        inline: inline(router),
         busy: matches!(router.poll, Poll::Busy),
         cpus: router.cpu.iter().map(|cpu| cpu.value.into()).collect(),
         interfaces,
@@ -279,6 +285,15 @@ fn one(
         program: router.fast_path.program.iter().map(|word| word.value.clone()).collect(),
         grants: router.grants.iter().map(|grant| grant.value.0.clone()).collect(),
         name,
+    })
+}
+
+/// What a router may take of the switch, if it runs there.
+fn inline(router: &europa_api::Router) -> Option<orders::Inline> {
+    let said = router.inline.as_ref().map(|inline| inline.value).unwrap_or_default();
+    (router.run == Run::Inline).then(|| orders::Inline {
+        budget_ns: said.budget.map_or(Inline::DEFAULT_BUDGET_NS, |budget| budget.ns),
+        memory_bytes: said.memory.map_or(Inline::DEFAULT_MEMORY_BYTES, |memory| memory.value.0),
     })
 }
 

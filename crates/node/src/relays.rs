@@ -13,7 +13,7 @@ use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
 use europa_substrate::layout::{ANY_SOURCE, TAGS};
 use europa_substrate::{InterfaceSpec, Match, MatchKind, PoolHandle, PortAttachment, Substrate};
-use europa_switch::orders::{Order, Target};
+use europa_switch::orders::{Order, PoolOf, Target};
 
 use serde::{Deserialize, Serialize};
 
@@ -218,7 +218,7 @@ impl Relay {
     pub(crate) fn tell(&self, switch: &mut Switch, to: u32) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;
         let pool = self.pool.id;
-        let order = Order::AddPool { pool, slots, slot_bytes, interfaces, relay: true };
+        let order = Order::AddPool { pool, slots, slot_bytes, interfaces, of: PoolOf::Relay };
         let waker = self.pool.waker()?;
         switch.order(&order, &[self.pool.as_fd(), waker.as_fd()])?;
         let order = Order::AddInterface {

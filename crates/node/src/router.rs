@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
@@ -17,13 +18,14 @@ use serde::{Deserialize, Serialize};
 use crate::NodeError;
 use crate::backoff::Backoff;
 use crate::bell::Bell;
+use crate::body::Body;
 use crate::control::Reply;
 use crate::cores::argument;
 use crate::grants::Granted;
 use crate::kept::{Found, Kept};
 use crate::node::Successor;
 use crate::plan::RouterPlan;
-use crate::switch::{Lasting, WORKER};
+use crate::switch::{Lasting, Switch, WORKER};
 
 /// Most memory of a router's process, its pool apart: a full Internet table has room.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -76,7 +78,7 @@ pub(crate) struct RouterRecord {
 
 /// Its running process.
 pub(crate) struct Process {
-    pub(crate) child: Child,
+    pub(crate) body: Body,
     orders: Channel<Order, Answer>,
     identity: Option<Identity>,
     record: RouterRecord,
@@ -156,9 +158,7 @@ impl Router {
         substrate: &Substrate,
         kept: &Kept,
     ) -> Result<Self, String> {
-        let (Some(record), Some(identity)) = (&found.record, found.process) else {
-            return Err(ANOTHER_VERSION.into());
-        };
+        let Some(record) = &found.record else { return Err(ANOTHER_VERSION.into()) };
         if !record.complete {
             return Err("it had not been started to the end".into());
         }
@@ -168,8 +168,14 @@ impl Router {
             return Err("it is to be another one".into());
         }
         let told = |error: NodeError| error.to_string();
-        let child = Child::adopt(identity).map_err(|error| error.to_string())?;
-        let child = child.ok_or("its process has ended")?;
+        let body = match found.process {
+            Some(identity) => {
+                let child = Child::adopt(identity).map_err(|error| error.to_string())?;
+                Body::Process(child.ok_or("its process has ended")?)
+            }
+            // Nobody listens at its socket if it has ended.
+            None => Body::Switch { pool: record.pool, equipment: None, ended: None },
+        };
         let pool = substrate.adopt_pool(record.pool, geometry).map_err(|e| told(e.into()))?;
         let all = record.interfaces.iter();
         let whole = record.interfaces.len() == plan.interfaces.len()
@@ -177,12 +183,13 @@ impl Router {
         let pool = pool.filter(|_| whole).ok_or("its pool or interfaces are not there")?;
         let orders = kept.join(&found.name).map_err(told)?;
         let now = Instant::now();
+        let age = found.process.map_or(Duration::ZERO, |identity| identity.age());
         let process = Process {
-            child,
+            body,
             orders,
-            identity: Some(identity),
+            identity: found.process,
             record: record.clone(),
-            started: now.checked_sub(identity.age()).unwrap_or(now),
+            started: now.checked_sub(age).unwrap_or(now),
             ready: true,
             pending: VecDeque::new(),
         };
@@ -219,9 +226,13 @@ impl Router {
 
     /// Starts the process on `cores`, unless its document names others; it waits for
     /// [`Process::begin`].
-    pub(crate) fn spawn(&self, log: BorrowedFd<'_>, cores: &[usize]) -> Result<Process, NodeError> {
+    pub(crate) fn spawn(&self, log: File, cores: &[usize]) -> Result<Process, NodeError> {
         let who = || format!("router {}", self.plan.name);
         let (orders, theirs) = pair().map_err(|error| NodeError::Channel { who: who(), error })?;
+        if self.plan.inline.is_some() {
+            tracing::info!("router {} is started", self.plan.name);
+            return Ok(Process::new(Body::inside(theirs, log), orders));
+        }
         let number = self.number.to_string();
         let own = self.plan.cpus.as_slice();
         let cpus = argument(if own.is_empty() { cores } else { own });
@@ -248,19 +259,11 @@ impl Router {
             arguments,
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd()],
-            log,
+            log: log.as_fd(),
             group: self.group.as_ref(),
             pid_namespace: true,
         })?;
-        Ok(Process {
-            identity: Identity::of(child.pid()),
-            record: RouterRecord::default(),
-            child,
-            orders,
-            started: Instant::now(),
-            ready: false,
-            pending: VecDeque::new(),
-        })
+        Ok(Process::new(Body::Process(child), orders))
     }
 
     /// Its process, and the one that is to take over.
@@ -290,14 +293,29 @@ impl Router {
 }
 
 impl Process {
-    /// Tells the process what to be; [`Asked::Start`] tells when it is.
+    fn new(body: Body, orders: Channel<Order, Answer>) -> Self {
+        Self {
+            identity: body.identity(),
+            record: RouterRecord::default(),
+            body,
+            orders,
+            started: Instant::now(),
+            ready: false,
+            pending: VecDeque::new(),
+        }
+    }
+
+    /// Tells the process what to be, or has the switch take it in; [`Asked::Start`] tells when
+    /// it is.
     pub(crate) fn begin(
         &mut self,
         router: &Router,
         pool: &PoolHandle,
         lasting: &Lasting,
         kept: &Kept,
+        switch: Option<&mut Switch>,
     ) -> Result<(), NodeError> {
+        self.body.is_on(pool.id);
         let plan = &router.wanted;
         self.record = RouterRecord {
             name: plan.name.clone(),
@@ -316,6 +334,11 @@ impl Process {
         // Before it is told anything: from then on it lives without us.
         self.note(kept)?;
         let listener = kept.listener(&self.name())?;
+        if self.body.is_inside() {
+            let none = || NodeError::Refused("the switch does not run".into());
+            self.body.enter(switch.ok_or_else(none)?, pool, listener.as_fd())?;
+            return self.tell_start(router, &[]);
+        }
         let waker = pool.waker()?;
         let doorbell = lasting.doorbell.rope()?;
         let granted = router.granted.open(plan)?;
@@ -328,8 +351,16 @@ impl Process {
             listener.as_fd(),
         ];
         descriptors.extend(granted.iter().map(AsFd::as_fd));
+        self.tell_start(router, &descriptors)
+    }
+
+    fn tell_start(
+        &mut self,
+        router: &Router,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), NodeError> {
         let start = Order::Start(Box::new(router.plan.start(WORKER)));
-        self.orders.send(&start, &descriptors).map_err(|error| NodeError::Channel {
+        self.orders.send(&start, descriptors).map_err(|error| NodeError::Channel {
             who: format!("router {}", router.plan.name),
             error,
         })?;
@@ -338,8 +369,8 @@ impl Process {
     }
 
     /// What its record is called.
-    fn name(&self) -> String {
-        format!("router.{}", self.child.pid())
+    pub(crate) fn name(&self) -> String {
+        self.body.record()
     }
 
     fn note(&self, kept: &Kept) -> Result<(), NodeError> {
@@ -433,8 +464,19 @@ impl Process {
         // A channel that is closed belongs to a process that has ended: its exit is seen.
         for _ in 0..MOST_ANSWERS {
             // Not for as long as there are any: a router may send them faster than they are read.
-            let Ok(Some((answer, _))) = self.orders.try_receive() else { break };
+            let answer = match self.orders.try_receive() {
+                Ok(Some((answer, _))) => answer,
+                Ok(None) => break,
+                Err(_) => {
+                    self.body.has_ended(None);
+                    break;
+                }
+            };
             let outcome = match answer {
+                Answer::Ended(why) => {
+                    self.body.has_ended(Some(why));
+                    continue;
+                }
                 Answer::Done(text) => Ok(text),
                 Answer::Refused(why) => Err(why),
                 Answer::TooLong(bytes) => {
@@ -517,7 +559,8 @@ fn outside(plan: &RouterPlan) -> String {
             plan.busy,
             &plan.cpus,
             &plan.grants,
-            &plan.program
+            &plan.program,
+            plan.inline
         )
     )
 }

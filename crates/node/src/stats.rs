@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use europa_api::stats::{InterfaceStats, LinkStats};
+use europa_api::stats::{InlineStats, InterfaceStats, LinkStats};
+use europa_router::GuestStats;
 use europa_sandbox::cgroup::Group;
+use europa_switch::orders::InlineStats as InlineOfSwitch;
 use nix::time::{ClockId, clock_gettime};
 
 use crate::plan::InterfacePlan;
@@ -56,6 +58,34 @@ pub(crate) fn interface(
             .filter(|(_, count)| *count > 0)
             .map(|(cause, count)| (cause.to_owned(), count))
             .collect(),
+    }
+}
+
+/// A router inside the switch.
+pub(crate) fn inline(found: &InlineOfSwitch) -> InlineStats {
+    let GuestStats {
+        budget_ns,
+        turns,
+        spent_ns,
+        longest_ns,
+        cut,
+        overruns,
+        packets,
+        memory_bytes,
+        quota_bytes,
+        table_bytes,
+    } = found.router;
+    InlineStats {
+        budget_ns,
+        turns,
+        spent_ns,
+        longest_ns,
+        cut,
+        overruns,
+        packets,
+        memory_bytes,
+        quota_bytes,
+        table_bytes,
     }
 }
 

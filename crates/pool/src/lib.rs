@@ -10,6 +10,8 @@
 //! what a peer wrote: indices are masked or checked where they are read.
 
 #[cfg(not(loom))]
+pub mod account;
+#[cfg(not(loom))]
 mod arena;
 #[cfg(not(loom))]
 mod batch;
@@ -26,6 +28,8 @@ pub mod packet;
 #[cfg(not(loom))]
 mod preemption;
 pub mod ring;
+#[cfg(not(loom))]
+pub mod ticks;
 #[cfg(not(loom))]
 mod view;
 #[cfg(not(loom))]

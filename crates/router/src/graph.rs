@@ -33,25 +33,53 @@ impl ElementClasses for Classes<'_> {
     }
 }
 
-/// Compiles and builds a configuration; with it, a line for each warning.
+/// Compiles and builds a configuration, its text and where that stands; with it, a line for each
+/// warning. `inline` says that it is to run inside the switch.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
 pub(crate) fn build(
-    text: &str,
-    file: &str,
+    (text, file): (&str, &str),
+    inline: bool,
     arena: &Arena,
     devices: &dyn Devices,
     now_ns: u64,
 ) -> Result<(Router, String), String> {
-    let registry = europa_elements::registry();
+    let registry = registry();
     let checked = compile(text, file, &Classes(&registry)).map_err(|errors| render(&errors))?;
+    if inline {
+        let refused = not_inline(&checked, &registry);
+        if refused.has_errors() {
+            return Err(render(&refused));
+        }
+    }
     let graph = flat(&checked);
     let router = Router::build(&graph, &registry, arena, devices, now_ns)
         .map_err(|found| render(&placed(&checked, found)))?;
     let mut warnings = checked.warnings.clone();
     warnings.append(placed(&checked, router.warnings().to_vec()));
     Ok((router, warnings.plain().to_string()))
+}
+
+fn registry() -> Registry {
+    #[cfg_attr(not(test), expect(unused_mut, reason = "tests add classes of their own"))]
+    let mut registry = europa_elements::registry();
+    #[cfg(test)]
+    crate::guest::tests::add(&mut registry);
+    registry
+}
+
+/// Elements that may not run inside the switch.
+fn not_inline(checked: &europa_click::Graph, registry: &Registry) -> Diagnostics {
+    let mut diagnostics = Diagnostics::default();
+    for element in &checked.elements {
+        if let Some(Err(why)) = registry.info(&element.class).map(|info| info.inline) {
+            let message = format!("{element} cannot run inside the switch: it {why}");
+            let help = "a router with `run: isolated`, the default, may have every element";
+            diagnostics.push(element.error(message).help(help.to_owned()));
+        }
+    }
+    diagnostics
 }
 
 fn placed(checked: &europa_click::Graph, found: Vec<BuildError>) -> Diagnostics {
@@ -76,8 +104,8 @@ pub fn check(start: &orders::Start, grants: Vec<OwnedFd>) -> Result<String, Stri
     let arena = Arena::heap(TRIAL_SLOTS, start.slot_bytes as usize);
     let interfaces = start.interfaces.iter().map(interface).collect();
     let devices = Named { interfaces, grants: Grants::new(&start.grants, grants) };
-    build(&start.configuration, &start.file, &arena, &devices, 0)
-        .map(|(_, warnings)| first(&warnings))
+    let text = (start.configuration.as_str(), start.file.as_str());
+    build(text, start.inline.is_some(), &arena, &devices, 0).map(|(_, warnings)| first(&warnings))
 }
 
 /// As many lines as go into a message.

@@ -1,4 +1,4 @@
-//! The process of an isolated router: its pool, its engine, its sleep.
+//! A router: its pool, its engine, its sleep. Mostly a process of its own, or a guest of the switch.
 //!
 //! | file      | concern                                              |
 //! |-----------|------------------------------------------------------|
@@ -6,7 +6,9 @@
 //! | `devices` | the router's interfaces: rings of its packet pool    |
 //! | `grants`  | files and sockets that were opened for it            |
 //! | `graph`   | from a configuration's text to a running graph       |
+//! | `running` | a graph on a pool: rounds, orders                   |
 //! | `process` | the process: orders, rounds of the engine, and sleep |
+//! | `guest`   | the same inside the switch, within bounds            |
 //! | `program` | the same for a data plane of the owner's own         |
 //!
 //! A router process has no privilege, and no descriptors but its pool, its control socket,
@@ -16,10 +18,13 @@
 mod devices;
 mod grants;
 pub mod graph;
+mod guest;
 pub mod orders;
 mod process;
 mod program;
+mod running;
 
 pub use graph::check;
+pub use guest::{Guest, GuestStats};
 pub use process::{RouterError, run};
 pub use program::become_program;

@@ -62,6 +62,17 @@ pub struct Start {
     pub file: String,
     /// Files and sockets that elements may have, by name.
     pub grants: Vec<String>,
+    /// It runs inside the switch, and has so much of it.
+    pub inline: Option<Inline>,
+}
+
+/// What a router that runs inside the switch may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inline {
+    /// Nanoseconds of each of its turns.
+    pub budget_ns: u64,
+    /// Bytes of memory, beside its pool and its tables of routes.
+    pub memory_bytes: u64,
 }
 
 /// One interface.
@@ -91,4 +102,6 @@ pub enum Answer {
     Refused(String),
     /// What was read has so many bytes, more than a message.
     TooLong(usize),
+    /// Of a router inside the switch, and no answer to anything: why it has ended.
+    Ended(String),
 }

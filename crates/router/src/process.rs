@@ -1,27 +1,22 @@
 //! The router process: orders from the node, rounds of the engine, and sleep.
 
-use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError, Served};
-use europa_engine::{Arena, Interest, Router};
-use europa_pool::{Endpoint, Geometry, Idle, Mapping, PoolView, Preemption, Rest, Waker};
+use europa_engine::{Interest, Router};
+use europa_pool::{Idle, Mapping, Preemption, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
 
-use crate::devices::PoolDevices;
-use crate::grants::Grants;
 use crate::graph;
 use crate::orders::{Answer, Order, START_DESCRIPTORS, Start};
+use crate::running::{Running, answer_by, standard_error};
 
 /// A busy router looks for orders this often.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
-/// Rounds that a graph has to finish what is under way in it before another one runs. One
-/// that leads packets in a circle never finishes.
-const MOST_ROUNDS: usize = 64;
 /// Bytes of the status page.
 const STATUS_BYTES: usize = 4096;
 
@@ -89,37 +84,14 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     process.serve(&mut orders)
 }
 
-/// Sends an answer, or says that it is too long for a message.
-fn answer_by(
-    mut send: impl FnMut(&Answer) -> Result<(), ChannelError>,
-    answer: &Answer,
-) -> Result<(), ChannelError> {
-    match (send(answer), answer) {
-        (Err(ChannelError::TooLong), Answer::Done(text) | Answer::Refused(text)) => {
-            send(&Answer::TooLong(text.len()))
-        }
-        (sent, _) => sent,
-    }
-}
-
-/// Writes to the router's log. One that is full is no reason to end.
-fn log(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
-}
-
 struct Process {
-    router: Router,
-    devices: PoolDevices,
+    running: Running,
     waker: Waker,
     wake: OwnedFd,
     doorbell: OwnedFd,
     status: Mapping,
     worker: u32,
     busy: bool,
-    started: Instant,
-    arena: Arena,
-    /// Names of its grants.
-    granted: Vec<String>,
     /// Who else gives orders: whoever follows the routes of the slow path.
     admitted: Option<Channel<Answer, Order>>,
 }
@@ -135,38 +107,16 @@ impl Process {
         else {
             return Err(RouterError::Start);
         };
-        let geometry = Geometry {
-            slots: start.slots,
-            slot_bytes: start.slot_bytes,
-            interfaces: start.interfaces.len() as u32,
-        };
-        let view = PoolView::open(pool, geometry)?;
-        view.check()?;
-        let macs = start.interfaces.iter().map(|interface| interface.mac).collect();
-        let endpoint = Endpoint::new(view, macs);
-        let arena = endpoint.arena().clone();
-        let interfaces = start.interfaces.iter().map(graph::interface).collect();
-        let mut devices = PoolDevices::new(endpoint, interfaces);
-        devices.grants = Grants::new(&start.grants, grants);
-        let started = Instant::now();
-        let (mut router, warnings) =
-            graph::build(&start.configuration, &start.file, &arena, &devices, 0)
-                .map_err(RouterError::Configuration)?;
-        log(&warnings);
-        router.set_wall_offset_ns(wall_offset_ns(started));
+        let running = Running::new(&start, pool, grants, standard_error())?;
         let mapping = |error| RouterError::System { what: "mapping", error };
         Ok(Self {
-            router,
-            devices,
+            running,
             waker: Waker::new(waker).map_err(mapping)?,
             wake,
             doorbell,
             status: Mapping::read_only(status, 0, STATUS_BYTES).map_err(mapping)?,
             worker: start.worker,
             busy: start.busy,
-            started,
-            arena,
-            granted: start.grants,
             admitted: None,
         })
     }
@@ -176,24 +126,24 @@ impl Process {
         let mut idle = Idle::default();
         let mut preemption = Preemption::default();
         let mut seen = 0;
-        while !self.router.is_stopped() {
+        while !self.running.router.is_stopped() {
             let now = Instant::now();
             if now.duration_since(looked) >= ORDERS_EVERY {
                 looked = now;
                 self.obey(orders)?;
                 self.look();
             }
-            let now_ns = now.duration_since(self.started).as_nanos() as u64;
-            let worked = self.router.run_once(now_ns, &mut self.devices);
+            let now_ns = self.running.ns_at(now);
+            let worked = self.running.round(now);
             self.tell_switch();
-            self.devices.endpoint.balance();
-            if worked || self.router.is_busy() {
-                let received = self.devices.endpoint.received;
+            self.running.devices.endpoint.balance();
+            if worked || self.running.router.is_busy() {
+                let received = self.running.devices.endpoint.received;
                 idle.worked(received - seen);
                 seen = received;
                 continue;
             }
-            let rest = if self.devices.endpoint.is_congested() {
+            let rest = if self.running.devices.endpoint.is_congested() {
                 // The switch needs the core, not a router that asks whether it had it.
                 Rest::Nap
             } else {
@@ -221,7 +171,7 @@ impl Process {
 
     /// Rings the doorbell if something was sent and the switch sleeps.
     fn tell_switch(&mut self) {
-        if !std::mem::take(&mut self.devices.sent) {
+        if !std::mem::take(&mut self.running.devices.sent) {
             return;
         }
         // The words are published; the flag is read after them.
@@ -240,13 +190,13 @@ impl Process {
     /// Sleeps until a packet comes, a timer is due, or the node has an order: whether it has.
     fn sleep(&mut self, orders: &Served<Answer, Order>, now_ns: u64) -> Result<bool, RouterError> {
         let mut ordered = false;
-        let until_timer = self.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
+        let until_timer = self.running.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
         let timeout = match until_timer {
             None => PollTimeout::NONE,
             // Rounded up: a timer that is not due yet must not keep the loop turning.
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
         };
-        if !self.devices.endpoint.fall_asleep() {
+        if !self.running.devices.endpoint.fall_asleep() {
             let mut wait = vec![
                 PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
@@ -257,7 +207,7 @@ impl Process {
                 ),
             ];
             let own = wait.len();
-            wait.extend(watched(&self.router));
+            wait.extend(watched(&self.running.router));
             match poll(&mut wait, timeout) {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
@@ -273,28 +223,33 @@ impl Process {
                 let _ = read(&self.wake, &mut [0; 4096]);
             }
             self.waker.clear();
-            let ready = ready(&self.router, wait.get(own..).unwrap_or_default());
+            let ready = ready(&self.running.router, wait.get(own..).unwrap_or_default());
             self.tell(&ready);
         }
-        self.devices.endpoint.wake_up();
+        self.running.devices.endpoint.wake_up();
         Ok(ordered)
     }
 
     /// Tells elements which of their descriptors are ready, without waiting.
     fn look(&mut self) {
-        if self.router.watched().is_empty() {
+        if self.running.router.watched().is_empty() {
             return;
         }
-        let mut wait: Vec<PollFd<'_>> = watched(&self.router).collect();
+        let mut wait: Vec<PollFd<'_>> = watched(&self.running.router).collect();
         if poll(&mut wait, PollTimeout::ZERO).is_ok_and(|count| count > 0) {
-            let ready = ready(&self.router, &wait);
+            let ready = ready(&self.running.router, &wait);
             self.tell(&ready);
         }
     }
 
     fn tell(&mut self, ready: &[(usize, u32, Interest)]) {
         for (element, token, interest) in ready {
-            self.router.descriptor_ready(*element, *token, *interest, &mut self.devices);
+            self.running.router.descriptor_ready(
+                *element,
+                *token,
+                *interest,
+                &mut self.running.devices,
+            );
         }
     }
 
@@ -309,37 +264,11 @@ impl Process {
                     }
                     None => Answer::Refused("there is no socket".into()),
                 },
-                order => self.carry_out(order, descriptors),
+                order => self.running.carry_out(order, descriptors),
             };
             answer_by(|answer| orders.send(answer, &[]), &answer)?;
         }
         self.obey_admitted();
-        Ok(())
-    }
-
-    /// Builds another graph beside the running one, and runs it instead.
-    fn swap(
-        &mut self,
-        configuration: &str,
-        file: &str,
-        grants: Vec<OwnedFd>,
-    ) -> Result<(), String> {
-        self.devices.grants = Grants::new(&self.granted, grants);
-        let now_ns = self.started.elapsed().as_nanos() as u64;
-        let (mut new, warnings) =
-            graph::build(configuration, file, &self.arena, &self.devices, now_ns)?;
-        log(&warnings);
-        // What is under way inside the old graph is brought to its end.
-        for _ in 0..MOST_ROUNDS {
-            if !self.router.is_busy() {
-                break;
-            }
-            let now_ns = self.started.elapsed().as_nanos() as u64;
-            self.router.run_once(now_ns, &mut self.devices);
-        }
-        new.take_state(&mut self.router);
-        new.set_wall_offset_ns(wall_offset_ns(self.started));
-        self.router = new;
         Ok(())
     }
 
@@ -350,32 +279,13 @@ impl Process {
         let done = match admitted.try_receive() {
             Ok(None) => Ok(()),
             Ok(Some((order, _))) => {
-                let answer = self.carry_out(order, Vec::new());
+                let answer = self.running.carry_out(order, Vec::new());
                 answer_by(|answer| admitted.send(answer, &[]), &answer)
             }
             Err(error) => Err(error),
         };
         if done.is_ok() {
             self.admitted = Some(admitted);
-        }
-    }
-
-    fn carry_out(&mut self, order: Order, grants: Vec<OwnedFd>) -> Answer {
-        match order {
-            Order::Start(_) | Order::Check(_) => Answer::Refused("already started".into()),
-            Order::Swap { configuration, file } => match self.swap(&configuration, &file, grants) {
-                Ok(()) => Answer::Done(String::new()),
-                Err(why) => Answer::Refused(why),
-            },
-            Order::Admit => Answer::Refused("only the node lets others in".into()),
-            Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
-                Ok(text) => Answer::Done(text),
-                Err(error) => Answer::Refused(error.to_string()),
-            },
-            Order::Write { path, value } => match self.router.write(&path, &value) {
-                Ok(()) => Answer::Done(String::new()),
-                Err(error) => Answer::Refused(error.to_string()),
-            },
         }
     }
 }
@@ -397,10 +307,4 @@ fn ready(router: &Router, polled: &[PollFd<'_>]) -> Vec<(usize, u32, Interest)> 
     all.filter(|(_, poll)| poll.any() == Some(true))
         .map(|(watched, _)| (watched.element, watched.token, watched.interest))
         .collect()
-}
-
-/// What to add to time since `started` for nanoseconds since 1970.
-fn wall_offset_ns(started: Instant) -> u64 {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    since_1970.saturating_sub(started.elapsed()).as_nanos() as u64
 }

@@ -368,7 +368,7 @@ impl Mirror {
                     }
                 }
             }
-            Answer::Refused(why) => tracing::warn!(
+            Answer::Refused(why) | Answer::Ended(why) => tracing::warn!(
                 "router {}: routes that went while no node ran may stay until it is restarted: \
                  {why}",
                 self.spec.router

@@ -26,6 +26,7 @@
 //! | `link`       | delivery into another router's pool                            |
 //! | `egress`     | what may leave: checks on a private copy                       |
 //! | `tap`        | records for captures                                           |
+//! | `guests`     | routers that run inside the worker                             |
 //! | `held`       | which slots the switch holds, in memory that outlives it       |
 //!
 //! A switch process holds no capability. It reaches packets through descriptors that
@@ -36,6 +37,7 @@ mod batching;
 mod ecn;
 mod egress;
 mod filters;
+mod guests;
 mod held;
 mod impaired;
 mod intake;

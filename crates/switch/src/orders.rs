@@ -3,6 +3,7 @@
 use europa_impair::{Settings, Statistics};
 use europa_pool::Geometry;
 use europa_queue::{QueueSettings, Rate, Share};
+use europa_router::GuestStats;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +20,7 @@ pub enum Order {
         busy: bool,
     },
     /// A pool to serve. Descriptors: its memory, the waker that the receive program uses,
-    /// and, unless it is a relay's, a pipe that wakes its router.
+    /// and, if its router has a process, a pipe that wakes it.
     AddPool {
         /// Number of the pool.
         pool: u32,
@@ -29,8 +30,15 @@ pub enum Order {
         slot_bytes: u32,
         /// Number of interfaces.
         interfaces: u32,
-        /// No router has it: the switch itself takes what is received into it.
-        relay: bool,
+        /// Who takes what is received into it.
+        of: PoolOf,
+    },
+    /// A router that is to run inside this switch, on a pool that it serves. What it is to be
+    /// the router's own orders say. Descriptors: its control socket, the socket to which the
+    /// next node connects, its log, and the pool's memory.
+    AddInline {
+        /// Number of the pool; when that is removed, the router goes.
+        pool: u32,
     },
     /// Forget a pool and drop every descriptor that names it.
     RemovePool {
@@ -124,6 +132,17 @@ pub enum Order {
     Stats,
     /// Tell what you serve: for a node that has just started.
     Describe,
+}
+
+/// Who takes what is received into a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PoolOf {
+    /// A router's process.
+    Process,
+    /// A router that runs inside the switch.
+    Inline,
+    /// No router: the switch passes it on. See the node's relays.
+    Relay,
 }
 
 /// Descriptors that come with [`Order::Start`], in this order; the names are those of
@@ -252,6 +271,8 @@ pub struct Served {
     pub ports: Vec<u32>,
     /// Interfaces.
     pub interfaces: Vec<ServedInterface>,
+    /// Numbers of pools whose routers run inside it.
+    pub inline: Vec<u32>,
 }
 
 /// An interface that a switch serves.
@@ -286,6 +307,17 @@ pub struct SwitchStats {
     pub ports: Vec<PortStats>,
     /// Each direction of a link that does something to packets.
     pub links: Vec<LinkStats>,
+    /// Each router that runs inside it.
+    pub inline: Vec<InlineStats>,
+}
+
+/// How a router inside the switch goes.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct InlineStats {
+    /// Number of its pool.
+    pub pool: u32,
+    /// How it goes.
+    pub router: GuestStats,
 }
 
 /// How a port goes.

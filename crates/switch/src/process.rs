@@ -1,6 +1,6 @@
 //! The switch process: orders from the node, rounds of the worker, and sleep.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use europa_substrate::{Kicker, Table};
 use nix::sched::sched_yield;
 
 use crate::STATUS_BYTES;
+use crate::guests::Guests;
 use crate::held::{HELD_BYTES, Held};
 use crate::live::Live;
 use crate::orders::{Answer, Order, START_DESCRIPTORS};
@@ -109,8 +110,10 @@ impl Switch {
         let status = Mapping::new(status, STATUS_BYTES).map_err(mapping)?;
         let sleeper = Sleeper::new(doorbell)
             .map_err(|error| SwitchError::System { what: "preparing to sleep", error })?;
-        let switch =
-            Self { worker: Worker::new(shared, live, sleeper), number: worker, status, busy };
+        let guests = Guests::new()
+            .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
+        let worker_of = Worker::new(shared, live, sleeper, guests);
+        let switch = Self { worker: worker_of, number: worker, status, busy };
         switch.set_asleep(false);
         Ok(switch)
     }
@@ -153,6 +156,9 @@ impl Switch {
             let answer = self.worker.obey(order, descriptors);
             orders.send(&answer, &[])?;
         }
+        if !self.worker.guests.is_empty() {
+            self.worker.guests.hear();
+        }
         Ok(())
     }
 
@@ -166,12 +172,12 @@ impl Switch {
     }
 
     /// Sleeps until a router rings or is woken, the node has an order, something is
-    /// received for a relay, a packet arrives over a link with a delay, or may leave by a port
+    /// received for a relay or a router inside this switch, a timer of one is due, a packet arrives over a link with a delay, or may leave by a port
     /// with a rate. Whether the node has an order.
     fn sleep(&mut self, orders: &Served<Answer, Order>) -> Result<bool, SwitchError> {
         let mut ordered = false;
         self.set_asleep(true);
-        for (pool, _) in self.worker.relays() {
+        for (pool, _) in self.worker.own_pools() {
             pool.asleep().store(1, Ordering::SeqCst);
         }
         self.worker.sleeper.forget_wakes();
@@ -185,10 +191,10 @@ impl Switch {
             ordered = self
                 .worker
                 .sleeper
-                .sleep(orders, time)
+                .sleep([orders.as_fd(), self.worker.guests.as_fd()], time)
                 .map_err(|error| SwitchError::System { what: "sleeping", error })?;
         }
-        for (pool, waker) in self.worker.relays() {
+        for (pool, waker) in self.worker.own_pools() {
             pool.asleep().store(0, Ordering::SeqCst);
             waker.clear();
         }

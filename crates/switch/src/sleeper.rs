@@ -4,7 +4,7 @@
 //! core that has halted takes longer to come back than a router needs for a packet: the
 //! switch wakes up with the router, and both cores come back at the same time.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::Result;
@@ -43,13 +43,19 @@ impl Sleeper {
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
-    /// Sleeps until something happens, or `time` has passed. Whether `node` has an order.
+    /// Sleeps until something happens, or `time` has passed. Whether somebody has an order: the
+    /// node for this switch, or one for a router inside it.
     ///
     /// # Errors
     /// What ppoll(2) says.
-    pub(crate) fn sleep(&self, node: impl AsFd, time: Option<Duration>) -> Result<bool> {
+    pub(crate) fn sleep(
+        &self,
+        [node, guests]: [BorrowedFd<'_>; 2],
+        time: Option<Duration>,
+    ) -> Result<bool> {
         let mut wait = [
-            PollFd::new(node.as_fd(), PollFlags::POLLIN),
+            PollFd::new(node, PollFlags::POLLIN),
+            PollFd::new(guests, PollFlags::POLLIN),
             PollFd::new(self.doorbell.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.wakes.0.as_fd(), PollFlags::POLLIN),
         ];
@@ -57,11 +63,11 @@ impl Sleeper {
             Ok(_) | Err(nix::Error::EINTR) => {}
             Err(error) => return Err(error),
         }
-        if wait[1].any() == Some(true) {
+        if wait[2].any() == Some(true) {
             // Not blocking: the doorbell is a pipe opened so. What it does not take at once
             // rings again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
-        Ok(wait[0].any() == Some(true))
+        Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))
     }
 }

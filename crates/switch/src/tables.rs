@@ -18,13 +18,14 @@ use crate::batching::Batching;
 use crate::egress::Policy;
 use crate::filters::Filters;
 use crate::held::Held;
-use crate::orders::{FilteredBy, Served, ServedInterface, Target};
+use crate::orders::{FilteredBy, PoolOf, Served, ServedInterface, Target};
 use crate::queue::{PortQueue, Queued};
 use crate::socket::Socket;
 
 pub(crate) struct Pool {
     pub(crate) view: PoolView,
     pub(crate) wake: Wake,
+    pub(crate) of: PoolOf,
     /// Slots that packets on the way over links hold.
     pub(crate) on_the_way: Cell<u32>,
 }
@@ -38,7 +39,7 @@ pub(crate) enum Wake {
         /// What the receive program wakes it by.
         waker: OwnedFd,
     },
-    /// This switch, if the pool is a relay's.
+    /// This switch, if it takes what is received itself.
     Switch(Waker),
 }
 
@@ -180,6 +181,7 @@ impl Tables {
             pools: self.pools.keys().copied().collect(),
             ports: self.ports.iter().map(|port| port.id).collect(),
             interfaces: interfaces.collect(),
+            inline: Vec::new(),
         }
     }
 

@@ -15,11 +15,12 @@ use nix::errno::Errno;
 use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
 use crate::egress::{Policy, before_frame};
 use crate::filters::Filters;
+use crate::guests::Guests;
 use crate::impaired::release;
 use crate::intake::{TURN, intake};
 use crate::live::Live;
 use crate::managed::QUEUE_BYTES;
-use crate::orders::{Answer, Order, PortStats, SwitchStats, Target, geometry};
+use crate::orders::{Answer, Order, PoolOf, PortStats, Served, SwitchStats, Target, geometry};
 use crate::queue::PortQueue;
 use crate::sleeper::Sleeper;
 use crate::socket::{Outbox, Socket};
@@ -39,10 +40,11 @@ pub(crate) struct Worker {
     /// Where the nanoseconds of impairments begin.
     epoch: Instant,
     pub(crate) sleeper: Sleeper,
+    pub(crate) guests: Guests,
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Shared, mut live: Live, sleeper: Sleeper) -> Self {
+    pub(crate) fn new(shared: Shared, mut live: Live, sleeper: Sleeper, guests: Guests) -> Self {
         let inherited = live.resume(&shared).into_iter().collect();
         Self {
             tables: Tables::default(),
@@ -53,6 +55,7 @@ impl Worker {
             stats: SwitchStats::default(),
             epoch: Instant::now(),
             sleeper,
+            guests,
         }
     }
 
@@ -62,6 +65,7 @@ impl Worker {
         let now_ns = self.ns_at(now);
         // What has gathered leaves together: a kick costs the same for one frame as for
         // a thousand.
+        let worked = self.guests.turn(now);
         while total < u64::from(MAX_KICK_FRAMES) {
             let (taken, linked) = intake(&mut self.tables, &self.shared, now_ns);
             self.stats.link_frames += linked;
@@ -75,7 +79,7 @@ impl Worker {
             self.stats.link_frames += linked;
             total += arrived;
         }
-        let mut busy = total > 0;
+        let mut busy = total > 0 || worked;
         for index in 0..self.tables.ports.len() {
             busy |= self.send_from(index, now, now_ns);
         }
@@ -113,6 +117,7 @@ impl Worker {
                 .is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
                 && self.has_room(interface)
         }) || self.next_departure(now_ns).is_some_and(|due| due <= now_ns)
+            || self.guests.has_work(Instant::now())
     }
 
     /// Whether something of an interface can be taken. What waits in its ring because its queue
@@ -124,15 +129,16 @@ impl Worker {
     }
 
     /// When the next packet arrives over a link that does something to packets, or may leave by
-    /// a port that has a rate.
+    /// a port that has a rate, or a timer of a router inside this switch is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let impaired = (self.tables.impaired > 0).then(|| {
             let impairments = self.tables.interfaces.iter().filter_map(|i| i.impairment.as_ref());
             impairments.filter_map(|impairment| impairment.next_due_ns()).min()
         });
         let leaves = self.next_departure(0);
-        let due_ns = impaired.flatten().into_iter().chain(leaves).min()?;
-        self.epoch.checked_add(Duration::from_nanos(due_ns))
+        let due_ns = impaired.flatten().into_iter().chain(leaves).min();
+        let due = due_ns.and_then(|ns| self.epoch.checked_add(Duration::from_nanos(ns)));
+        due.into_iter().chain(self.guests.next_due()).min()
     }
 
     /// When the next packet may leave by a port, at `now_ns` or later.
@@ -140,8 +146,8 @@ impl Worker {
         self.tables.ports.iter().filter_map(|port| port.queue.next_due_ns(now_ns)).min()
     }
 
-    /// The relays' pools: no router takes what is received into them, but this switch.
-    pub(crate) fn relays(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
+    /// Pools of relays and of routers inside this switch: it takes what is received into them.
+    pub(crate) fn own_pools(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
         self.tables.pools.values().filter_map(|pool| match &pool.wake {
             Wake::Switch(waker) => Some((&pool.view, waker)),
             Wake::Router { .. } => None,
@@ -237,18 +243,24 @@ impl Worker {
         let mut descriptor = || descriptors.next().ok_or("a descriptor is missing".to_owned());
         match order {
             Order::Start { .. } => return Err("already started".into()),
-            Order::AddPool { pool, slots, slot_bytes, interfaces, relay } => {
+            Order::AddPool { pool, slots, slot_bytes, interfaces, of } => {
                 let view = PoolView::open(descriptor()?, geometry(slots, slot_bytes, interfaces))
                     .map_err(|error| error.to_string())?;
                 self.reclaim(pool, &view);
                 let waker = descriptor()?;
-                let wake = if relay {
-                    Wake::Switch(Waker::new(waker).map_err(|error| error.to_string())?)
-                } else {
-                    Wake::Router { waker, pipe: descriptor()? }
+                let wake = match of {
+                    PoolOf::Process => Wake::Router { waker, pipe: descriptor()? },
+                    PoolOf::Inline | PoolOf::Relay => {
+                        Wake::Switch(Waker::new(waker).map_err(|error| error.to_string())?)
+                    }
                 };
                 self.sleeper.watch(wake.waker()).map_err(|error| error.to_string())?;
-                self.tables.pools.insert(pool, Pool { view, wake, on_the_way: Cell::new(0) });
+                self.tables.pools.insert(pool, Pool { view, wake, of, on_the_way: Cell::new(0) });
+            }
+            Order::AddInline { pool } => {
+                let mut next = || descriptor();
+                let descriptors = [next()?, next()?, next()?, next()?];
+                self.guests.add(pool, descriptors).map_err(|error| error.to_string())?;
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
             Order::AddPort { port, device, rate_bits, live, ways_join } => {
@@ -294,7 +306,7 @@ impl Worker {
                     .atomic_u32(interface, offset_of!(layout::Interface, tx_head))
                     .load(Ordering::Acquire);
                 let relay = self.tables.pools.get(&pool);
-                let relay = relay.is_some_and(|pool| matches!(pool.wake, Wake::Switch(_)));
+                let relay = relay.is_some_and(|pool| pool.of == PoolOf::Relay);
                 let policy = Policy { bound };
                 let row = self.shared.interfaces.get(interface);
                 let before = before_frame(&row, &self.shared.encap.get(interface)) as u8;
@@ -336,7 +348,10 @@ impl Worker {
                 self.tables.interfaces.retain(|i| i.id != interface);
             }
             Order::Stats => return Ok(Answer::Stats(self.statistics())),
-            Order::Describe => return Ok(Answer::Served(self.tables.served())),
+            Order::Describe => {
+                let inline = self.guests.pools();
+                return Ok(Answer::Served(Served { inline, ..self.tables.served() }));
+            }
         }
         Ok(Answer::Done)
     }
@@ -381,6 +396,7 @@ impl Worker {
     }
 
     fn remove_pool(&mut self, pool: u32) {
+        self.guests.remove(pool);
         while self.live.pending() > 0 {
             let before = self.live.pending();
             self.kick();
@@ -413,6 +429,7 @@ impl Worker {
             })
             .collect();
         stats.links = self.tables.link_statistics();
+        stats.inline = self.guests.stats();
         stats
     }
 }

@@ -18,11 +18,12 @@ use serde_json::Value;
 
 use super::Node;
 use crate::NodeError;
+use crate::body::Body;
 use crate::kept::Kept;
 use crate::leftovers::{self, Noted};
 use crate::ports::{Needs, Port};
 use crate::relays::Relay;
-use crate::router::{ANOTHER_VERSION, Router, RouterRecord, name_of};
+use crate::router::{ANOTHER_VERSION, Process, Router, RouterRecord, name_of};
 use crate::switch::{Lasting, Switch, SwitchRecord};
 
 impl Node {
@@ -148,7 +149,7 @@ impl Node {
             };
             match adopted {
                 Ok(mut router) => {
-                    router.group = self.group(name);
+                    router.group = router.plan.inline.map_or_else(|| self.group(name), |_| None);
                     self.routers.push(router);
                 }
                 Err(why) => {
@@ -189,10 +190,16 @@ impl Node {
         let routers = self.routers.iter().filter_map(|router| router.process.as_ref());
         let switch = self.switch.iter().map(|switch| switch.child.pid());
         let mut own: HashSet<u32> =
-            routers.map(|process| process.child.pid()).chain(switch).collect();
+            routers.filter_map(|process| process.body.pid()).chain(switch).collect();
         own.extend(self.slow_paths.adopted());
         let mut children = Vec::new();
+        let adopted = self.routers.iter().filter_map(|router| router.process.as_ref());
+        let adopted: HashSet<String> = adopted.map(Process::name).collect();
         for found in self.kept.records::<Value>("") {
+            if Body::is_record_of_one_inside(&found.name) && !adopted.contains(&found.name) {
+                // It goes with its pool, if not with the switch.
+                self.kept.forget(&found.name);
+            }
             let Some(Identity { pid, .. }) = found.process else { continue };
             if own.contains(&pid) {
                 continue;

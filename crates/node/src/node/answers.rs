@@ -21,14 +21,14 @@ impl Node {
                         {
                             tracing::warn!("router {name}: {error}");
                         }
-                        let pid = process.child.pid();
-                        let took = process.started.elapsed().as_millis();
-                        self.events.note(
-                            "router",
-                            name,
-                            "Started",
-                            format!("process {pid}, ready after {took} ms"),
-                        );
+                        let took = process.started.elapsed();
+                        let message = match process.body.pid() {
+                            Some(pid) => {
+                                format!("process {pid}, ready after {} ms", took.as_millis())
+                            }
+                            None => format!("inside the switch after {} us", took.as_micros()),
+                        };
+                        self.events.note("router", name, "Started", message);
                         if let Some(job) = &mut self.job {
                             job.awaited.retain(|other| other != name);
                         }

@@ -3,7 +3,6 @@
 use europa_api::{Fault, Key};
 use europa_substrate::Substrate;
 use europa_switch::orders::Order;
-use nix::sys::signal::Signal;
 
 use super::Node;
 use super::tunnels::{PATIENCE, encap};
@@ -184,7 +183,7 @@ impl Node {
     }
 
     fn try_add_router(&mut self, plan: RouterPlan) -> Result<(), NodeError> {
-        let group = self.group(&plan.name);
+        let group = if plan.inline.is_some() { None } else { self.group(&plan.name) };
         let number = self.free_number();
         let wake = self.kept.new_bell(&wake_name(number))?;
         let mut router = Router::new(number, plan, group, wake)?;
@@ -256,8 +255,8 @@ impl Node {
             }
         }
         if let Some(mut process) = router.process.take() {
-            process.child.kill(Signal::SIGKILL)?;
-            process.child.wait()?;
+            process.body.kill()?;
+            process.body.wait()?;
             process.forget(&self.kept);
             process.disappoint("it is removed");
         }
@@ -293,7 +292,7 @@ impl Node {
                 substrate.delete_pool(pool)?;
             }
         }
-        self.events.note("router", name, "Removed", "its process has ended");
+        self.events.note("router", name, "Removed", "it has ended");
         Ok(())
     }
 }

@@ -1,15 +1,17 @@
 //! The switch and the routers: started, and told what to do.
 
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use europa_pool::Geometry;
-use europa_switch::orders::{Order, Target};
+use europa_substrate::PoolHandle;
+use europa_switch::orders::{Order, PoolOf, Target};
 
 use super::Node;
 use crate::NodeError;
 use crate::plan::To;
 use crate::ports::Port;
-use crate::router::Router;
+use crate::router::{Process, Router};
 use crate::switch::{Switch, add_interface};
 
 impl Node {
@@ -118,9 +120,21 @@ impl Node {
     }
 
     pub(super) fn tell_pool(&self, switch: &mut Switch, router: &Router) -> Result<(), NodeError> {
-        let Some(pool) = &router.pool else { return Ok(()) };
+        router.pool.as_ref().map_or(Ok(()), |pool| Self::tell_pool_of(switch, router, pool))
+    }
+
+    /// Tells the switch of a pool that is a router's, or will be.
+    pub(super) fn tell_pool_of(
+        switch: &mut Switch,
+        router: &Router,
+        pool: &PoolHandle,
+    ) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = pool.layout.geometry;
-        let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces, relay: false };
+        let of = match router.plan.inline {
+            Some(_) => PoolOf::Inline,
+            None => PoolOf::Process,
+        };
+        let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces, of };
         switch.order(&order, &[pool.as_fd(), pool.waker()?.as_fd(), router.wake.rung.as_fd()])?;
         Ok(())
     }
@@ -166,16 +180,36 @@ impl Node {
 
     /// Starts a router's process on the pool it has.
     pub(super) fn begin_router(&mut self, index: usize) -> Result<(), NodeError> {
-        let Some(router) = self.routers.get(index) else { return Ok(()) };
-        let mut process = router.spawn(self.log(&router.plan.name)?.as_fd(), &self.cores)?;
-        if let Some(pool) = &router.pool {
-            process.begin(router, pool, self.lasting()?, &self.kept)?;
-            self.slow_paths.follow(&router.plan.name, &mut process)?;
+        if self.switch.is_none()
+            && let Some(router) = self.routers.get_mut(index)
+            && router.plan.inline.is_some()
+        {
+            // There will be one to run in.
+            router.due = Some(self.revival.due.unwrap_or_else(Instant::now));
+            return Ok(());
         }
+        let mut switch = self.switch.take();
+        let begun = self.begin_process(index, switch.as_mut());
+        self.switch = switch;
+        let Some(process) = begun? else { return Ok(()) };
         if let Some(router) = self.routers.get_mut(index) {
             router.process = Some(process);
             router.due = None;
         }
         Ok(())
+    }
+
+    fn begin_process(
+        &self,
+        index: usize,
+        switch: Option<&mut Switch>,
+    ) -> Result<Option<Process>, NodeError> {
+        let Some(router) = self.routers.get(index) else { return Ok(None) };
+        let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores)?;
+        if let Some(pool) = &router.pool {
+            process.begin(router, pool, self.lasting()?, &self.kept, switch)?;
+            self.slow_paths.follow(&router.plan.name, &mut process)?;
+        }
+        Ok(Some(process))
     }
 }

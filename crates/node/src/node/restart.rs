@@ -7,13 +7,13 @@
 use europa_api::rest::ProblemDetails;
 use europa_substrate::PoolHandle;
 use europa_switch::orders::Order;
-use nix::sys::signal::Signal;
 
 use super::Node;
 use crate::NodeError;
 use crate::control::Reply;
 use crate::plan::To;
-use crate::router::{Asked, Process};
+use crate::router::{Asked, Process, Router};
+use crate::switch::Switch;
 
 /// A process that is to take over from another.
 pub(crate) struct Successor {
@@ -75,15 +75,14 @@ impl Node {
         let none = || NodeError::Refused("there is no such router".into());
         let geometry = self.routers.get(index).ok_or_else(none)?.plan.geometry;
         let pool = self.take_pool(geometry)?;
-        let router = self.routers.get(index).ok_or_else(none)?;
-        let begun =
-            pool.name_interfaces(&router.plan.rows()).map_err(NodeError::from).and_then(|()| {
-                let mut process = router
-                    .spawn(std::os::fd::AsFd::as_fd(&self.log(&router.plan.name)?), &self.cores)?;
-                process.begin(router, &pool, self.lasting()?, &self.kept)?;
-                self.slow_paths.follow(&router.plan.name, &mut process)?;
-                Ok(process)
-            });
+        let mut switch = self.switch.take();
+        let router = self.routers.get(index).ok_or_else(none);
+        let begun = router.and_then(|router| self.begin_on(router, &pool, switch.as_mut()));
+        if let (Err(_), Some(switch)) = (&begun, &mut switch) {
+            // It may have been told, and has no such pool otherwise.
+            let _ = switch.order(&Order::RemovePool { pool: pool.id }, &[]);
+        }
+        self.switch = switch;
         match begun {
             Ok(process) => Ok(Successor { process, pool, asked: Vec::new() }),
             Err(error) => {
@@ -93,6 +92,22 @@ impl Node {
                 Err(error)
             }
         }
+    }
+
+    fn begin_on(
+        &self,
+        router: &Router,
+        pool: &PoolHandle,
+        mut switch: Option<&mut Switch>,
+    ) -> Result<Process, NodeError> {
+        pool.name_interfaces(&router.plan.rows())?;
+        let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores)?;
+        if let (true, Some(switch)) = (process.body.is_inside(), &mut switch) {
+            Self::tell_pool_of(switch, router, pool)?;
+        }
+        process.begin(router, pool, self.lasting()?, &self.kept, switch)?;
+        self.slow_paths.follow(&router.plan.name, &mut process)?;
+        Ok(process)
     }
 
     /// Hears successors: one that is ready takes over, one that is not to be goes.
@@ -106,8 +121,8 @@ impl Node {
                     refused = Some(why);
                 }
             }
-            if let Ok(Some(exit)) = successor.process.child.try_wait() {
-                refused.get_or_insert_with(|| exit.to_string());
+            if let Some(why) = successor.process.body.ended() {
+                refused.get_or_insert(why);
             }
             let ready = successor.process.ready;
             match (refused, router.successor.take()) {
@@ -129,8 +144,11 @@ impl Node {
     /// Ends a successor that does not take over, and says why.
     pub(super) fn discard(&mut self, successor: Successor, why: &str) {
         let Successor { mut process, pool, asked, .. } = successor;
-        let _ = process.child.kill(Signal::SIGKILL);
-        let _ = process.child.wait();
+        let _ = process.body.kill();
+        let _ = process.body.wait();
+        if let (true, Some(switch)) = (process.body.is_inside(), &mut self.switch) {
+            let _ = switch.order(&Order::RemovePool { pool: pool.id }, &[]);
+        }
         process.forget(&self.kept);
         process.disappoint(why);
         if let Some(substrate) = &self.substrate {
@@ -177,7 +195,7 @@ impl Node {
             substrate.halt_interface(*id);
         }
         if let Some(before) = &before {
-            before.child.kill(Signal::SIGKILL)?;
+            before.body.kill()?;
         }
         let old = router.pool.replace(new);
         // A switch that has just ended learns of the new pool when it starts.
@@ -185,7 +203,10 @@ impl Node {
             if let Some(old) = &old {
                 let _ = switch.order(&Order::RemovePool { pool: old.id }, &[]);
             }
-            if let Some(router) = self.routers.get(index) {
+            // One that runs inside the switch was taken in with its pool.
+            if let Some(router) = self.routers.get(index)
+                && !process.body.is_inside()
+            {
                 let _ = self.tell_pool(&mut switch, router);
             }
             self.switch = Some(switch);
@@ -223,7 +244,7 @@ impl Node {
         }
         // All of this may wait: the new process forwards.
         if let Some(mut before) = before {
-            before.child.wait()?;
+            before.body.wait()?;
             before.forget(&self.kept);
             before.disappoint("it is restarted");
         }

@@ -22,16 +22,20 @@ impl Node {
         }
         for router in &mut self.routers {
             if let Some(process) = &mut router.process
-                && let Ok(Some(exit)) = process.child.try_wait()
+                && let Some(exit) = process.body.ended()
             {
-                let due = router.backoff.failed(now.duration_since(process.started), now);
+                let due = match (self.revival.due, process.body.is_inside()) {
+                    // It begins again when the switch has, whose fault it was.
+                    (Some(due), true) => due,
+                    _ => router.backoff.failed(now.duration_since(process.started), now),
+                };
                 // Why it ended it may have said itself.
                 for (_, outcome) in process.answers() {
                     router.last_end = outcome.err().unwrap_or_default();
                 }
                 let awaited = process.disappoint("it has ended");
                 if !awaited || router.last_end.is_empty() {
-                    router.last_end = format!("{exit}");
+                    router.last_end = exit;
                 }
                 let wait = due.saturating_duration_since(now).as_millis();
                 let message = format!("{}; it is started again in {wait} ms", router.last_end);

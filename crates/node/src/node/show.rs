@@ -13,8 +13,10 @@ use super::Node;
 use crate::Lifetime;
 use crate::plan::To;
 use crate::ports::Port;
+use crate::router::Router;
 use crate::stats::{
-    cpu_ns, interface as interface_stats, link as link_stats, memory_bytes, now_ns,
+    cpu_ns, inline as inline_stats, interface as interface_stats, link as link_stats, memory_bytes,
+    now_ns,
 };
 use crate::store::Stored;
 use crate::switch::Switch;
@@ -143,7 +145,10 @@ impl Node {
             details.insert("slow_path".to_owned(), status);
         }
         if let Some(process) = &router.process {
-            details.insert("pid".to_owned(), json!(process.child.pid()));
+            match process.body.pid() {
+                Some(pid) => details.insert("pid".to_owned(), json!(pid)),
+                None => details.insert("run".to_owned(), json!("inline")),
+            };
             details.insert("seconds".to_owned(), json!(process.started.elapsed().as_secs()));
         }
         let message = router.process.is_none().then(|| router.state(Instant::now()));
@@ -174,13 +179,22 @@ impl Node {
         let switch = self.switch.as_mut().and_then(Switch::stats);
         let at_ns = now_ns();
         let Some(substrate) = &self.substrate else { return NodeStats::default() };
-        let routers = self.routers.iter().map(|router| RouterStats {
+        let inline = |router: &Router| {
+            let pool = router.pool.as_ref()?.id;
+            let all = &switch.as_ref()?.inline;
+            all.iter().find(|found| found.pool == pool).map(inline_stats)
+        };
+        let of_routers = self.routers.iter().map(|router| (router, inline(router)));
+        let routers = of_routers.map(|(router, inline)| RouterStats {
             name: router.plan.name.clone(),
+            inline,
             state: router.state(now),
-            pid: router.process.as_ref().map(|process| process.child.pid()),
+            pid: router.process.as_ref().and_then(|process| process.body.pid()),
             restarts: router.restarts,
-            cpu_ns: cpu_ns(router.group.as_ref()),
-            memory_bytes: memory_bytes(router.group.as_ref()),
+            cpu_ns: inline.map(|of| of.spent_ns).or_else(|| cpu_ns(router.group.as_ref())),
+            memory_bytes: inline
+                .map(|of| of.memory_bytes)
+                .or_else(|| memory_bytes(router.group.as_ref())),
             pool_bytes: router.pool.as_ref().map_or(0, |pool| pool.layout.memory_bytes() as u64),
             wakes: router.pool.as_ref().map_or(0, |pool| substrate.pool_state(pool.id).wakes),
             interfaces: router

@@ -125,7 +125,8 @@ fn way(router: &Router, new: &RouterPlan) -> Way {
         && old.busy == new.busy
         && old.cpus == new.cpus
         && old.grants == new.grants
-        && old.program == new.program;
+        && old.program == new.program
+        && old.inline == new.inline;
     if !same_outside {
         return Way::Restart;
     }

@@ -24,7 +24,11 @@ impl Node {
             .drain(..)
             .flat_map(|router| {
                 let successor = router.successor.map(|successor| successor.process);
-                router.process.into_iter().chain(successor).map(|process| process.child)
+                router
+                    .process
+                    .into_iter()
+                    .chain(successor)
+                    .filter_map(|process| process.body.into_child())
             })
             .chain(self.switch.take().map(|switch| switch.child));
         let mut children: Vec<_> = children.collect();

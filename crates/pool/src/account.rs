@@ -1,0 +1,103 @@
+//! Whose memory is whose, where several routers share a process.
+//!
+//! An allocator that counts: what a thread takes from the heap less what it gives back, since
+//! [`enter`]. A process that wants to know has [`Counting`] as its global allocator; in any
+//! other all accounts stay empty.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// A piece of so many bytes is a table that reserves addresses, and takes what is written to:
+/// 48 MiB stand behind a look-up of routes, of which a router with a few of them touches some
+/// pages. It is counted apart.
+pub const TABLE_BYTES: usize = 8 << 20;
+
+/// Bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// In pieces that are no tables. Less than none if somebody else's were given back.
+    pub bytes: i64,
+    /// In tables.
+    pub table_bytes: i64,
+}
+
+thread_local! {
+    static NOW: Cell<Account> = const { Cell::new(Account { bytes: 0, table_bytes: 0 }) };
+}
+
+/// From now on what this thread takes and gives back is for `account`. Returns whose it was.
+pub fn enter(account: Account) -> Account {
+    NOW.replace(account)
+}
+
+/// What the account of this thread is now.
+pub fn current() -> Account {
+    NOW.get()
+}
+
+fn count(bytes: usize, sign: i64) {
+    // Gone while a thread ends: nobody counts then.
+    let _ = NOW.try_with(|now| {
+        let mut account = now.get();
+        let of = if bytes >= TABLE_BYTES { &mut account.table_bytes } else { &mut account.bytes };
+        // No piece is as long as what a signed number holds.
+        *of = of.wrapping_add(sign.wrapping_mul(bytes as i64));
+        now.set(account);
+    });
+}
+
+/// The system's allocator, which counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counting;
+
+// SAFETY: every call is the system allocator's with the same arguments; what is counted beside
+// it touches no memory that was allocated.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count(layout.size(), 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        count(layout.size(), -1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        count(layout.size(), -1);
+        count(bytes, 1);
+        // SAFETY: the caller's promises are passed on.
+        unsafe { System.realloc(memory, layout, bytes) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[global_allocator]
+    static HEAP: Counting = Counting;
+
+    #[test]
+    fn each_has_what_it_took() {
+        let outer = enter(Account::default());
+        let mine = vec![1u8; 1000];
+        let table = vec![0u8; TABLE_BYTES];
+        let first = enter(Account::default());
+        assert_eq!((first.bytes, first.table_bytes), (1000, TABLE_BYTES as i64));
+        let mut other = Vec::with_capacity(10);
+        other.resize(5000, 1u8);
+        drop(other);
+        assert_eq!(enter(first), Account::default());
+        drop((mine, table));
+        assert_eq!(enter(outer), Account::default());
+    }
+}

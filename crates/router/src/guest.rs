@@ -1,0 +1,335 @@
+//! A router that runs inside the switch's worker, among others: within a budget of time for
+//! each of its turns and a quota of memory, and with its panics caught.
+//!
+//! This protects configurations of Europa's own elements from each other. It is no isolation:
+//! they share a process. What its work costs is looked at after each batch of each element, so
+//! a turn may be longer than its budget by what one element does with one batch.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::io::Write as _;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use europa_channel::{Channel, Served};
+use europa_pool::account::{self, Account};
+use europa_pool::ticks;
+use serde::{Deserialize, Serialize};
+
+use crate::orders::{Answer, Inline, Order};
+use crate::running::{Log, Running, answer_by};
+
+/// A turn that is longer than so many budgets, and than [`GROSS`], is far too long.
+const GROSS_BUDGETS: u64 = 16;
+/// As long as others may well wait.
+const GROSS: Duration = Duration::from_millis(2);
+/// So many turns in a row that are far too long end the router. A machine that takes the core
+/// away for a while makes one turn long, and not the next ones.
+const STRIKES: u32 = 8;
+/// Most bytes of a router's tables of routes: addresses, most of which nothing is behind.
+const TABLE_BYTES: i64 = 512 << 20;
+/// Lines that a router's log takes in a second.
+const LINES: u32 = 100;
+/// Orders that are carried out before packets have their turn.
+const MOST_ORDERS: usize = 16;
+
+/// How a router inside the switch goes, since it was started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestStats {
+    /// What it may take.
+    pub budget_ns: u64,
+    /// Turns.
+    pub turns: u64,
+    /// Time of all turns.
+    pub spent_ns: u64,
+    /// The longest turn.
+    pub longest_ns: u64,
+    /// Turns that ended because its budget was used up.
+    pub cut: u64,
+    /// Turns that were far too long.
+    pub overruns: u64,
+    /// Packets received.
+    pub packets: u64,
+    /// Bytes of memory, beside its pool and its tables.
+    pub memory_bytes: u64,
+    /// Most bytes that it may have.
+    pub quota_bytes: u64,
+    /// Bytes of addresses of its tables of routes; memory stands behind what is written to.
+    pub table_bytes: u64,
+}
+
+/// A router inside the switch.
+pub struct Guest {
+    orders: Served<Answer, Order>,
+    /// Who else gives orders: whoever follows the routes of the slow path.
+    admitted: Option<Channel<Answer, Order>>,
+    pool: OwnedFd,
+    log: Log,
+    lines: Rc<Cell<u32>>,
+    lines_since: Instant,
+    running: Option<Running>,
+    bounds: Inline,
+    account: Account,
+    stats: GuestStats,
+    spent: u64,
+    longest: u64,
+    strikes: u32,
+    /// The last turn found nothing to do.
+    idle: bool,
+    next_timer_ns: Option<u64>,
+}
+
+impl Guest {
+    /// A router that takes its orders from `orders`, on the packet pool behind `pool`. The first
+    /// order says what to be.
+    pub fn new(orders: Served<Answer, Order>, pool: OwnedFd, log: OwnedFd) -> Self {
+        let lines = Rc::new(Cell::new(LINES));
+        Self {
+            orders,
+            admitted: None,
+            pool,
+            log: bounded(File::from(log), lines.clone()),
+            lines,
+            lines_since: Instant::now(),
+            running: None,
+            bounds: Inline { budget_ns: 0, memory_bytes: 0 },
+            account: Account::default(),
+            stats: GuestStats::default(),
+            spent: 0,
+            longest: 0,
+            strikes: 0,
+            idle: true,
+            next_timer_ns: None,
+        }
+    }
+
+    /// What is readable when there is an order. Another one after each order.
+    pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let admitted = self.admitted.as_ref().map(AsFd::as_fd);
+        std::iter::once(self.orders.as_fd()).chain(admitted)
+    }
+
+    /// Whether a turn would find something to do.
+    pub fn wants_turn(&self, now: Instant) -> bool {
+        let Some(running) = &self.running else { return false };
+        !self.idle
+            || (running.devices.endpoint.has_input() && !running.devices.endpoint.is_congested())
+            || self.next_timer_ns.is_some_and(|at| at <= running.ns_at(now))
+    }
+
+    /// When it has something to do, if nothing comes before.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.running.as_ref()?.instant_of(self.next_timer_ns?)
+    }
+
+    /// One turn: a round of the graph, cut off when its budget is used up. Whether it did
+    /// anything.
+    ///
+    /// # Errors
+    /// Why the router cannot go on. It is to be dropped.
+    pub fn turn(&mut self, now: Instant) -> Result<bool, String> {
+        let begun = ticks::now();
+        let worked = self.guarded(|running| {
+            let worked = running.round(now);
+            running.devices.endpoint.balance();
+            worked || running.router.is_busy()
+        })?;
+        self.idle = !worked;
+        self.stats.turns += 1;
+        self.charge(ticks::now().saturating_sub(begun))?;
+        if now.duration_since(self.lines_since) >= Duration::from_secs(1) {
+            (self.lines_since, _) = (now, self.lines.replace(LINES));
+        }
+        Ok(worked)
+    }
+
+    /// Adds what a turn took to the router's account.
+    fn charge(&mut self, counts: u64) -> Result<(), String> {
+        self.spent += counts;
+        self.longest = self.longest.max(counts);
+        let Some(running) = &self.running else { return Ok(()) };
+        self.stats.cut += u64::from(running.router.was_cut());
+        let gross = ticks::of_ns(self.bounds.budget_ns * GROSS_BUDGETS);
+        if counts <= gross.max(ticks::of_ns(GROSS.as_nanos() as u64)) {
+            self.strikes = 0;
+            return Ok(());
+        }
+        self.stats.overruns += 1;
+        self.strikes += 1;
+        if self.strikes < STRIKES {
+            return Ok(());
+        }
+        let (took, may) = (ticks::to_ns(counts) / 1000, self.bounds.budget_ns / 1000);
+        Err(format!("its turns take {took} us, and may take {may} us"))
+    }
+
+    /// Carries out orders, if there are any. Whether there may be more.
+    ///
+    /// # Errors
+    /// Why the router cannot go on. It is to be dropped.
+    pub fn hear(&mut self) -> Result<bool, String> {
+        for _ in 0..MOST_ORDERS {
+            let received = self.orders.try_receive().map_err(|error| format!("orders: {error}"))?;
+            let Some((order, descriptors)) = received else { return self.hear_admitted() };
+            let answer = match order {
+                Order::Start(start) if self.running.is_none() => {
+                    let begun = self.begin(&start);
+                    if let Err(why) = begun {
+                        let refused = Answer::Refused(why.clone());
+                        let _ = answer_by(|answer| self.orders.send(answer, &[]), &refused);
+                        return Err(why);
+                    }
+                    Answer::Done(String::new())
+                }
+                Order::Admit => match descriptors.into_iter().next() {
+                    Some(socket) => {
+                        self.admitted = Some(Channel::new(socket));
+                        Answer::Done(String::new())
+                    }
+                    None => Answer::Refused("there is no socket".into()),
+                },
+                order => self.carry_out(order)?,
+            };
+            answer_by(|answer| self.orders.send(answer, &[]), &answer)
+                .map_err(|error| format!("orders: {error}"))?;
+        }
+        Ok(true)
+    }
+
+    /// One order, which may be as long as a batch of packets takes: the next one waits for its
+    /// turn. Who gives them may go at any time.
+    fn hear_admitted(&mut self) -> Result<bool, String> {
+        let Some(mut admitted) = self.admitted.take() else { return Ok(false) };
+        match admitted.try_receive() {
+            Ok(None) => {
+                self.admitted = Some(admitted);
+                Ok(false)
+            }
+            Ok(Some((order, _))) => {
+                let answer = self.carry_out(order)?;
+                if answer_by(|answer| admitted.send(answer, &[]), &answer).is_ok() {
+                    self.admitted = Some(admitted);
+                }
+                Ok(true)
+            }
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn carry_out(&mut self, order: Order) -> Result<Answer, String> {
+        if self.running.is_none() {
+            return Ok(Answer::Refused("it has not been started".into()));
+        }
+        let answer = self.guarded(|running| running.carry_out(order, Vec::new()));
+        self.idle = false;
+        answer
+    }
+
+    fn begin(&mut self, start: &crate::orders::Start) -> Result<(), String> {
+        self.bounds = start.inline.ok_or("it is not to run inside the switch")?;
+        (self.stats.budget_ns, self.stats.quota_bytes) =
+            (self.bounds.budget_ns, self.bounds.memory_bytes);
+        if !start.grants.is_empty() {
+            return Err("inside the switch nothing is granted".into());
+        }
+        let (pool, log) = (self.pool.as_fd(), self.log.clone());
+        let (built, account) = counted(self.account, || Running::new(start, pool, Vec::new(), log));
+        self.account = account;
+        self.running = Some(built?.map_err(|error| error.to_string())?);
+        self.idle = false;
+        self.within_quota()
+    }
+
+    /// Does something with the router that may panic, for its account.
+    fn guarded<R>(&mut self, work: impl FnOnce(&mut Running) -> R) -> Result<R, String> {
+        let Some(running) = &mut self.running else { return Err("it has not been started".into()) };
+        let (done, account) = counted(self.account, || work(running));
+        self.account = account;
+        if done.is_err() {
+            self.forget();
+            return done;
+        }
+        if running.router.is_stopped() {
+            return Err("it has stopped itself".into());
+        }
+        self.next_timer_ns = running.router.next_timer_ns();
+        self.within_quota()?;
+        done
+    }
+
+    fn within_quota(&self) -> Result<(), String> {
+        let (bytes, may) = (self.account.bytes, self.bounds.memory_bytes);
+        if u64::try_from(bytes).is_ok_and(|bytes| bytes > may) {
+            return Err(format!("it takes {bytes} bytes of memory, and may take {may}"));
+        }
+        if self.account.table_bytes > TABLE_BYTES {
+            return Err(format!("its tables are longer than {} MiB", TABLE_BYTES >> 20));
+        }
+        Ok(())
+    }
+
+    /// Drops the router, whatever state it is in.
+    fn forget(&mut self) {
+        let running = self.running.take();
+        let (_, account) = counted(self.account, || drop(running));
+        self.account = account;
+    }
+
+    /// Tells the node why it has ended.
+    pub fn tell_end(&mut self, why: &str) {
+        let _ = self.orders.send(&Answer::Ended(why.to_owned()), &[]);
+    }
+
+    /// How it goes.
+    pub fn stats(&self) -> GuestStats {
+        let packets = self.running.as_ref().map_or(0, |r| r.devices.endpoint.received);
+        GuestStats {
+            packets,
+            spent_ns: ticks::to_ns(self.spent),
+            longest_ns: ticks::to_ns(self.longest),
+            memory_bytes: u64::try_from(self.account.bytes).unwrap_or_default(),
+            table_bytes: u64::try_from(self.account.table_bytes).unwrap_or_default(),
+            ..self.stats
+        }
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
+
+/// Does something that may panic, and counts the memory that it takes: what came of it, and the
+/// account after it.
+fn counted<R>(account: Account, work: impl FnOnce() -> R) -> (Result<R, String>, Account) {
+    let outer = account::enter(account);
+    // What a panic leaves half-changed is the router's alone, and is dropped.
+    let done = catch_unwind(AssertUnwindSafe(work));
+    let account = account::enter(outer);
+    (done.map_err(|panic| format!("it panicked: {}", message(&*panic))), account)
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
+}
+
+/// A log that takes so many lines until it is told otherwise: others wait while it is written.
+fn bounded(mut file: File, lines: Rc<Cell<u32>>) -> Log {
+    Rc::new(RefCell::new(move |text: &str| {
+        let last = match lines.get() {
+            0 => return,
+            1 => "(more is not written in this second)\n",
+            _ => "",
+        };
+        lines.set(lines.get() - 1);
+        let _ = file.write_all(text.as_bytes()).and_then(|()| file.write_all(last.as_bytes()));
+    }))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

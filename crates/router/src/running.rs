@@ -1,0 +1,170 @@
+//! A graph on a packet pool, and what the node orders it to do: in a process of its own, or
+//! inside the switch.
+
+use std::cell::RefCell;
+use std::io::Write as _;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use europa_channel::ChannelError;
+use europa_engine::{Arena, Limit, Router};
+use europa_pool::{Endpoint, Geometry, PoolView, ticks};
+
+use crate::devices::PoolDevices;
+use crate::grants::Grants;
+use crate::graph;
+use crate::orders::{Answer, Inline, Order, Start};
+use crate::process::RouterError;
+
+/// Rounds that a graph has to finish what is under way in it before another one runs. One
+/// that leads packets in a circle never finishes.
+const MOST_ROUNDS: usize = 64;
+/// The same inside the switch, which others wait for.
+const MOST_ROUNDS_INLINE: usize = 16;
+
+/// Writes lines to the router's log. One that is full is no reason to end.
+pub(crate) type Log = Rc<RefCell<dyn FnMut(&str)>>;
+
+/// The log of a process.
+pub(crate) fn standard_error() -> Log {
+    Rc::new(RefCell::new(|text: &str| drop(std::io::stderr().write_all(text.as_bytes()))))
+}
+
+/// Says the same where elements do.
+fn lend(log: &Log, router: &mut Router) {
+    let log = log.clone();
+    router.set_log(Box::new(move |line| (log.borrow_mut())(&format!("{line}\n"))));
+}
+
+pub(crate) struct Running {
+    pub(crate) router: Router,
+    pub(crate) devices: PoolDevices,
+    started: Instant,
+    arena: Arena,
+    /// Names of its grants.
+    granted: Vec<String>,
+    /// It runs inside the switch, within these bounds.
+    inline: Option<Inline>,
+    log: Log,
+}
+
+impl Running {
+    /// Builds what `start` says on the pool.
+    pub(crate) fn new(
+        start: &Start,
+        pool: impl AsFd,
+        grants: Vec<OwnedFd>,
+        log: Log,
+    ) -> Result<Self, RouterError> {
+        let geometry = Geometry {
+            slots: start.slots,
+            slot_bytes: start.slot_bytes,
+            interfaces: start.interfaces.len() as u32,
+        };
+        let view = PoolView::open(pool, geometry)?;
+        view.check()?;
+        let macs = start.interfaces.iter().map(|interface| interface.mac).collect();
+        let endpoint = Endpoint::new(view, macs);
+        let arena = endpoint.arena().clone();
+        let interfaces = start.interfaces.iter().map(graph::interface).collect();
+        let mut devices = PoolDevices::new(endpoint, interfaces);
+        devices.grants = Grants::new(&start.grants, grants);
+        let started = Instant::now();
+        let inline = start.inline;
+        let text = (start.configuration.as_str(), start.file.as_str());
+        let (mut router, warnings) = graph::build(text, inline.is_some(), &arena, &devices, 0)
+            .map_err(RouterError::Configuration)?;
+        (log.borrow_mut())(&warnings);
+        lend(&log, &mut router);
+        router.set_wall_offset_ns(wall_offset_ns(started));
+        let granted = start.grants.clone();
+        Ok(Self { router, devices, started, arena, granted, inline, log })
+    }
+
+    /// Time of the graph.
+    pub(crate) fn ns_at(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.started).as_nanos() as u64
+    }
+
+    /// When it is so late for the graph.
+    pub(crate) fn instant_of(&self, at_ns: u64) -> Option<Instant> {
+        self.started.checked_add(Duration::from_nanos(at_ns))
+    }
+
+    /// One round of the graph, within its budget if it has one. Whether it did anything.
+    pub(crate) fn round(&mut self, now: Instant) -> bool {
+        let now_ns = self.ns_at(now);
+        let Some(inline) = self.inline else {
+            return self.router.run_once(now_ns, &mut self.devices);
+        };
+        let until = ticks::now().saturating_add(ticks::of_ns(inline.budget_ns));
+        self.router.run_within(now_ns, &mut self.devices, Limit { clock: ticks::now, until })
+    }
+
+    /// Builds another graph beside the running one, and runs it instead.
+    fn swap(
+        &mut self,
+        configuration: &str,
+        file: &str,
+        grants: Vec<OwnedFd>,
+    ) -> Result<(), String> {
+        self.devices.grants = Grants::new(&self.granted, grants);
+        let now_ns = self.ns_at(Instant::now());
+        let text = (configuration, file);
+        let (mut new, warnings) =
+            graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns)?;
+        (self.log.borrow_mut())(&warnings);
+        lend(&self.log, &mut new);
+        // What is under way inside the old graph is brought to its end.
+        for _ in 0..self.inline.map_or(MOST_ROUNDS, |_| MOST_ROUNDS_INLINE) {
+            if !self.router.is_busy() {
+                break;
+            }
+            self.round(Instant::now());
+        }
+        new.take_state(&mut self.router);
+        new.set_wall_offset_ns(wall_offset_ns(self.started));
+        self.router = new;
+        Ok(())
+    }
+
+    /// Carries out an order of whoever may give some.
+    pub(crate) fn carry_out(&mut self, order: Order, grants: Vec<OwnedFd>) -> Answer {
+        match order {
+            Order::Start(_) | Order::Check(_) => Answer::Refused("already started".into()),
+            Order::Swap { configuration, file } => match self.swap(&configuration, &file, grants) {
+                Ok(()) => Answer::Done(String::new()),
+                Err(why) => Answer::Refused(why),
+            },
+            Order::Admit => Answer::Refused("only the node lets others in".into()),
+            Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
+                Ok(text) => Answer::Done(text),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+            Order::Write { path, value } => match self.router.write(&path, &value) {
+                Ok(()) => Answer::Done(String::new()),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+        }
+    }
+}
+
+/// What to add to time since `started` for nanoseconds since 1970.
+fn wall_offset_ns(started: Instant) -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since_1970.saturating_sub(started.elapsed()).as_nanos() as u64
+}
+
+/// Sends an answer, or says that it is too long for a message.
+pub(crate) fn answer_by(
+    mut send: impl FnMut(&Answer) -> Result<(), ChannelError>,
+    answer: &Answer,
+) -> Result<(), ChannelError> {
+    match (send(answer), answer) {
+        (Err(ChannelError::TooLong), Answer::Done(text) | Answer::Refused(text)) => {
+            send(&Answer::TooLong(text.len()))
+        }
+        (sent, _) => sent,
+    }
+}

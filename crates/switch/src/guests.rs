@@ -1,0 +1,154 @@
+//! Routers that run inside this worker.
+//!
+//! Each has a packet pool and rings as if it had a process. The worker gives it a turn when
+//! something is in its receive rings or a timer is due, and intake finds what it sends in its
+//! transmit rings, in the same round. One that ends (it panicked, took too much, or was told
+//! something impossible) says why to the node and is gone; its pool stays until the node removes
+//! it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Instant;
+
+use europa_channel::{Channel, Served};
+use europa_router::Guest;
+use nix::Result;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+
+use crate::orders::InlineStats;
+
+/// Routers with orders that are heard at once.
+const MOST_EVENTS: usize = 64;
+
+pub(crate) struct Guests {
+    all: Vec<(u32, Guest)>,
+    /// Ready when a node, or who else may, has an order for one of them.
+    orders: Epoll,
+    /// Pools of those that may have more orders than they were heard with.
+    again: Vec<u32>,
+}
+
+impl Guests {
+    pub(crate) fn new() -> Result<Self> {
+        let orders = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        Ok(Self { all: Vec::new(), orders, again: Vec::new() })
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// What a sleeper waits for.
+    pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.orders.0.as_fd()
+    }
+
+    /// Takes in the router of a pool. `orders` and `listener` are its control sockets.
+    pub(crate) fn add(
+        &mut self,
+        pool: u32,
+        [orders, listener, log, memory]: [OwnedFd; 4],
+    ) -> Result<()> {
+        // Who connects when the node has gone is heard as well.
+        self.watch(pool, listener.as_fd())?;
+        let guest = Guest::new(Served::new(Channel::new(orders), listener), memory, log);
+        self.remove(pool);
+        self.all.push((pool, guest));
+        self.watch_again(self.all.len() - 1)
+    }
+
+    /// Drops the router of a pool, if there is one.
+    pub(crate) fn remove(&mut self, pool: u32) {
+        self.all.retain(|(other, _)| *other != pool);
+    }
+
+    /// Only what comes from now on counts, and what is there already, once.
+    fn watch(&self, pool: u32, fd: BorrowedFd<'_>) -> Result<()> {
+        let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, u64::from(pool));
+        match self.orders.add(fd, event) {
+            Err(Errno::EEXIST) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// A router may wait for another socket after it has been told something.
+    fn watch_again(&self, index: usize) -> Result<()> {
+        let Some((pool, guest)) = self.all.get(index) else { return Ok(()) };
+        guest.waits_for().try_for_each(|fd| self.watch(*pool, fd))
+    }
+
+    /// Gives each a turn that has something to do. Whether any did anything.
+    #[inline]
+    pub(crate) fn turn(&mut self, now: Instant) -> bool {
+        let mut worked = false;
+        let mut index = 0;
+        while let Some((_, guest)) = self.all.get_mut(index) {
+            if guest.wants_turn(now) {
+                match guest.turn(now) {
+                    Ok(did) => worked |= did,
+                    Err(why) => {
+                        self.end(index, &why);
+                        continue;
+                    }
+                }
+            }
+            index += 1;
+        }
+        worked
+    }
+
+    /// Carries out orders that have come.
+    pub(crate) fn hear(&mut self) {
+        let mut events = [EpollEvent::empty(); MOST_EVENTS];
+        let count = self.orders.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
+        let come = events.iter().take(count).map(|event| event.data() as u32);
+        for pool in std::mem::take(&mut self.again).into_iter().chain(come) {
+            self.hear_one(pool);
+        }
+    }
+
+    fn hear_one(&mut self, pool: u32) {
+        // It may have gone meanwhile.
+        let Some(index) = self.all.iter().position(|(other, _)| *other == pool) else { return };
+        let Some((_, guest)) = self.all.get_mut(index) else { return };
+        match guest.hear() {
+            Ok(more) => {
+                // Not now: packets come between.
+                self.again.extend(more.then_some(pool));
+                if let Err(error) = self.watch_again(index) {
+                    self.end(index, &format!("waiting for orders: {error}"));
+                }
+            }
+            Err(why) => self.end(index, &why),
+        }
+    }
+
+    #[cold]
+    fn end(&mut self, index: usize, why: &str) {
+        if index < self.all.len() {
+            // Others keep their order: turns are in order.
+            let (pool, mut guest) = self.all.remove(index);
+            tracing::warn!("the router inside the switch on pool {pool} has ended: {why}");
+            guest.tell_end(why);
+        }
+    }
+
+    /// Whether one of them could work on something now.
+    pub(crate) fn has_work(&self, now: Instant) -> bool {
+        !self.again.is_empty() || self.all.iter().any(|(_, guest)| guest.wants_turn(now))
+    }
+
+    /// When the next timer is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.all.iter().filter_map(|(_, guest)| guest.next_due()).min()
+    }
+
+    pub(crate) fn pools(&self) -> Vec<u32> {
+        self.all.iter().map(|(pool, _)| *pool).collect()
+    }
+
+    pub(crate) fn stats(&self) -> Vec<InlineStats> {
+        let all = self.all.iter();
+        all.map(|(pool, guest)| InlineStats { pool: *pool, router: guest.stats() }).collect()
+    }
+}
