@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::text::{comment_starts, quote, skip_comment, split_words};
+use crate::quote::quote;
+use crate::text::{comment_starts, skip_comment, split_words};
 
 /// A value may hold variables whose values hold variables, this deep.
 const MAX_DEPTH: u32 = 10;

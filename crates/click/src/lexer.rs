@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use crate::diagnostic::Diagnostics;
+use crate::quote::unquote_text;
 use crate::source::{Landmark, Source, Span};
-use crate::text::{is_space, skip_comment, skip_data, skip_quote, unquote_text};
+use crate::text::{is_space, skip_comment, skip_data, skip_quote};
 
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,6 +39,7 @@ mod graph;
 mod integer;
 mod lexer;
 mod parser;
+mod quote;
 mod resolve;
 mod source;
 mod text;
@@ -51,11 +52,10 @@ pub use codes::{Flow, Processing};
 pub use diagnostic::{Diagnostic, Diagnostics, Note, Plain, Severity};
 pub use graph::{Connection, Element, ElementId, Graph, Port, Requirement};
 pub use lexer::Config;
+pub use quote::{quote, unquote, unquote_strictly, unquote_text};
 pub use resolve::LibraryLoader;
 pub use source::{Landmark, Source, Span};
-pub use text::{
-    Argument, join_arguments, quote, split_arguments, split_words, unquote, unquote_text,
-};
+pub use text::{Argument, join_arguments, split_arguments, split_words};
 
 /// What a configuration meets from outside.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! Configuration strings: splitting, comments, quoting.
+//! Configuration strings: splitting and comments.
 //!
 //! A configuration string is a comma-separated list of arguments; quotes,
 //! `\<hex data>` and comments hide commas. Everything here works on any text
@@ -20,7 +20,7 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
 
-fn at(bytes: &[u8], index: usize) -> u8 {
+pub(crate) fn at(bytes: &[u8], index: usize) -> u8 {
     bytes.get(index).copied().unwrap_or(0)
 }
 
@@ -88,7 +88,7 @@ fn skip_item(bytes: &[u8], i: usize) -> usize {
 
 /// Reads from `start` to the next bare comma (if `commas`) or the end.
 /// Returns the argument and where it stopped.
-fn uncomment(config: &str, start: usize, commas: bool) -> (Argument, usize) {
+pub(crate) fn uncomment(config: &str, start: usize, commas: bool) -> (Argument, usize) {
     let bytes = config.as_bytes();
     let mut text = String::new();
     let mut i = start;
@@ -166,121 +166,6 @@ pub fn split_words(text: &str) -> Vec<Argument> {
         }
     }
     words
-}
-
-/// Takes quotes, escapes and comments away. The result is bytes, because
-/// `"\xff"` and `\<ff>` stand for any byte.
-pub fn unquote(text: &str) -> Vec<u8> {
-    let (argument, _) = uncomment(text, 0, false);
-    let bytes = argument.text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut quote = 0;
-    let mut i = 0;
-    while i < bytes.len() {
-        match bytes[i] {
-            c @ (b'"' | b'\'') if quote == 0 => {
-                quote = c;
-                i += 1;
-            }
-            c if c == quote && quote != 0 => {
-                quote = 0;
-                i += 1;
-            }
-            b'\\'
-                if i + 1 < bytes.len()
-                    && (quote == b'"' || (quote == 0 && bytes[i + 1] == b'<')) =>
-            {
-                i = unescape(bytes, i, &mut out);
-            }
-            c => {
-                out.push(c);
-                i += 1;
-            }
-        }
-    }
-    out
-}
-
-/// [`unquote`] for text; `None` if it is not UTF-8.
-pub fn unquote_text(text: &str) -> Option<String> {
-    String::from_utf8(unquote(text)).ok()
-}
-
-fn hex_digit(byte: u8) -> Option<u8> {
-    // The radix bounds the digit to 15.
-    (byte as char).to_digit(16).map(|digit| digit as u8)
-}
-
-/// Handles the backslash at `start`, which something follows; returns where to go on.
-fn unescape(bytes: &[u8], start: usize, out: &mut Vec<u8>) -> usize {
-    let c = at(bytes, start + 1);
-    let mut i = start + 2;
-    match c {
-        b'\r' if at(bytes, i) == b'\n' => return i + 1,
-        b'\r' | b'\n' => {}
-        b'a' => out.push(7),
-        b'b' => out.push(8),
-        b'f' => out.push(12),
-        b'n' => out.push(b'\n'),
-        b'r' => out.push(b'\r'),
-        b't' => out.push(b'\t'),
-        b'v' => out.push(11),
-        b'0'..=b'7' => {
-            let mut value = c - b'0';
-            while i < start + 4 && matches!(at(bytes, i), b'0'..=b'7') {
-                value = value.wrapping_mul(8).wrapping_add(bytes[i] - b'0');
-                i += 1;
-            }
-            out.push(value);
-        }
-        b'x' => {
-            let mut value = 0u8;
-            while let Some(digit) = bytes.get(i).copied().and_then(hex_digit) {
-                value = value.wrapping_mul(16).wrapping_add(digit);
-                i += 1;
-            }
-            out.push(value);
-        }
-        b'<' => {
-            let mut high = None;
-            while i < bytes.len() && bytes[i] != b'>' {
-                if comment_starts(bytes, i) {
-                    i = skip_comment(bytes, i);
-                    continue;
-                }
-                if let Some(digit) = hex_digit(bytes[i]) {
-                    match high.take() {
-                        None => high = Some(digit),
-                        Some(high) => out.push(high << 4 | digit),
-                    }
-                }
-                i += 1;
-            }
-            i = (i + 1).min(bytes.len());
-        }
-        other => out.push(other),
-    }
-    i
-}
-
-/// Puts text between double quotes such that [`unquote`] gives it back.
-pub fn quote(bytes: &[u8]) -> String {
-    let mut out = String::from("\"");
-    for &byte in bytes {
-        match byte {
-            b'\\' | b'"' | b'$' => {
-                out.push('\\');
-                out.push(byte as char);
-            }
-            b'\t' => out.push_str("\\t"),
-            b'\r' => out.push_str("\\r"),
-            b'\n' => out.push_str("\\n"),
-            32..127 => out.push(byte as char),
-            _ => out.push_str(&format!("\\{byte:03o}")),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// The keyword at the start of an argument (`LIMIT` of `LIMIT 5`) and the

@@ -27,8 +27,7 @@ use std::io::{ErrorKind, Write as _};
 use std::rc::Rc;
 
 use europa_engine::{
-    Arguments, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError, InitContext,
-    Interest,
+    Arguments, Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest, handlers,
 };
 
 use crate::control_socket::stream::{Listener, Stream};
@@ -139,13 +138,7 @@ impl Element for ChatterSocket {
         !lines.is_empty()
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::read("port")] }
-    }
-
-    fn read(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
-        Ok(self.port.to_string())
-    }
+    handlers! { this, context, value; read "port" => this.port; }
 
     fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {
         if let (Some(path), Some(_)) = (&self.unix, &self.listener) {

@@ -33,13 +33,12 @@ use std::net::Ipv4Addr;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, Ipv4Prefix, Names, Packet, Value,
+    HandlerError, Ipv4Prefix, Names, Packet, Value, parse,
 };
 use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use europa_pool::packet::annotation::VLAN_TCI;
 use zerocopy::IntoBytes;
 
-use crate::common::parse;
 use crate::made::{make, write};
 
 /// Answers ARP requests.

@@ -26,11 +26,36 @@ use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-use europa_packet::EtherType;
+use europa_packet::{EtherType, MacAddr};
 
-use crate::arp_querier::{DEFAULTS, pair, table};
-use crate::neighbour::{Limits, Neighbours};
+use crate::neighbour::{Limits, Neighbours, State, pair, seconds};
 use crate::prelude::*;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// Bounds and times of tables of ARP.
+pub(crate) const DEFAULTS: Limits = Limits {
+    entries: 1024,
+    packets: 2048,
+    packets_each: 64,
+    fresh_ns: 60 * SECOND_NS,
+    expire_ns: 300 * SECOND_NS,
+    delay_ns: 0,
+    retransmit_ns: SECOND_NS,
+    tries: 3,
+    on_demand: false,
+    slim: 2,
+};
+
+/// A neighbour a line.
+pub(crate) fn table(neighbours: &Neighbours<u32>, now_ns: u64) -> String {
+    let lines = neighbours.lines(now_ns).map(|line| {
+        let known = u8::from(line.state != State::Incomplete);
+        let mac = if line.mac == [0; 6] { MacAddr::BROADCAST } else { MacAddr(line.mac) };
+        let (address, age) = (Ipv4Addr::from(line.address), seconds(line.age_ns));
+        format!("{address} {known} {} {age}\n", mac.dashed())
+    });
+    lines.collect()
+}
 
 /// Neighbours that several elements know.
 pub(crate) struct ARPTable(Rc<RefCell<Neighbours<u32>>>);

@@ -25,9 +25,10 @@
 use std::net::Ipv6Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Packet,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, handlers,
 };
+
+use crate::common::part;
 use europa_packet::{Header, Ipv6Header};
 use europa_pool::packet::annotation::DST_IP6;
 
@@ -82,24 +83,11 @@ impl Element for CheckIP6Header {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let mut drops = 0;
-        batch.filter(
-            |packet| self.check(packet),
-            |packet| {
-                drops += 1;
-                context.push(1, packet);
-            },
-        );
+        let drops = part(batch, context, |packet| self.check(packet));
         self.drops += drops;
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::read("drops")] }
-    }
-
-    fn read(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
-        Ok(self.drops.to_string())
-    }
+    handlers! { this, context, value; read "drops" => this.drops; }
 }
 
 #[cfg(test)]

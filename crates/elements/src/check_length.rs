@@ -20,10 +20,8 @@
 //! `IPFragmenter`, `ICMP6Error`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError, parse,
 };
-
-use crate::common::parse;
 
 /// Lets short packets pass.
 #[derive(Default)]

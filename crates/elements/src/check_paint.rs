@@ -21,10 +21,10 @@
 //! `Paint`, `PaintTee`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError, parse,
 };
 
-use crate::common::{annotation, parse};
+use crate::common::annotation;
 
 /// Tells packets apart by paint.
 #[derive(Default)]

@@ -1,13 +1,23 @@
 //! What several elements do the same way.
 
-use europa_engine::{
-    Arena, Arguments, Batch, ConfigError, Context, HandlerError, Names, Packet, Value,
-};
+use europa_engine::{Arena, Arguments, Batch, ConfigError, Context, Packet};
 
-/// Reads what was written to a handler.
-pub(crate) fn parse<T: Value>(handler: &str, text: &str) -> Result<T, HandlerError> {
-    T::parse(text.trim(), &Names::default())
-        .ok_or_else(|| HandlerError::value(handler, text, T::WANTED))
+/// Sends packets that do not pass out of output 1; returns how many.
+pub(crate) fn part(
+    batch: &mut Batch,
+    context: &mut Context<'_>,
+    passes: impl FnMut(&mut Packet) -> bool,
+) -> u64 {
+    let before = batch.len();
+    batch.filter(passes, |packet| context.push(1, packet));
+    (before - batch.len()) as u64
+}
+
+/// Drops packets that do not pass; returns how many.
+pub(crate) fn retain(batch: &mut Batch, passes: impl FnMut(&mut Packet) -> bool) -> u64 {
+    let before = batch.len();
+    batch.retain(passes);
+    (before - batch.len()) as u64
 }
 
 /// The ANNO argument of the paint elements.

@@ -20,7 +20,9 @@
 //! ## See also
 //! `DecIPTTL`, `ICMP6Error`
 
-use europa_engine::{Batch, Class, ClassInfo, Context, Element, Handler, HandlerError};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, handlers};
+
+use crate::common::part;
 use europa_packet::{Header, Ipv6Header};
 
 /// Counts down hop limits.
@@ -35,27 +37,13 @@ impl Class for DecIP6HLIM {
 
 impl Element for DecIP6HLIM {
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let mut drops = 0;
-        batch.filter(
-            |packet| {
-                let header = packet.network_header_mut().and_then(Ipv6Header::parse_mut);
-                header.is_some_and(|(header, _)| header.decrement_hop_limit())
-            },
-            |packet| {
-                drops += 1;
-                context.push(1, packet);
-            },
-        );
-        self.drops += drops;
+        self.drops += part(batch, context, |packet| {
+            let header = packet.network_header_mut().and_then(Ipv6Header::parse_mut);
+            header.is_some_and(|(header, _)| header.decrement_hop_limit())
+        });
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::read("drops")] }
-    }
-
-    fn read(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
-        Ok(self.drops.to_string())
-    }
+    handlers! { this, context, value; read "drops" => this.drops; }
 }
 
 #[cfg(test)]

@@ -24,10 +24,8 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Flags, Handler,
-    HandlerError, Packet, Verdict,
+    HandlerError, Packet, Verdict, parse,
 };
-
-use crate::common::parse;
 
 /// Counts down the time to live.
 pub(crate) struct DecIPTTL {

@@ -23,10 +23,8 @@
 
 use europa_engine::{
     Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext, Signal,
+    HandlerError, InitContext, Signal, parse,
 };
-
-use crate::common::parse;
 
 /// Drops packets.
 pub(crate) struct Discard {

@@ -21,8 +21,7 @@
 //! `FromDevice`
 
 use europa_engine::{
-    Batch, Class, ClassInfo, Context, Each, Element, Handler, HandlerError, Packet, PacketType,
-    Verdict,
+    Batch, Class, ClassInfo, Context, Each, Element, Packet, PacketType, Verdict, handlers,
 };
 
 /// Keeps link-level broadcasts from being forwarded.
@@ -60,13 +59,7 @@ impl Element for DropBroadcasts {
             .filter(|packet| self.each(packet, 0) == Verdict::ON, |packet| context.push(1, packet));
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::read("drops")] }
-    }
-
-    fn read(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
-        Ok(self.drops.to_string())
-    }
+    handlers! { this, context, value; read "drops" => this.drops; }
 }
 
 #[cfg(test)]

@@ -23,10 +23,8 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
-    Packet, Verdict,
+    Packet, Verdict, parse,
 };
-
-use crate::common::parse;
 
 /// Puts an Ethernet header in front.
 #[derive(Default)]

@@ -38,11 +38,10 @@ use std::time::Duration;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Packet,
+    Packet, parse,
 };
 use europa_packet::{EthernetHeader, Header, MacAddr};
 
-use crate::common::parse;
 use crate::neighbour::nanoseconds;
 
 /// An address and where it was heard.

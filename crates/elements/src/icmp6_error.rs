@@ -42,7 +42,7 @@ use std::net::Ipv6Addr;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Names, Packet, PacketType, Value,
+    Names, Packet, PacketType, Value, parse,
 };
 use europa_packet::icmp6::{Icmp6Type, unreachable};
 use europa_packet::ipv6::MIN_MTU;
@@ -51,7 +51,6 @@ use europa_pool::packet::annotation::{DST_IP6, ICMP_PARAMETER_PROBLEM};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::{U16, U32};
 
-use crate::common::parse;
 use crate::made::{make, write};
 use crate::rate::Rate;
 

@@ -49,7 +49,7 @@ use std::net::Ipv4Addr;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Ipv4Prefix, Names, Packet, PacketType, Value,
+    Ipv4Prefix, Names, Packet, PacketType, Value, parse,
 };
 use europa_packet::icmp::{self, IcmpType};
 use europa_packet::ipv4::option;
@@ -58,7 +58,6 @@ use europa_pool::packet::annotation::{FIX_IP_SRC, ICMP_PARAMETER_PROBLEM};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::{U16, U32};
 
-use crate::common::parse;
 use crate::made::{make, write};
 use crate::rate::Rate;
 

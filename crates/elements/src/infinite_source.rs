@@ -30,10 +30,10 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext, Notifies, Signal,
+    HandlerError, InitContext, Notifies, Signal, parse,
 };
 
-use crate::common::{Data, parse};
+use crate::common::Data;
 use crate::handler_call::HandlerCall;
 
 /// Makes packets as fast as it can.

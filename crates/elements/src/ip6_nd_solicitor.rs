@@ -54,17 +54,17 @@ use std::time::Duration;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext, Packet,
+    InitContext, Packet, parse,
 };
 use europa_packet::icmp6::{multicast_mac, solicited_node};
 use europa_packet::{EtherType, MacAddr};
 use europa_pool::packet::annotation::DST_IP6;
 
-use crate::arp_querier::{fixed, pair};
-use crate::common::parse;
 use crate::made::{encapsulate, write};
 use crate::nd::{Ends, Message, hear, solicitation};
-use crate::neighbour::{Alarm, Limits, Neighbours, Offer, State, Told, nanoseconds, seconds};
+use crate::neighbour::{
+    Alarm, Limits, Neighbours, Offer, State, Told, fixed, nanoseconds, pair, seconds,
+};
 
 /// Finds neighbours' Ethernet addresses by Neighbor Discovery.
 pub(crate) struct IP6NDSolicitor {
@@ -205,13 +205,7 @@ impl IP6NDSolicitor {
         if mac.is_some_and(|mac| !mac.is_unicast() || mac == self.mac) {
             return None;
         }
-        let (now_ns, drops) = (context.now_ns(), &mut self.drops);
-        self.neighbours.learn(told, now_ns, |mut packet, header| {
-            match encapsulate(&mut packet, header) {
-                true => context.push(0, packet),
-                false => *drops += 1,
-            }
-        });
+        self.drops += self.neighbours.learn_and_send(told, context);
         Some(())
     }
 }
@@ -254,23 +248,9 @@ impl Element for IP6NDSolicitor {
                 self.hear(&packet, context);
             }
         } else {
-            let now_ns = context.now_ns();
             let mut unknown = context.take_batch();
-            let neighbours = &self.neighbours;
-            // Packets to the same next hop follow each other.
-            let (mut last, mut known) = (0, None);
-            batch.filter(
-                |packet| {
-                    let target = u128::from_be_bytes(packet.annotation(DST_IP6));
-                    if target != last {
-                        (last, known) = (target, neighbours.header(target, now_ns));
-                    }
-                    known.is_some_and(|header| encapsulate(packet, header))
-                },
-                // As many as come from one batch fit into another.
-                |packet| drop(unknown.push(packet)),
-            );
-            context.push_batch(0, batch);
+            let target = |packet: &Packet| u128::from_be_bytes(packet.annotation(DST_IP6));
+            self.neighbours.send_known(batch, &mut unknown, target, context);
             for packet in unknown.drain() {
                 self.find(packet, context);
             }

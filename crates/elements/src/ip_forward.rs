@@ -40,10 +40,9 @@ use europa_engine::{
 use europa_packet::{EtherType, MacAddr};
 use europa_pool::packet::annotation::DST_IP6;
 
-use crate::arp_querier::pair;
 use crate::ip_routes::{bad_line, load};
 use crate::made::encapsulate;
-use crate::neighbour::Address;
+use crate::neighbour::{Address, pair};
 
 /// What differs between the families.
 pub(crate) trait Family: Address + Default {

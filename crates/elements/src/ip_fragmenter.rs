@@ -33,12 +33,11 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
-    Packet, Verdict,
+    Packet, Verdict, parse,
 };
 use europa_packet::{Header, Ipv4Header, Ipv4Packet, checksum, ipv4};
 use zerocopy::IntoBytes;
 
-use crate::common::parse;
 use crate::made::write;
 
 /// Cuts packets into fragments.

@@ -30,9 +30,11 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
-    Packet, Verdict,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
+    handlers,
 };
+
+use crate::common::part;
 use europa_packet::ipv4::option;
 use europa_packet::{Header, Ipv4Header, checksum};
 use europa_pool::packet::annotation::ICMP_PARAMETER_PROBLEM;
@@ -226,24 +228,11 @@ impl Element for IPGWOptions {
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let milliseconds = IPGWOptions::milliseconds(context);
-        let mut drops = 0;
-        batch.filter(
-            |packet| self.work(packet, milliseconds),
-            |packet| {
-                drops += 1;
-                context.push(1, packet);
-            },
-        );
+        let drops = part(batch, context, |packet| self.work(packet, milliseconds));
         self.drops += drops;
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::read("drops")] }
-    }
-
-    fn read(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
-        Ok(self.drops.to_string())
-    }
+    handlers! { this, context, value; read "drops" => this.drops; }
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@
 //!
 //! ## Arguments
 //! - LABEL: text in front.
-//! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of what follows the IP header,
-//!   as `HEX` or `ASCII`; default `NONE`.
+//! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of what follows the
+//!   headers of IP, TCP and UDP, as `HEX` or `ASCII`; default `NONE`.
 //! - MAXLENGTH (keyword): most bytes to print, default 1500; negative means all.
 //! - ID, TTL, TOS, LENGTH, AGGREGATE, PAINT (keywords): print those too; default false.
 //! - SWAP (keyword): numbers of an echo are in network order; default true.
@@ -31,12 +31,10 @@ use std::fmt::Write as _;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, Packet,
+    HandlerError, Packet, parse,
 };
 
-use crate::common::parse;
-
-use europa_packet::{Header, Ipv4Header};
+use europa_packet::{Header, IpProtocol, Ipv4Header};
 
 use crate::fields::Annotations;
 use crate::icmp_names;
@@ -122,6 +120,16 @@ fn tcp(header: &Ipv4Header, transport: &[u8], length: usize, out: &mut String) -
     }
     *out += &format!(" win {}", be16(transport, 14)?);
     Some(())
+}
+
+/// What follows the header of TCP or UDP; of other protocols, all of it.
+fn payload<'a>(header: &Ipv4Header, transport: &'a [u8]) -> Option<&'a [u8]> {
+    let length = match header.protocol {
+        IpProtocol::TCP => usize::from(transport.get(12)? >> 4) * 4,
+        IpProtocol::UDP => 8,
+        _ => 0,
+    };
+    transport.get(length..)
 }
 
 /// What an ICMP message says.
@@ -214,7 +222,12 @@ impl IPPrint {
             let (id, offset) = (header.id.get(), header.fragment_offset());
             let _ = write!(line, " (frag {id}:{}@{offset}{more})", transport.len());
         }
-        for (contents, bytes) in [(self.contents, packet.data()), (self.payload, transport)] {
+        let payload = match header.fragment_offset() {
+            0 => bytes.get(header.header_len()..).and_then(|bytes| payload(header, bytes)),
+            _ => bytes.get(header.header_len()..),
+        };
+        let payload = payload.unwrap_or_default();
+        for (contents, bytes) in [(self.contents, packet.data()), (self.payload, payload)] {
             if let Some(contents) = contents.filter(|contents| *contents != Contents::None) {
                 let count = self.max_length.unwrap_or(usize::MAX).min(bytes.len());
                 contents.lines(bytes.get(..count).unwrap_or_default(), &mut line);
@@ -305,6 +318,7 @@ mod tests {
             error
         };
         let (port, needfrag) = (error(3), error(4));
+        let text = ip_packet(0x0a00_0001, 0x0a00_0002, 64, b"\0\x05\0\x06\0\x0b\0\0abc");
         let mut other = udp.clone();
         (other[6], other[9]) = (0x20, 99);
         for (arguments, packet, line) in [
@@ -325,9 +339,10 @@ mod tests {
             (&["TIMESTAMP false"], &other, "10.0.0.1 > 10.0.0.2: ip-proto-99 (frag 0:8@0+)"),
             (
                 &["TIMESTAMP 0", "PAYLOAD HEX"],
-                &udp,
-                "10.0.0.1.5 > 10.0.0.2.6: udp 8\n  00050006 00080000",
+                &other,
+                "10.0.0.1 > 10.0.0.2: ip-proto-99 (frag 0:8@0+)\n  00050006 00080000",
             ),
+            (&["TIMESTAMP 0", "PAYLOAD ASCII"], &text, "10.0.0.1.5 > 10.0.0.2.6: udp 11\n  abc"),
         ] {
             let mut bench = Bench::new("IPPrint", arguments);
             let log = bench.log();

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use europa_engine::{
     Arguments, BATCH, Batch, ConfigError, Context, DROP, Flags, Handler, HandlerError, Ipv4Prefix,
-    Names, Packet, Value,
+    Names, Packet, Value, parse,
 };
 use europa_lookup::{Dir24, NextHop, RouteTable};
 
@@ -208,7 +208,7 @@ impl IpRoutes {
     pub(crate) fn read(&self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
         match handler {
             "lookup" => {
-                let address: Ipv4Addr = crate::common::parse(handler, parameter)?;
+                let address: Ipv4Addr = parse(handler, parameter)?;
                 let number = self.table.lookup(address.into()).map_or(0, NextHop::get);
                 Ok(self.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer))
             }

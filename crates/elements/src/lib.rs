@@ -44,7 +44,6 @@ mod from_host;
 mod get_ip6_address;
 mod get_ip_address;
 mod handler_call;
-mod handlers;
 mod hops;
 mod icmp6_error;
 mod icmp6_ping_responder;

@@ -36,12 +36,11 @@ use std::net::Ipv6Addr;
 
 use europa_engine::{
     Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, Ipv6Prefix, Names, Value,
+    HandlerError, Ipv6Prefix, Names, Value, parse,
 };
 use europa_lookup::{Multibit6, NextHop, RouteTable};
 use europa_pool::packet::annotation::DST_IP6;
 
-use crate::common::parse;
 use crate::hops::{Hops, Way};
 use crate::ip_routes::{bad_line, load};
 

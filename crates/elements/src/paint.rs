@@ -21,10 +21,10 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
-    Packet, Verdict,
+    Packet, Verdict, parse,
 };
 
-use crate::common::{annotation, parse};
+use crate::common::annotation;
 
 /// Sets the paint annotation.
 #[derive(Default)]

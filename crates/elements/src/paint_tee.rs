@@ -23,10 +23,10 @@
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
-    Packet, Verdict,
+    Packet, Verdict, parse,
 };
 
-use crate::common::{annotation, parse};
+use crate::common::annotation;
 
 /// Copies packets of one colour.
 #[derive(Default)]

@@ -2,10 +2,8 @@
 
 pub(crate) use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext, Notifies, Packet, Signal,
+    HandlerError, InitContext, Notifies, Packet, Signal, handlers, parse,
 };
 pub(crate) use europa_pool::packet::annotation;
 
-pub(crate) use crate::common::parse;
 pub(crate) use crate::delegate::delegate;
-pub(crate) use crate::handlers::handlers;

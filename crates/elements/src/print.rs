@@ -27,10 +27,8 @@ use std::fmt::Write as _;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, Packet,
+    HandlerError, Packet, parse,
 };
-
-use crate::common::parse;
 
 /// Writes packets to the log.
 #[derive(Default)]

@@ -41,11 +41,14 @@ pub(crate) struct Queue {
     drops: u64,
     /// Packets came, and nobody has pulled in vain since: Click's queues tell of packets that long.
     awake: bool,
+    /// But for those that tell of none as soon as the last packet has gone.
+    quick: bool,
 }
 
 impl Default for Queue {
     fn default() -> Queue {
-        Queue { packets: VecDeque::new(), capacity: 1000, highwater: 0, drops: 0, awake: false }
+        let packets = VecDeque::new();
+        Queue { packets, capacity: 1000, highwater: 0, drops: 0, awake: false, quick: false }
     }
 }
 
@@ -57,6 +60,11 @@ impl Class for Queue {
 const MAX_CAPACITY: usize = 1 << 20;
 
 impl Queue {
+    /// One that tells of no packets as soon as there are none.
+    pub(crate) fn quick() -> Queue {
+        Queue { quick: true, ..Queue::default() }
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.packets.len() >= self.capacity
     }
@@ -152,7 +160,7 @@ impl Element for Queue {
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, _: &mut Context<'_>) {
         let count = max.min(self.packets.len()).min(batch.room());
-        self.awake &= count > 0;
+        self.awake &= count > 0 && !self.quick;
         for packet in self.packets.drain(..count) {
             // There is room: count was cut to it.
             let _ = batch.push(packet);

@@ -28,10 +28,10 @@
 
 use europa_engine::{
     Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext,
+    HandlerError, InitContext, parse,
 };
 
-use crate::common::{Data, parse};
+use crate::common::Data;
 
 /// Makes packets at a rate.
 pub(crate) struct RatedSource {

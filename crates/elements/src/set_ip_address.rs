@@ -22,10 +22,8 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError, parse,
 };
-
-use crate::common::parse;
 
 /// Sets the destination address annotation.
 pub(crate) struct SetIPAddress {

@@ -19,10 +19,8 @@
 //! `Tee`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError, parse,
 };
-
-use crate::common::parse;
 
 /// Sends all packets one way.
 #[derive(Default)]

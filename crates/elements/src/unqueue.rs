@@ -24,10 +24,8 @@
 
 use europa_engine::{
     Arguments, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError,
-    InitContext, Signal,
+    InitContext, Signal, parse,
 };
-
-use crate::common::parse;
 
 /// Turns pull into push.
 pub(crate) struct Unqueue {

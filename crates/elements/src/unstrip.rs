@@ -19,9 +19,9 @@
 //! ## See also
 //! `Strip`
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-};
+use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+
+use crate::common::retain;
 
 /// Brings stripped bytes back.
 #[derive(Default)]
@@ -41,18 +41,10 @@ impl Element for Unstrip {
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
-        let before = batch.len();
-        batch.retain(|packet| packet.push(self.length).is_some());
-        self.drops += (before - batch.len()) as u64;
+        self.drops += retain(batch, |packet| packet.push(self.length).is_some());
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::read("drops")] }
-    }
-
-    fn read(&mut self, _: &str, _: &str, _: &mut Context<'_>) -> Result<String, HandlerError> {
-        Ok(self.drops.to_string())
-    }
+    handlers! { this, context, value; read "drops" => this.drops; }
 }
 
 #[cfg(test)]

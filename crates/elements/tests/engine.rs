@@ -146,7 +146,12 @@ fn turns_follow_tickets() {
     }
     let turns =
         ["one", "half", "twice", "third"].map(|name| element::<Turns>(&mut router, name).turns);
-    assert_eq!(turns, [3000, 1500, 6000, 999]);
+    assert!(turns.iter().sum::<u64>() >= 4 * 3000, "a turn for each in a round, on average");
+    for (turns_of, tickets) in turns.into_iter().zip([1024.0, 512.0, 2048.0, 341.0]) {
+        // Strides are whole numbers: 192 for 341 tickets, not 192.19.
+        let share = turns_of as f64 / turns[0] as f64;
+        assert!((share - tickets / 1024.0).abs() < 0.002, "{turns:?}");
+    }
 }
 
 #[test]

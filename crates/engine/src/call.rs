@@ -1,9 +1,10 @@
 //! Calling handlers: of elements, and of the router itself.
 
 use crate::arguments::Arguments;
-use crate::context::{Context, Core, UNCONNECTED, with_element};
+use crate::context::Context;
 use crate::graph::{ConnectionView, GraphElementView, GraphView};
 use crate::handler::{COMMON, Flags, GLOBAL, HandlerError, TASK, letters};
+use crate::state::{Core, UNCONNECTED, with_element};
 use crate::trace::Tracer;
 
 /// What a call of a router's own handler asks for.

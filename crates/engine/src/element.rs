@@ -5,8 +5,9 @@ use std::any::Any;
 use europa_pool::Batch;
 
 use crate::arguments::{Arguments, ConfigError};
-use crate::context::{Context, InitContext};
+use crate::context::Context;
 use crate::handler::{Flags, Handler, HandlerError};
+use crate::init_context::InitContext;
 use crate::select::Interest;
 use crate::signal::Notifies;
 

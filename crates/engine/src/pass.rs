@@ -2,9 +2,10 @@
 
 use europa_pool::{Batch, Packet, STOP};
 
-use crate::context::{Context, Core, Port, Slot, UNCONNECTED, Wiring};
+use crate::context::Context;
 use crate::devices::Devices;
 use crate::element::Element;
+use crate::state::{Core, Port, Slot, UNCONNECTED, Wiring};
 
 /// Most stages of a pass.
 pub const STAGES: usize = 8;

@@ -7,17 +7,17 @@ use europa_pool::{Arena, BATCH};
 
 use crate::arguments::{Arguments, ConfigError};
 use crate::call::{Answer, Global};
-use crate::context::{
-    Account, Context, Core, Described, InitContext, Port, Slot, UNCONNECTED, Wiring, with_element,
-};
+use crate::context::Context;
 use crate::devices::{Devices, NoDevices};
 use crate::element::Phase;
 use crate::graph::Graph;
 use crate::handler::{Flags, HandlerError};
+use crate::init_context::InitContext;
 use crate::names::Names;
 use crate::pass::{self, Chain};
 use crate::registry::Registry;
 use crate::select::{Interest, Watched};
+use crate::state::{Account, Core, Described, Port, Slot, UNCONNECTED, Wiring, with_element};
 use crate::timers::Timers;
 use crate::trace;
 use crate::turns::Turns;

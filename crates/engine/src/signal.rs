@@ -4,8 +4,8 @@
 //! that is left: would a turn find anything? A source asks before it makes packets that a full
 //! queue would drop, and `scheduled` handlers tell it to the user.
 
-use crate::context::{Core, Port, Slot, UNCONNECTED, with_element};
 use crate::devices::Devices;
+use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
 
 /// What an element can tell of itself beyond «always».
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

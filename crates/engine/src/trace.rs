@@ -5,19 +5,23 @@
 //! work list of the tracer's own, so that it sees which output each packet takes and what the
 //! element makes anew. A packet is known by its slot, which it keeps from ring to ring.
 
+mod event;
+mod told;
+
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use europa_cbpf::Program;
-use europa_pool::packet::annotation;
 use europa_pool::{Batch, Packet};
-use serde::{Deserialize, Serialize};
 
-use crate::context::{Core, Port, Slot, UNCONNECTED, with_element};
 use crate::devices::{Devices, Interface};
-use crate::handler::Flags;
+use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
 use crate::work::WorkList;
+
+use self::told::{causes, drops, look_up};
+
+pub use self::event::{Event, Fate, Fetched, Hop, What};
 
 /// Most events that wait to be fetched.
 const MAX_EVENTS: usize = 4096;
@@ -25,90 +29,6 @@ const MAX_EVENTS: usize = 4096;
 const MAX_MARKS: usize = 256;
 /// A trace that nobody has asked about for so long ends.
 const LEASE_NS: u64 = 5_000_000_000;
-
-/// Something that happened to a packet that is followed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// Which packet, counted from 1.
-    pub packet: u32,
-    /// When, on the clock of the round, in nanoseconds since 1970.
-    pub at_ns: u64,
-    /// What.
-    pub what: What,
-}
-
-/// What happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum What {
-    /// It came, and the filter wants it.
-    Received {
-        /// Name of the interface.
-        interface: String,
-        /// Its first bytes, in hexadecimal.
-        bytes: String,
-    },
-    /// An element copied it or made it because of another packet.
-    Made {
-        /// That packet.
-        from: u32,
-        /// Name of the element.
-        element: String,
-        /// Its first bytes, in hexadecimal.
-        bytes: String,
-    },
-    /// It went into an element.
-    Element(Hop),
-    /// It left by an interface.
-    Sent {
-        /// Name of the interface.
-        interface: String,
-        /// Its first bytes, in hexadecimal.
-        bytes: String,
-    },
-    /// It was given to the router's own Linux.
-    Host {
-        /// Name of the interface.
-        interface: String,
-    },
-    /// The element that kept it has dropped it.
-    Gone,
-}
-
-/// One element on a packet's way.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hop {
-    /// Name of the element.
-    pub name: String,
-    /// Its class.
-    pub class: String,
-    /// By which input; none if it was asked for the packet.
-    pub input: Option<u32>,
-    /// What became of it there.
-    pub fate: Fate,
-    /// Its first bytes before, in hexadecimal.
-    pub before: String,
-    /// And after, if they are others.
-    pub after: Option<String>,
-    /// What the element's tables and counters say: look-ups, causes of a drop.
-    pub notes: Vec<String>,
-}
-
-/// What became of a packet at an element.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Fate {
-    /// It went on by this output.
-    Output(u32),
-    /// By this output, to which nothing is connected: dropped.
-    Unconnected(u32),
-    /// The element has kept it, in a queue or until it knows more.
-    Kept,
-    /// It left the router; the next event says where.
-    Left,
-    /// Dropped.
-    Dropped,
-}
 
 /// A packet under observation.
 struct Mark {
@@ -254,19 +174,6 @@ impl Tracer {
         };
         self.note(number, What::Element(hop));
     }
-}
-
-/// What a reader of the `trace` handler gets, as JSON.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fetched {
-    /// Packets that may still be chosen.
-    pub left: u32,
-    /// Packets that are followed now.
-    pub under_way: u32,
-    /// Events for which there was no room.
-    pub lost: u64,
-    /// What happened since the last time.
-    pub events: Vec<Event>,
 }
 
 /// The interfaces, while a trace looks at what goes through them.
@@ -419,89 +326,6 @@ fn give(
         core.work.push_batch(next, batch);
     }
     batch.clear();
-}
-
-/// Handlers of an element that tell of drops, and what they say.
-fn drops(
-    core: &mut Core,
-    elements: &mut [Slot],
-    devices: &mut dyn Devices,
-    index: usize,
-) -> Vec<(&'static str, String)> {
-    let read = with_element(core, elements, devices, index, |element, context| {
-        let of_drops = element.handlers().iter().filter(|handler| {
-            handler.flags.has(Flags::READ)
-                && !handler.flags.has(Flags::PARAMETER)
-                && handler.name.contains("drop")
-        });
-        let names: Vec<&'static str> = of_drops.map(|handler| handler.name).collect();
-        let texts = names
-            .into_iter()
-            .filter_map(|name| Some((name, element.read(name, "", context).ok()?)));
-        texts.collect()
-    });
-    read.unwrap_or_default()
-}
-
-/// What the element's table says of the packet's destination.
-fn look_up(
-    core: &mut Core,
-    elements: &mut [Slot],
-    devices: &mut dyn Devices,
-    index: usize,
-    packet: &Packet,
-) -> Option<String> {
-    let v4 = std::net::Ipv4Addr::from(packet.annotation::<4>(annotation::DST_IP));
-    let v6 = std::net::Ipv6Addr::from(packet.annotation::<16>(annotation::DST_IP6));
-    with_element(core, elements, devices, index, |element, context| {
-        let has = |name| element.handlers().iter().any(|handler| handler.name == name);
-        if has("lookup") {
-            return [v4.to_string(), v6.to_string()].iter().find_map(|address| {
-                let text = element.read("lookup", address, context).ok()?;
-                let text = text.trim();
-                Some(match text.split_once(' ') {
-                    _ if text == "-1" => format!("no route to {address}"),
-                    Some((output, gateway)) => {
-                        format!("route to {address}: via {gateway}, output {output}")
-                    }
-                    None => format!("route to {address}: output {text}"),
-                })
-            });
-        }
-        // A table of neighbours: the line that begins with the address.
-        if has("table") && has("queries") {
-            let table = element.read("table", "", context).ok()?;
-            let line = [v4.to_string(), v6.to_string()].iter().find_map(|address| {
-                let of = |line: &&str| line.split(' ').next() == Some(address.as_str());
-                table.lines().find(of).map(str::to_owned)
-            });
-            return Some(match line {
-                Some(line) => format!("neighbour {line}"),
-                None => "neighbour not known".to_owned(),
-            });
-        }
-        None
-    })?
-}
-
-/// What has changed in the texts of an element's drop handlers: causes.
-fn causes(before: &[(&'static str, String)], after: &[(&'static str, String)]) -> Vec<String> {
-    let changed = before.iter().zip(after).filter(|(before, after)| before.1 != after.1);
-    let (mut causes, mut counts) = (Vec::new(), Vec::new());
-    for ((name, before), (_, after)) in changed {
-        let old: Vec<&str> = before.lines().collect();
-        for line in after.lines().filter(|line| !old.contains(line)) {
-            // Lines of details are a count and its cause.
-            match line.trim().split_once(char::is_whitespace) {
-                Some((count, cause)) if count.parse::<u64>().is_ok() => {
-                    causes.push(cause.trim().to_owned());
-                }
-                _ => counts.push(format!("{name} is now {}", line.trim())),
-            }
-        }
-    }
-    // A cause says more than its count.
-    if causes.is_empty() { counts } else { causes }
 }
 
 /// Gives one packet to an element and notes what becomes of it.

@@ -3,7 +3,17 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
+use crate::handler::HandlerError;
 use crate::names::{Named, Names};
+
+/// Reads what was written to a handler.
+///
+/// # Errors
+/// If the text is something else.
+pub fn parse<T: Value>(handler: &str, text: &str) -> Result<T, HandlerError> {
+    T::parse(text.trim(), &Names::default())
+        .ok_or_else(|| HandlerError::value(handler, text, T::WANTED))
+}
 
 /// Something that can be read from one argument.
 pub trait Value: Sized {
@@ -233,88 +243,7 @@ fn named<'a>(text: &str, names: &'a Names, kind: &str) -> Option<&'a Named> {
 /// Removes Click's quotes: `"..."` with the backslash escapes of C, `'...'` as it stands,
 /// `\<0a 0b>` for bytes, with comments. `None` if a quote or angle is not closed.
 pub fn unquote(text: &str) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    let mut quote = None;
-    while let Some((&byte, tail)) = rest.split_first() {
-        rest = tail;
-        match (byte, quote) {
-            (b'\'' | b'"', None) => quote = Some(byte),
-            (b'\'' | b'"', Some(open)) if byte == open => quote = None,
-            (b'\\', None | Some(b'"')) => match rest.split_first() {
-                Some((b'<', tail)) => rest = unquote_data(tail, &mut out)?,
-                Some((&escape, tail)) if quote.is_some() => {
-                    rest = unquote_escape(escape, tail, &mut out);
-                }
-                _ => out.push(b'\\'),
-            },
-            _ => out.push(byte),
-        }
-    }
-    quote.is_none().then_some(out)
-}
-
-/// Reads hexadecimal digits up to a closing angle; returns what follows it.
-fn unquote_data<'a>(mut rest: &'a [u8], out: &mut Vec<u8>) -> Option<&'a [u8]> {
-    let mut high = None;
-    loop {
-        let (&byte, tail) = rest.split_first()?;
-        rest = match (byte, tail.first()) {
-            (b'>', _) => return high.is_none().then_some(tail),
-            (b'/', Some(b'/')) => {
-                tail.get(tail.iter().position(|byte| matches!(byte, b'\n' | b'\r'))?..)?
-            }
-            (b'/', Some(b'*')) => {
-                let tail = tail.get(1..)?;
-                tail.get(tail.windows(2).position(|pair| pair == b"*/")? + 2..)?
-            }
-            _ if byte.is_ascii_whitespace() => tail,
-            _ => {
-                // The radix bounds the digit to 15.
-                let digit = char::from(byte).to_digit(16)? as u8;
-                match high.take() {
-                    None => high = Some(digit),
-                    Some(high) => out.push(high << 4 | digit),
-                }
-                tail
-            }
-        };
-    }
-}
-
-/// Reads what follows a backslash in double quotes; returns what follows that.
-fn unquote_escape<'a>(escape: u8, tail: &'a [u8], out: &mut Vec<u8>) -> &'a [u8] {
-    let number = |first: u8, most: usize, radix: u8| {
-        let digit = |byte: &u8| char::from(*byte).to_digit(u32::from(radix));
-        let digits = tail.iter().take(most).map_while(digit);
-        digits.fold((0, first), |(count, value), digit| {
-            (count + 1, value.wrapping_mul(radix).wrapping_add(digit as u8))
-        })
-    };
-    let mut used = 0;
-    match escape {
-        b'a' => out.push(7),
-        b'b' => out.push(8),
-        b'f' => out.push(12),
-        b'n' => out.push(b'\n'),
-        b'r' => out.push(b'\r'),
-        b't' => out.push(b'\t'),
-        b'v' => out.push(11),
-        b'0'..=b'7' => {
-            let (count, value) = number(escape - b'0', 2, 8);
-            used = count;
-            out.push(value);
-        }
-        b'x' => {
-            let (count, value) = number(0, usize::MAX, 16);
-            used = count;
-            out.push(value);
-        }
-        b'\r' if tail.first() == Some(&b'\n') => used = 1,
-        b'\n' | b'\r' => {}
-        other => out.push(other),
-    }
-    tail.get(used..).unwrap_or_default()
+    europa_click::unquote_strictly(text)
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@
 //! `RandomSample`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, handlers,
+    parse,
 };
 
 /// Passes one packet of N.
@@ -67,31 +68,12 @@ impl Element for Every {
         self.others += (before - batch.len()) as u64;
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::both("n"), Handler::read("others")] }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "n" => Ok(self.n.to_string()),
-            _ => Ok(self.others.to_string()),
-        }
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        _: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        let n = value.trim().parse();
-        let n = n.map_err(|_| HandlerError::value(handler, value, "unsigned integer"))?;
-        self.set(n).map_err(|why| HandlerError::Other(why.to_owned()))
+    handlers! { this, context, value;
+        both "n" => this.n, set {
+            let set = this.set(parse("n", value)?);
+            set.map_err(|why| HandlerError::Other(why.to_owned()))?;
+        };
+        read "others" => this.others;
     }
 }
 

@@ -4,8 +4,9 @@ use super::Resolver;
 use crate::graph::Requirement;
 use crate::lexer::Config;
 use crate::parser::parse_source;
+use crate::quote::unquote_text;
 use crate::source::{Landmark, Source};
-use crate::text::{split_arguments, split_words, unquote_text};
+use crate::text::{split_arguments, split_words};
 
 /// Libraries that one configuration may require.
 const MAX_LIBRARIES: usize = 256;

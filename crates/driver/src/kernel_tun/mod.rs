@@ -45,8 +45,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext, Interest, Ipv4Prefix, Packet,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest,
+    Ipv4Prefix, Packet, handlers,
 };
 use europa_port::{Namespace, Route, add_address, add_route, make_tun, set_mac, set_mtu, set_up};
 use nix::unistd::{read, write};
@@ -247,29 +247,11 @@ impl Element for KernelTun {
         count > 0
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("dev_name"),
-                Handler::read("packets"),
-                Handler::read("selected_calls"),
-                Handler::read("drops"),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "dev_name" => Ok(self.device.clone()),
-            "packets" => Ok(self.packets.to_string()),
-            "selected_calls" => Ok(self.calls.to_string()),
-            _ => Ok(self.drops.to_string()),
-        }
+    handlers! { this, context, value;
+        read "dev_name" => this.device;
+        read "packets" => this.packets;
+        read "selected_calls" => this.calls;
+        read "drops" => this.drops;
     }
 
     fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {

@@ -34,6 +34,7 @@
 use std::any::Any;
 
 use super::Watched;
+use crate::common::part;
 use crate::prelude::*;
 use crate::random::Random;
 
@@ -144,22 +145,15 @@ impl RED {
 
     fn sift(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let (now_ns, length) = (context.now_ns(), self.watched.length(context));
-        let mut drops = 0;
         // What is ahead in the batch will be in the queue when the next one gets there.
         let pushed = self.is_push;
         let mut ahead = 0;
-        batch.filter(
-            |_| {
-                self.look(length + ahead, now_ns);
-                let chosen = self.chooses();
-                ahead += usize::from(pushed && !chosen);
-                !chosen
-            },
-            |packet| {
-                drops += 1;
-                context.push(1, packet);
-            },
-        );
+        let drops = part(batch, context, |_| {
+            self.look(length + ahead, now_ns);
+            let chosen = self.chooses();
+            ahead += usize::from(pushed && !chosen);
+            !chosen
+        });
         self.drops += drops;
     }
 

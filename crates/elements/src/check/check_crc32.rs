@@ -19,6 +19,7 @@
 //! ## See also
 //! `SetCRC32`
 
+use crate::common::part;
 use crate::fields::bytes;
 use crate::prelude::*;
 
@@ -43,19 +44,12 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
 
 impl Element for CheckCRC32 {
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let drops = &mut self.drops;
-        batch.filter(
-            |packet| {
-                let Some(end) = packet.len().checked_sub(4) else { return false };
-                let found = bytes(packet.data(), end).map(u32::from_le_bytes);
-                let good = found == packet.data().get(..end).map(crc32);
-                good && packet.take(4).is_some()
-            },
-            |packet| {
-                *drops += 1;
-                context.push(1, packet);
-            },
-        );
+        self.drops += part(batch, context, |packet| {
+            let Some(end) = packet.len().checked_sub(4) else { return false };
+            let found = bytes(packet.data(), end).map(u32::from_le_bytes);
+            let good = found == packet.data().get(..end).map(crc32);
+            good && packet.take(4).is_some()
+        });
     }
 
     handlers! { this, context, value; read "drops" => this.drops; }

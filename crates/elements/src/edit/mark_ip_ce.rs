@@ -19,6 +19,7 @@
 //! ## See also
 //! `SetIPECN`, `RED`
 
+use crate::common::retain;
 use crate::fields::{network, set_tos};
 use crate::prelude::*;
 
@@ -40,8 +41,7 @@ impl Element for MarkIPCE {
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
-        let before = batch.len();
-        batch.retain(|packet| {
+        self.drops += retain(batch, |packet| {
             let capable = network(packet)
                 .is_some_and(|(header, _)| header.get(1).is_some_and(|tos| tos & 3 != 0));
             let marked = self.force || capable;
@@ -50,7 +50,6 @@ impl Element for MarkIPCE {
             }
             marked
         });
-        self.drops += (before - batch.len()) as u64;
     }
 
     handlers! { this, context, value; read "drops" => this.drops; }

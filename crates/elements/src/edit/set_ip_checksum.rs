@@ -19,6 +19,7 @@
 //! ## See also
 //! `CheckIPHeader`, `SetTCPChecksum`, `SetUDPChecksum`
 
+use crate::common::retain;
 use crate::fields::set_ip_checksum;
 use crate::prelude::*;
 
@@ -34,12 +35,10 @@ impl Class for SetIPChecksum {
 
 impl Element for SetIPChecksum {
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let before = batch.len();
-        batch.retain(|packet| match packet.network_header_mut() {
+        let drops = retain(batch, |packet| match packet.network_header_mut() {
             Some(header) => set_ip_checksum(header),
             None => set_ip_checksum(packet.data_mut()),
         });
-        let drops = (before - batch.len()) as u64;
         if drops > 0 && self.drops == 0 {
             context.log("SetIPChecksum: bad input packet");
         }

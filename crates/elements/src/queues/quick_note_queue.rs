@@ -28,8 +28,13 @@ use crate::prelude::*;
 use crate::queue::Queue;
 
 /// Keeps packets.
-#[derive(Default)]
 pub(crate) struct QuickNoteQueue(Queue);
+
+impl Default for QuickNoteQueue {
+    fn default() -> QuickNoteQueue {
+        QuickNoteQueue(Queue::quick())
+    }
+}
 
 impl Class for QuickNoteQueue {
     const INFO: ClassInfo = ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh");

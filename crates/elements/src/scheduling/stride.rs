@@ -1,8 +1,6 @@
 //! Turns by tickets: stride scheduling.
 
-use europa_engine::{Arguments, ConfigError, Handler, HandlerError};
-
-use crate::common::parse;
+use europa_engine::{Arguments, ConfigError, Handler, HandlerError, parse};
 
 /// Most tickets of a port.
 const MAX_TICKETS: u32 = 1 << 15;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use europa_engine::{Arguments, ConfigError, HandlerError, Packet};
+use europa_engine::{Arguments, ConfigError, HandlerError, Packet, parse};
 
-use crate::common::parse;
 use crate::values::Bandwidth;
 
 /// Buckets fill in steps of this.

@@ -22,9 +22,7 @@ pub(crate) mod timed_unqueue;
 
 use std::time::Duration;
 
-use europa_engine::{Arguments, ConfigError, Context, HandlerError, Packet};
-
-use crate::common::parse;
+use europa_engine::{Arguments, ConfigError, Context, HandlerError, Packet, parse};
 
 /// Packets that wait until their time and a delay are over, one after the other.
 #[derive(Default)]

@@ -14,11 +14,12 @@
 /// The first line names what the lines call the element, its context and the text written.
 /// `read` shows a value; `both` shows a place and writes what was parsed to it, or does what
 /// follows `set`; `write` and `button` do something.
+#[macro_export]
 macro_rules! handlers {
     ($this:ident, $context:ident, $value:ident;
         $($kind:ident $name:literal $([$($flag:ident)+])? => $what:expr $(, set $set:expr)?;)*) => {
-        fn handlers(&self) -> &'static [Handler] {
-            const { &[$(Handler::$kind($name)$($(.with(Flags::$flag))+)?),*] }
+        fn handlers(&self) -> &'static [$crate::Handler] {
+            const { &[$($crate::Handler::$kind($name)$($(.with($crate::Flags::$flag))+)?),*] }
         }
 
         #[allow(unused_variables, reason = "not every table needs all names")]
@@ -26,12 +27,12 @@ macro_rules! handlers {
             &mut self,
             handler: &str,
             $value: &str,
-            $context: &mut Context<'_>,
-        ) -> Result<String, HandlerError> {
+            $context: &mut $crate::Context<'_>,
+        ) -> Result<String, $crate::HandlerError> {
             let $this = self;
             match handler {
-                $($name => $crate::handlers::handlers!(@read $kind handler, $what),)*
-                other => Err(HandlerError::NotFound(other.to_owned())),
+                $($name => $crate::handlers!(@read $kind handler, $what),)*
+                other => Err($crate::HandlerError::NotFound(other.to_owned())),
             }
         }
 
@@ -40,14 +41,14 @@ macro_rules! handlers {
             &mut self,
             handler: &str,
             $value: &str,
-            $context: &mut Context<'_>,
-        ) -> Result<(), HandlerError> {
+            $context: &mut $crate::Context<'_>,
+        ) -> Result<(), $crate::HandlerError> {
             let $this = self;
             match handler {
-                $($name => $crate::handlers::handlers!(
+                $($name => $crate::handlers!(
                     @write $kind handler, $value, $what $(, $set)?
                 ),)*
-                other => return Err(HandlerError::NotFound(other.to_owned())),
+                other => return Err($crate::HandlerError::NotFound(other.to_owned())),
             }
             #[allow(unreachable_code, reason = "a table may have nothing to write")]
             Ok(())
@@ -56,16 +57,14 @@ macro_rules! handlers {
     (@read read $handler:ident, $what:expr) => { Ok($what.to_string()) };
     (@read both $handler:ident, $what:expr) => { Ok($what.to_string()) };
     (@read $kind:ident $handler:ident, $what:expr) => {
-        Err(HandlerError::WriteOnly($handler.to_owned()))
+        Err($crate::HandlerError::WriteOnly($handler.to_owned()))
     };
     (@write both $handler:ident, $value:ident, $what:expr) => {
-        $what = parse($handler, $value)?
+        $what = $crate::parse($handler, $value)?
     };
     (@write both $handler:ident, $value:ident, $what:expr, $set:expr) => { $set };
     (@write read $handler:ident, $value:ident, $what:expr) => {
-        return Err(HandlerError::ReadOnly($handler.to_owned()))
+        return Err($crate::HandlerError::ReadOnly($handler.to_owned()))
     };
     (@write $kind:ident $handler:ident, $value:ident, $what:expr) => { $what };
 }
-
-pub(crate) use handlers;

@@ -1,0 +1,87 @@
+//! Bounds and times of tables of neighbours, as arguments give them.
+
+use std::time::Duration;
+
+use europa_engine::{Arguments, ConfigError};
+
+/// Most entries and packets that a table can be told to have.
+pub(crate) const MOST: usize = 1 << 18;
+
+/// Bounds and times of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Most entries.
+    pub(crate) entries: usize,
+    /// Most packets that wait, in all.
+    pub(crate) packets: usize,
+    /// Most packets that wait for one neighbour.
+    pub(crate) packets_each: usize,
+    /// How long an answer is good, without asking again.
+    pub(crate) fresh_ns: u64,
+    /// How long an unused entry may be older than that.
+    pub(crate) expire_ns: u64,
+    /// Time from the first use of an old entry to the first probe.
+    pub(crate) delay_ns: u64,
+    /// Time between questions.
+    pub(crate) retransmit_ns: u64,
+    /// Number of questions.
+    pub(crate) tries: u8,
+    /// Only packets make questions, as in Click: at most one in 100 ms, and after ten without an
+    /// answer one in 2 s. No question is repeated by itself, and entries go when they expire.
+    pub(crate) on_demand: bool,
+    /// What fraction of the packets that wait makes room for others where that is so.
+    pub(crate) slim: usize,
+}
+
+impl Limits {
+    /// Of a table that holds nothing, before it is configured.
+    pub(crate) const NONE: Limits = Limits {
+        entries: 0,
+        packets: 0,
+        packets_each: 0,
+        fresh_ns: 0,
+        expire_ns: 0,
+        delay_ns: 0,
+        retransmit_ns: 0,
+        tries: 0,
+        on_demand: false,
+        slim: 1,
+    };
+
+    /// The bounds that an element's arguments give: CAPACITY, ENTRY_CAPACITY,
+    /// ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT; 0 means none, but for what memory
+    /// there is.
+    pub(crate) fn configure(self, arguments: &mut Arguments<'_>) -> Result<Limits, ConfigError> {
+        let mut bound = |name, default| {
+            let value = arguments.keyword::<usize>(name)?.unwrap_or(default);
+            match value {
+                0 => Ok(MOST),
+                1..=MOST => Ok(value),
+                _ => Err(ConfigError::other(format!("{name}: at most {MOST}"))),
+            }
+        };
+        let packets = bound("CAPACITY", self.packets)?;
+        let entries = bound("ENTRY_CAPACITY", self.entries)?;
+        let packets_each = bound("ENTRY_PACKET_CAPACITY", self.packets_each)?;
+        let slim = arguments.keyword("CAPACITY_SLIM_FACTOR")?.unwrap_or(self.slim);
+        if slim == 0 {
+            return Err(ConfigError::other("CAPACITY_SLIM_FACTOR cannot be zero"));
+        }
+        let expire_ns = match arguments.keyword::<Duration>("TIMEOUT")? {
+            Some(Duration::ZERO) => u64::MAX,
+            Some(time) => nanoseconds(time),
+            None => self.expire_ns,
+        };
+        Ok(Limits { packets, entries, packets_each, expire_ns, slim, ..self })
+    }
+}
+
+/// A time as nanoseconds, 584 years at most.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// An age as Click writes it: seconds with six places.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{}.{:06}", ns / 1_000_000_000, ns / 1000 % 1_000_000)
+}

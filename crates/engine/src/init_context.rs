@@ -1,0 +1,222 @@
+//! What an element can reach while it is initialised.
+
+use std::cell::RefCell;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+use europa_pool::Arena;
+use europa_resource::Resource;
+
+use crate::arguments::ConfigError;
+use crate::context::Context;
+use crate::devices::{Devices, Interface, NoDevices};
+use crate::element::Element;
+use crate::names::Names;
+use crate::select::{Interest, Watched};
+use crate::signal::Signal;
+use crate::state::{Core, Port, Slot, Task, UNCONNECTED, at, count};
+
+/// What an element can reach while it is initialised.
+pub struct InitContext<'a> {
+    pub(crate) core: &'a mut Core,
+    pub(crate) elements: &'a mut [Slot],
+    pub(crate) devices: &'a dyn Devices,
+    pub(crate) me: usize,
+}
+
+impl InitContext<'_> {
+    /// See [`Devices::selects`].
+    pub fn selects(&self) -> bool {
+        self.devices.selects()
+    }
+
+    /// Notes something odd that does not stop the router.
+    pub fn warn(&mut self, message: impl Into<String>) {
+        self.core.warnings.push(message.into());
+    }
+
+    /// Asks for [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
+    pub fn add_task(&mut self, tickets: u32) {
+        self.core.tasks.push(Task { element: self.me, tickets, worked: true });
+    }
+
+    /// As [`Context::schedule`].
+    pub fn schedule(&mut self, timer: u32, at_ns: u64) {
+        self.core.timers.schedule((self.me, timer), at_ns);
+    }
+
+    /// As [`Context::now_ns`].
+    pub fn now_ns(&self) -> u64 {
+        self.core.now_ns
+    }
+
+    /// Where new packets come from.
+    pub fn arena(&self) -> &Arena {
+        &self.core.arena
+    }
+
+    /// The interface of this name and its number.
+    pub fn interface(&self, name: &str) -> Option<(usize, &Interface)> {
+        let index = self.devices.index(name)?;
+        Some((index, self.devices.interface(index)?))
+    }
+
+    /// Opens a file or socket.
+    ///
+    /// # Errors
+    /// Why not: [`ConfigError::NotGranted`] if the router may not have it.
+    pub fn open(&self, resource: &Resource) -> Result<OwnedFd, ConfigError> {
+        self.devices.open(resource).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => {
+                ConfigError::NotGranted { resource: resource.to_string() }
+            }
+            _ => {
+                let text = error.to_string();
+                let reason = text.split(" (os error").next().unwrap_or(&text);
+                ConfigError::other(format!("{}: {reason}", resource.what()))
+            }
+        })
+    }
+
+    /// Number of inputs.
+    pub fn inputs(&self) -> usize {
+        count(&self.core.wiring.input_base, self.me)
+    }
+
+    /// Number of outputs.
+    pub fn outputs(&self) -> usize {
+        count(&self.core.wiring.output_base, self.me)
+    }
+
+    /// Whether output `port` is a connected push output.
+    pub fn is_push_output(&self, port: usize) -> bool {
+        at(&self.core.wiring.output_base, self.me, port)
+            .and_then(|output| self.core.wiring.targets.get(output))
+            .is_some_and(|input| *input != UNCONNECTED)
+    }
+
+    /// Whether input `port` is a pull input: packets come only when asked for.
+    pub fn is_pull(&self, port: usize) -> bool {
+        at(&self.core.wiring.input_base, self.me, port)
+            .and_then(|input| self.core.wiring.sources.get(input).copied().flatten())
+            .is_some()
+    }
+
+    /// Name of this element.
+    pub fn name(&self) -> &str {
+        self.core.names.get(self.me).map_or("", String::as_str)
+    }
+
+    /// Number of the element of this name, seen from this element: inside a compound
+    /// element, its own neighbours come first.
+    pub fn find(&self, name: &str) -> Option<usize> {
+        self.core.find_from(self.name(), name)
+    }
+
+    /// Number of this element.
+    pub fn index(&self) -> usize {
+        self.me
+    }
+
+    /// Names of all elements, by number.
+    pub fn names(&self) -> &[String] {
+        &self.core.names
+    }
+
+    /// Class of element `index`.
+    pub fn class_of(&self, index: usize) -> Option<&'static str> {
+        self.core.classes.get(index).copied()
+    }
+
+    /// As [`Context::burst`].
+    pub fn burst(&self) -> usize {
+        self.core.most
+    }
+
+    /// Whoever pulls from output `output` of this element gets its packets from whatever input
+    /// `input` gets them from, without it.
+    pub fn pull_through(&mut self, output: usize, input: usize) {
+        let wiring = &mut self.core.wiring;
+        let source = at(&wiring.input_base, self.me, input)
+            .and_then(|input| wiring.sources.get(input).copied().flatten());
+        let own = Port { element: self.me as u32, port: output as u32 };
+        if source.is_some() {
+            for place in wiring.sources.iter_mut().filter(|place| **place == Some(own)) {
+                *place = source;
+            }
+        }
+    }
+
+    /// What to ask ([`Context::is_active`]) whether there may be packets for a pull input.
+    /// Elements that are initialised later have no other answer then.
+    pub fn upstream(&self, port: usize) -> Signal {
+        crate::signal::upstream(self.core, self.elements, self.me, port)
+    }
+
+    /// What to ask whether there may be room behind a push output.
+    pub fn downstream(&self, port: usize) -> Signal {
+        crate::signal::downstream(self.core, self.elements, self.me, port)
+    }
+
+    /// As [`Context::watch`].
+    pub fn watch(&mut self, token: u32, interest: Interest, descriptor: Rc<dyn AsFd>) {
+        self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
+    }
+
+    /// Puts a copy of every message into `copies`. Whoever asks takes them out again.
+    pub fn overhear(&mut self, copies: Rc<RefCell<Vec<String>>>) {
+        self.core.overheard.push(copies);
+    }
+
+    /// Asks for [`Element::caught_signal`] when this signal of the operating system comes.
+    pub fn catch_signal(&mut self, signal: i32) {
+        self.core.signals.push((signal, self.me));
+    }
+
+    /// Asks for [`Element::stop_requested`] when something asks the router to stop. Returns
+    /// whether no other element has.
+    pub fn manage_stops(&mut self) -> bool {
+        let first = self.core.manager.is_none();
+        self.core.manager.get_or_insert(self.me);
+        first
+    }
+
+    /// Asks the router to stop, as [`Context::stop`].
+    pub fn stop(&mut self) {
+        self.core.stops += 1;
+    }
+
+    /// How many turns element `index` gets among others, in 1024ths.
+    pub fn set_tickets(&mut self, index: usize, tickets: u32) {
+        self.core.set_tickets(index, tickets);
+    }
+
+    /// Writes a line where the router writes its messages.
+    pub fn log(&mut self, line: &str) {
+        self.core.say(line);
+    }
+
+    /// Names that stand for addresses, as this element sees them.
+    pub fn address_names(&mut self) -> &Names {
+        let scope = self.core.names.get(self.me).map_or("", String::as_str);
+        self.core.address_names.enter(scope);
+        &self.core.address_names
+    }
+
+    /// Lends what the element can reach while it runs: for handlers of others. Those that are
+    /// initialised later may not know yet what to answer.
+    pub fn with_context<R>(&mut self, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
+        call(&mut Context {
+            core: self.core,
+            elements: self.elements,
+            devices: &mut NoDevices,
+            me: self.me,
+        })
+    }
+
+    /// Another element by number.
+    pub fn element(&mut self, index: usize) -> Option<&mut dyn Element> {
+        self.elements.get_mut(index)?.as_deref_mut()
+    }
+}

@@ -1,0 +1,208 @@
+//! What a running graph is made of: elements, connections, tasks, and what all share.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+use europa_pool::{Arena, Batch};
+
+use crate::call::Global;
+use crate::context::Context;
+use crate::devices::Devices;
+use crate::element::{ClassInfo, Element};
+use crate::names::Names;
+use crate::select::Watched;
+use crate::timers::Timers;
+use crate::turns::Turns;
+use crate::work::WorkList;
+
+/// An element, or nothing while it runs.
+pub(crate) type Slot = Option<Box<dyn Element>>;
+
+/// No connection.
+pub(crate) const UNCONNECTED: u32 = u32::MAX;
+
+/// An input port, or where a pull input gets its packets from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Port {
+    pub(crate) element: u32,
+    pub(crate) port: u32,
+}
+
+/// Connections, flat. Ports of element e are at `base[e]..base[e + 1]`.
+#[derive(Default)]
+pub(crate) struct Wiring {
+    pub(crate) input_base: Vec<u32>,
+    pub(crate) output_base: Vec<u32>,
+    /// By input: whose it is.
+    pub(crate) inputs: Vec<Port>,
+    /// By input: the output to pull from, if it is a pull input.
+    pub(crate) sources: Vec<Option<Port>>,
+    /// By output: the input that it pushes to, or [`UNCONNECTED`].
+    pub(crate) targets: Vec<u32>,
+}
+
+impl Wiring {
+    /// Flat numbers of an element's inputs.
+    pub(crate) fn inputs_of(&self, element: usize) -> Range<usize> {
+        range(&self.input_base, element)
+    }
+
+    /// Flat numbers of an element's outputs.
+    pub(crate) fn outputs_of(&self, element: usize) -> Range<usize> {
+        range(&self.output_base, element)
+    }
+
+    /// Numbers of an element's inputs and outputs.
+    pub(crate) fn ports_of(&self, element: usize) -> (usize, usize) {
+        (count(&self.input_base, element), count(&self.output_base, element))
+    }
+}
+
+#[inline(always)]
+pub(crate) fn at(base: &[u32], element: usize, port: usize) -> Option<usize> {
+    let (start, end) = (*base.get(element)? as usize, *base.get(element + 1)? as usize);
+    (port < end - start).then_some(start + port)
+}
+
+pub(crate) fn count(base: &[u32], element: usize) -> usize {
+    match (base.get(element), base.get(element + 1)) {
+        (Some(start), Some(end)) => (end - start) as usize,
+        _ => 0,
+    }
+}
+
+fn range(base: &[u32], element: usize) -> Range<usize> {
+    match (base.get(element), base.get(element + 1)) {
+        (Some(start), Some(end)) => *start as usize..*end as usize,
+        _ => 0..0,
+    }
+}
+
+/// What has gone through an element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Calls with packets.
+    pub batches: u64,
+    /// Packets pushed to it.
+    pub packets: u64,
+}
+
+/// What is known of each element beside its state.
+pub(crate) struct Described {
+    pub(crate) info: ClassInfo,
+    pub(crate) arguments: Vec<String>,
+}
+
+/// An element that has work of its own.
+pub(crate) struct Task {
+    pub(crate) element: usize,
+    pub(crate) tickets: u32,
+    /// Whether its last turn found work.
+    pub(crate) worked: bool,
+}
+
+/// What a router has beside its elements.
+pub(crate) struct Core {
+    pub(crate) wiring: Wiring,
+    pub(crate) work: WorkList,
+    /// The input that the batch in hand goes to next, or [`UNCONNECTED`]; see
+    /// [`Context::forward`].
+    pub(crate) forward: u32,
+    pub(crate) timers: Timers,
+    pub(crate) arena: Arena,
+    pub(crate) now_ns: u64,
+    /// What to add to `now_ns` for nanoseconds since 1970.
+    pub(crate) wall_offset_ns: u64,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) tasks: Vec<Task>,
+    /// Their order where they have shares that differ.
+    pub(crate) turns: Turns,
+    /// By packet of the batch in hand: the output it is for. Kept, as filling it with zeros
+    /// for each batch would cost a quarter of a nanosecond a packet.
+    pub(crate) ports: Vec<u16>,
+    /// While a batch is split: outputs and their packets.
+    pub(crate) lanes: Vec<(u16, Batch)>,
+    pub(crate) names: Vec<String>,
+    /// By element: name of its class.
+    pub(crate) classes: Vec<&'static str>,
+    /// Packets that are followed, if somebody asked for it.
+    pub(crate) trace: Option<crate::trace::Trace>,
+    pub(crate) index: HashMap<String, usize>,
+    /// Requests to stop that nobody has looked at yet.
+    pub(crate) stops: u32,
+    pub(crate) stopped: bool,
+    /// The element that decides about requests to stop.
+    pub(crate) manager: Option<usize>,
+    pub(crate) log: Box<dyn FnMut(&str)>,
+    /// Who gets a copy of every message.
+    pub(crate) overheard: Vec<Rc<RefCell<Vec<String>>>>,
+    pub(crate) described: Vec<Described>,
+    /// Names that stand for addresses.
+    pub(crate) address_names: Names,
+    /// Handlers of the router that were added to it.
+    pub(crate) globals: Vec<Global>,
+    /// What was written to elements while they ran.
+    pub(crate) deferred: Vec<(usize, String, String)>,
+    /// What the element that is being initialised finds odd.
+    pub(crate) warnings: Vec<String>,
+    pub(crate) watched: Vec<Watched>,
+    /// Signals of the operating system and who wants them.
+    pub(crate) signals: Vec<(i32, usize)>,
+    /// Most packets of a pull: one in Click's order.
+    pub(crate) most: usize,
+}
+
+impl Core {
+    /// Writes a message, and gives a copy to all who want one.
+    pub(crate) fn say(&mut self, line: &str) {
+        (self.log)(line);
+        for copies in &self.overheard {
+            copies.borrow_mut().push(line.to_owned());
+        }
+    }
+
+    pub(crate) fn task(&self, element: usize) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.element == element)
+    }
+
+    pub(crate) fn set_tickets(&mut self, element: usize, tickets: u32) {
+        for task in self.tasks.iter_mut().filter(|task| task.element == element) {
+            task.tickets = tickets;
+        }
+    }
+
+    /// Whether some tasks are to have more turns than others.
+    #[inline]
+    pub(crate) fn shared_unevenly(&self) -> bool {
+        self.tasks.windows(2).any(|pair| match pair {
+            [a, b] => a.tickets != b.tickets,
+            _ => false,
+        })
+    }
+
+    /// The task whose turn it is where shares differ.
+    pub(crate) fn next_turn(&mut self) -> Option<usize> {
+        let tickets = |task: usize| self.tasks.get(task).map_or(1, |task| task.tickets);
+        self.turns.next(&tickets, self.tasks.len())
+    }
+}
+
+/// Calls `call` with one element taken out of its place, so that it can reach all others.
+/// Nothing happens if it is out already (a pull path that leads back to its start).
+#[inline(always)]
+pub(crate) fn with_element<R>(
+    core: &mut Core,
+    elements: &mut [Slot],
+    devices: &mut dyn Devices,
+    me: usize,
+    call: impl FnOnce(&mut dyn Element, &mut Context<'_>) -> R,
+) -> Option<R> {
+    let mut element = elements.get_mut(me)?.take()?;
+    let result = call(&mut *element, &mut Context { core, elements, devices, me });
+    if let Some(slot) = elements.get_mut(me) {
+        *slot = Some(element);
+    }
+    Some(result)
+}
