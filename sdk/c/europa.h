@@ -43,6 +43,9 @@ struct europa_packet {
 	uint32_t length;
 	uint32_t slot;
 	uint32_t queue; /* of the slice, up to EUROPA_WORD_QUEUE_MAX; 0: the interface's own */
+	/* EUROPA_RESULT_BYTES that a rule of the slice's has answered to a key; NULL: none has. */
+	const uint8_t *result;
+	int keyed; /* see europa_key() */
 };
 
 /* One end of a ring: where it is, and how far this side has come. */
@@ -199,8 +202,23 @@ static inline int europa_receive(struct europa *pool, uint32_t interface,
 	offset = (uint32_t)(word >> EUROPA_WORD_OFFSET_SHIFT) & EUROPA_WORD_OFFSET_MASK;
 	packet->data = pool->memory + (size_t)packet->slot * pool->slot_bytes + offset;
 	packet->queue = 0;
+	packet->keyed = 0;
+	packet->result = NULL;
+	if (word >> EUROPA_WORD_FLAGS_SHIFT & EUROPA_WORD_RESULT)
+		packet->result = pool->memory + (size_t)packet->slot * pool->slot_bytes +
+				 offsetof(struct europa_metadata, result);
 	pool->idle = 0;
 	return 1;
+}
+
+/* Has the rules of the slice that have a `key` searched for a key when the packet is sent. The key's
+ * EUROPA_KEY_BYTES are returned to be filled in; they are zero. */
+static inline uint8_t *europa_key(struct europa *pool, struct europa_packet *packet)
+{
+	uint8_t *slot = pool->memory + (size_t)packet->slot * pool->slot_bytes;
+
+	packet->keyed = 1;
+	return memset(slot + offsetof(struct europa_metadata, key), 0, EUROPA_KEY_BYTES);
 }
 
 /* Sends a packet; 0 if the ring has no room: then it is still the caller's. */
@@ -219,7 +237,10 @@ static inline int europa_send(struct europa *pool, uint32_t interface,
 				      offset << EUROPA_WORD_OFFSET_SHIFT | packet->length |
 				      (uint64_t)(packet->queue & 0xff) << EUROPA_WORD_QUEUE_LOW_SHIFT |
 				      (uint64_t)(packet->queue >> 8 & 0x7f)
-					      << EUROPA_WORD_QUEUE_HIGH_SHIFT,
+					      << EUROPA_WORD_QUEUE_HIGH_SHIFT |
+				      (packet->keyed ? (uint64_t)EUROPA_WORD_KEY
+							       << EUROPA_WORD_FLAGS_SHIFT :
+						       0),
 			      memory_order_release);
 	ring->at++;
 	pool->sent = 1;

@@ -16,6 +16,8 @@ typedef __s64 int64_t;
 
 #define EUROPA_ABI_VERSION 1u /* version of this layout */
 #define EUROPA_ABI_MAGIC 0x6c507545u /* first four bytes of the header */
+#define EUROPA_KEY_BYTES 40u /* of a filter key */
+#define EUROPA_RESULT_BYTES 16u /* of what a rule answers to it */
 #define EUROPA_SLOT_METADATA_BYTES 64u /* metadata at the start of a slot */
 #define EUROPA_RX_OFFSET_BYTES 192u /* a received frame starts here at the earliest */
 #define EUROPA_RX_PLACES_MASK 3u /* plus 64 times (slot and this) */
@@ -36,6 +38,8 @@ typedef __s64 int64_t;
 #define EUROPA_WORD_VALID 0x8000000000000000ull /* the entry is occupied */
 #define EUROPA_WORD_COPY 1u /* receive: broadcast or multicast, copied to several */
 #define EUROPA_WORD_RETURN 2u /* transmit: slot back by the done ring */
+#define EUROPA_WORD_KEY 1u /* transmit: look the metadata's key up */
+#define EUROPA_WORD_RESULT 4u /* receive: the metadata has a result */
 #define EUROPA_WORD_QUEUE_LOW_SHIFT 46u /* transmit: queue's number, 8 bits */
 #define EUROPA_WORD_QUEUE_HIGH_SHIFT 56u /* transmit: the other 7 bits */
 #define EUROPA_WORD_QUEUE_MAX 32767u
@@ -72,6 +76,14 @@ struct europa_interface_row {
 	uint8_t reserved_to_end[16];
 };
 
+/* At the start of each slot. */
+struct europa_metadata {
+	uint8_t key[EUROPA_KEY_BYTES];       /* router to switch, with WORD_KEY */
+	uint8_t result[EUROPA_RESULT_BYTES]; /* switch to router, with WORD_RESULT */
+	uint8_t reserved[8];
+};
+
+_Static_assert(sizeof(struct europa_metadata) == EUROPA_SLOT_METADATA_BYTES, "metadata");
 _Static_assert(sizeof(struct europa_pool_header) == 512, "pool header");
 _Static_assert(__builtin_offsetof(struct europa_pool_header, asleep) == 64, "sleep flag");
 _Static_assert(sizeof(struct europa_interface_row) == 64, "interface row");

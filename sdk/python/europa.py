@@ -27,6 +27,7 @@ VALID = 1 << 63
 PAGE = 4096
 HEADER, ROW = 512, 64
 ASLEEP = 64
+KEY, RESULT = slice(0, 40), slice(40, 56)
 LOOKS = 64
 
 
@@ -54,9 +55,17 @@ class Ring:
 class Packet:
     """A packet in the pool: its bytes are changed where they are."""
 
-    def __init__(self, slot, start, view):
+    def __init__(self, slot, start, view, metadata, answered):
         self.slot, self.start, self.view = slot, start, view
+        self.metadata, self.keyed = metadata, False
+        # What a rule of the slice's has answered to a key: 16 bytes, or None.
+        self.result = bytes(metadata[RESULT]) if answered else None
         self.queue = 0  # Of the slice, up to 32767; 0 is the interface's own.
+
+    def set_key(self, key):
+        """Has the slice's rules searched for a key, of up to 40 bytes, when this is sent."""
+        self.metadata[KEY] = key.ljust(40, b"\0")
+        self.keyed = True
 
     def __len__(self):
         return len(self.view)
@@ -114,8 +123,11 @@ class Pool:
             ring.put(0)
             self.idle = 0
             slot = (word >> 26) & (self.slots - 1)
-            start = slot * self.slot_bytes + ((word >> 16) & 1023)
-            yield Packet(slot, start, self.bytes[start : start + (word & 65535)])
+            first = slot * self.slot_bytes
+            start = first + ((word >> 16) & 1023)
+            metadata = self.bytes[first : first + 64]
+            view = self.bytes[start : start + (word & 65535)]
+            yield Packet(slot, start, view, metadata, word >> 56 & 1)
 
     def send(self, interface, packet):
         """Sends a packet; one that the ring has no room for is dropped."""
@@ -124,6 +136,7 @@ class Pool:
             return self.drop(packet)
         offset = packet.start - packet.slot * self.slot_bytes
         queue = (packet.queue & 255) << 46 | (packet.queue >> 8 & 127) << 56
+        queue |= packet.keyed << 54
         ring.put(VALID | queue | packet.slot << 26 | offset << 16 | len(packet))
         self.sent = True
 

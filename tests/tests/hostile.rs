@@ -53,6 +53,13 @@ fn a_hostile_router_harms_nobody_but_itself() {
     let watches = [0, 1].map(|side| watch(&tenants, side));
     let both = Both::start(&tenants.victim);
     sleep(Duration::from_millis(300));
+    // Of its random words, some say that its random metadata is to be looked up.
+    for rule in [
+        "priority: 9, key: \"80%80\", action: {back: true, result: \"ff\"}",
+        "priority: 1, key: \"??\", action: {result: \"ee\", ecn: ce}",
+    ] {
+        tenants.europa(&["filter", "add", "other", rule]);
+    }
     let hostile = take_over(&tenants, None);
     let start = Instant::now();
     let mut slowest = Duration::ZERO;

@@ -1,5 +1,6 @@
 //! `kind: filters`: rules for what the routers of a slice send.
 
+mod opaque;
 mod words;
 
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
+pub use self::opaque::{MOST_KEY_BYTES, MOST_RESULT_BYTES, OwnKey, RuleResult};
 pub use self::words::{Dscp, InterfaceOf, Ports, Protocol, TcpFlags};
 use crate::decode::{Context, Decode, Fields, word};
 use crate::problem::{Problem, Problems};
@@ -69,6 +71,10 @@ pub struct Rule {
     /// The interface that it leaves by: `ROUTER.INTERFACE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interface: Option<InterfaceOf>,
+    /// Not a packet's fields, but a key that a router's fast path has written for it: hexadecimal
+    /// digits from its first byte on, `?` for any, in quotes; a mask may follow after `%`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<OwnKey>,
     /// What becomes of it.
     pub action: Action,
 }
@@ -94,6 +100,11 @@ pub struct Action {
     pub ecn: Option<Ecn>,
     /// A copy leaves by this interface of the same router.
     pub mirror: Option<InterfaceOf>,
+    /// It goes back to the router that has sent it, with the `result`; for rules with a `key`.
+    pub back: bool,
+    /// Up to 16 bytes, as hexadecimal digits, that the next router gets with it: over a link, or
+    /// the same one if it goes `back`; for rules with a `key`.
+    pub result: Option<RuleResult>,
 }
 
 /// Explicit congestion notification.
@@ -144,6 +155,13 @@ struct ActionFields {
     /// A copy leaves by this interface of the same router.
     #[serde(skip_serializing_if = "Option::is_none")]
     mirror: Option<InterfaceOf>,
+    /// It goes back to the router that has sent it, with the `result`; for rules with a `key`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    back: bool,
+    /// Up to 16 bytes, as hexadecimal digits, that the next router gets with it: over a link, or
+    /// the same one if it goes `back`; for rules with a `key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<RuleResult>,
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -175,8 +193,21 @@ impl From<Written> for Action {
                     dscp,
                     ecn,
                     mirror,
+                    back,
+                    result,
                 } = *fields;
-                Action { drop, slow_path, queue, interface, destination_mac, dscp, ecn, mirror }
+                Action {
+                    drop,
+                    slow_path,
+                    queue,
+                    interface,
+                    destination_mac,
+                    dscp,
+                    ecn,
+                    mirror,
+                    back,
+                    result,
+                }
             }
         }
     }
@@ -187,7 +218,7 @@ impl Serialize for Action {
         let word = [Word::Count, Word::Drop, Word::SlowPath]
             .into_iter()
             .find(|word| Action::from(Written::Word(*word)) == *self);
-        let Action { drop, slow_path, queue, dscp, ecn, .. } = *self;
+        let Action { drop, slow_path, queue, dscp, ecn, back, .. } = *self;
         match word {
             Some(word) => word.serialize(serializer),
             None => ActionFields {
@@ -199,6 +230,8 @@ impl Serialize for Action {
                 dscp,
                 ecn,
                 mirror: self.mirror.clone(),
+                back,
+                result: self.result.clone(),
             }
             .serialize(serializer),
         }
@@ -252,6 +285,7 @@ impl Decode for Rule {
             dscp: fields.optional("dscp"),
             later_fragment: fields.optional("later_fragment"),
             interface: fields.optional("interface"),
+            key: fields.optional("key"),
             action: fields.required("action").unwrap_or_default(),
         };
         if fields.context.problems.len() == before
@@ -331,12 +365,29 @@ impl Rule {
                 "add `protocol: tcp`",
             );
         }
-        let Action { drop, slow_path, queue, interface, destination_mac, .. } = &self.action;
-        let ways = [*drop, *slow_path, interface.is_some()];
+        let fields = Rule { priority: 0, key: None, action: Action::default(), ..self.clone() };
+        if self.key.is_some() && fields != Rule::default() {
+            return wrong(
+                "key",
+                "a rule for keys of routers' own looks at nothing else",
+                "a key and fields of packets",
+                "have the router write into the key what matters",
+            );
+        }
+        let Action { drop, slow_path, queue, interface, destination_mac, back, .. } = &self.action;
+        if self.key.is_none() && (*back || self.action.result.is_some()) {
+            return wrong(
+                "action",
+                "`back` and `result` are for packets that a router has given a key",
+                "no `key`",
+                "add `key`, or remove them",
+            );
+        }
+        let ways = [*drop, *slow_path, interface.is_some(), *back];
         if ways.iter().filter(|way| **way).count() > 1 {
             return wrong(
                 "action",
-                "a packet goes one way: `drop`, `slow_path` or `interface`",
+                "a packet goes one way: `drop`, `slow_path`, `interface` or `back`",
                 "several ways",
                 "keep one of them; `mirror` sends a copy",
             );
@@ -349,11 +400,11 @@ impl Rule {
                 "add `interface`, or remove it",
             );
         }
-        if queue.is_some() && *drop {
+        if queue.is_some() && (*drop || *back) {
             return wrong(
                 "action",
-                "a packet that is dropped waits in no queue",
-                "a queue and `drop`",
+                "a packet that does not leave waits in no queue",
+                "a queue, and `drop` or `back`",
                 "remove one of them",
             );
         }
@@ -430,6 +481,8 @@ impl Decode for Action {
             dscp: fields.optional("dscp"),
             ecn: fields.optional("ecn"),
             mirror: fields.optional("mirror"),
+            back: fields.optional("back").unwrap_or(false),
+            result: fields.optional("result"),
         };
         fields.close();
         Some(action)
@@ -470,6 +523,7 @@ mod tests {
              \"destination_mac\":\"02:00:00:00:00:01\",\"dscp\":\"af21\",\"ecn\":\"ce\",\
              \"mirror\":\"r1.c\"}}",
             "{\"action\":{\"slow_path\":true,\"mirror\":\"r1.c\"}}",
+            "{\"priority\":2,\"key\":\"0a00??\",\"action\":{\"back\":true,\"result\":\"0102\"}}",
         ] {
             let rule = parse(text).unwrap();
             assert_eq!(serde_json::to_string(&rule).unwrap(), text);
@@ -505,6 +559,12 @@ mod tests {
             ("protocol: tcp, destination_port: 1-70000, action: drop", "at most 65535"),
             ("interface: r1, action: drop", "ROUTER.INTERFACE"),
             ("action: [", "cannot be read"),
+            ("key: 0800, action: drop", "in quotes"),
+            ("key: \"0g\", action: drop", "no hexadecimal digit"),
+            ("key: \"00\", protocol: tcp, action: drop", "looks at nothing else"),
+            ("action: {back: true}", "no `key`"),
+            ("key: \"00\", action: {back: true, drop: true}", "goes one way"),
+            ("key: \"00\", action: {back: true, queue: 1}", "waits in no queue"),
         ] {
             let problems = parse(text).unwrap_err().render(false);
             assert!(problems.contains(wanted), "{text}: {problems}");

@@ -27,6 +27,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::error_element::Error>();
     registry.add::<crate::ether_encap::EtherEncap>();
     registry.add::<crate::ether_switch::EtherSwitch>();
+    registry.add::<crate::filter_result::FilterResult>();
     registry.add::<crate::fix_ip_src::FixIPSrc>();
     registry.add::<crate::from_device::FromDevice>();
     registry.add::<crate::from_host::FromHost>();
@@ -66,6 +67,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::rated_source::RatedSource>();
     registry.add::<crate::schedule_info::ScheduleInfo>();
     registry.add::<crate::script::Script>();
+    registry.add::<crate::set_filter_key::SetFilterKey>();
     registry.add::<crate::set_ip_address::SetIPAddress>();
     registry.add::<crate::set_queue::SetQueue>();
     registry.add::<crate::static_ip_lookup::StaticIPLookup>();

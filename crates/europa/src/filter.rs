@@ -172,10 +172,18 @@ fn shown(rule: &Rule) -> Result<String, Failure> {
     let mut value = serde_json::to_value(rule)?;
     if let Value::Object(fields) = &mut value {
         fields.shift_remove("priority");
-        let pairs = fields.iter().map(|(name, value)| format!("{name}: {}", plain(value)));
+        let pairs = fields.iter().map(|(name, value)| pair(name, value));
         return Ok(pairs.collect::<Vec<_>>().join(", "));
     }
     Ok(value.to_string())
+}
+
+/// A field; what would be read as a number is quoted.
+fn pair(name: &str, value: &Value) -> String {
+    match name {
+        "key" | "result" => format!("{name}: {value}"),
+        _ => format!("{name}: {}", plain(value)),
+    }
 }
 
 /// YAML in one line.
@@ -183,7 +191,7 @@ fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Object(map) => {
-            let pairs = map.iter().map(|(name, value)| format!("{name}: {}", plain(value)));
+            let pairs = map.iter().map(|(name, value)| pair(name, value));
             format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -196,9 +204,13 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_added() {
-        let text = "source: 10.0.0.0/8, protocol: tcp, destination_port: 80-81, \
-                    action: {queue: 3, dscp: ef}";
-        let rules = Rule::parse_lines("rule", text).expect("a rule");
-        assert_eq!(shown(&rules[0]).ok().as_deref(), Some(text));
+        for text in [
+            "source: 10.0.0.0/8, protocol: tcp, destination_port: 80-81, \
+             action: {queue: 3, dscp: ef}",
+            "key: \"0800??\", action: {back: true, result: \"01\"}",
+        ] {
+            let rules = Rule::parse_lines("rule", text).expect("a rule");
+            assert_eq!(shown(&rules[0]).ok().as_deref(), Some(text));
+        }
     }
 }

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use europa_api::filters::{InterfaceOf, Rule};
 use europa_api::{Documents, Fault, Key, MOST_FILTERS, Mac};
-use europa_filter::{MOST_INTERFACES, Rule as Entry};
-use europa_switch::{Action, Batch, NOWHERE};
+use europa_filter::MOST_INTERFACES;
+use europa_switch::{Batch, NOWHERE};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::entries::count;
@@ -279,20 +279,12 @@ impl Filters {
         let to = way(&rule.action.interface, rule.action.destination_mac, false)?;
         let mirror = way(&rule.action.mirror, None, true)?;
         let filters = self.slice_mut(slice);
-        let (pattern, result) =
-            (entries::pattern(&rule, interface), entries::action(&rule, to, mirror));
         let mut numbers = Vec::new();
-        let priority = rule.priority;
-        for (value, mask) in pattern.ipv4() {
-            let number = filters.number_of_entry();
-            numbers.push(number);
-            batch.ipv4.push(Entry { number, priority, value, mask, result });
-        }
-        for (value, mask) in pattern.ipv6() {
-            let number = filters.number_of_entry();
-            numbers.push(number);
-            batch.ipv6.push(Entry { number, priority, value, mask, result });
-        }
+        let number = || {
+            numbers.push(filters.number_of_entry());
+            numbers.last().copied()
+        };
+        entries::add(&rule, interface, [to, mirror], number, batch);
         filters.used += numbers.len();
         let entries = numbers.into();
         Ok(Installed { origin, rule, entries, interface, ways: [to, mirror] })
@@ -475,18 +467,8 @@ impl Filters {
     pub(crate) fn batch(&self, slice: &SliceFilters) -> Batch {
         let mut batch = Batch::default();
         for one in slice.iter() {
-            let pattern = entries::pattern(&one.rule, one.interface);
-            let result = entries::action(&one.rule, one.ways[0], one.ways[1]);
             let mut numbers = one.entries.iter().copied();
-            let priority = one.rule.priority;
-            for (value, mask) in pattern.ipv4() {
-                let Some(number) = numbers.next() else { break };
-                batch.ipv4.push(Entry::<Action, 2> { number, priority, value, mask, result });
-            }
-            for (value, mask) in pattern.ipv6() {
-                let Some(number) = numbers.next() else { break };
-                batch.ipv6.push(Entry::<Action, 5> { number, priority, value, mask, result });
-            }
+            entries::add(&one.rule, one.interface, one.ways, || numbers.next(), &mut batch);
         }
         batch
     }

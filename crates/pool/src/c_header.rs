@@ -9,6 +9,8 @@ pub fn c_header() -> String {
     let constants = [
         ("ABI_VERSION", ABI_VERSION as u64, "version of this layout"),
         ("ABI_MAGIC", ABI_MAGIC as u64, "first four bytes of the header"),
+        ("KEY_BYTES", KEY_BYTES as u64, "of a filter key"),
+        ("RESULT_BYTES", RESULT_BYTES as u64, "of what a rule answers to it"),
         ("SLOT_METADATA_BYTES", SLOT_METADATA_BYTES as u64, "metadata at the start of a slot"),
         ("RX_OFFSET_BYTES", RX_OFFSET_BYTES as u64, "a received frame starts here at the earliest"),
         ("RX_PLACES_MASK", RX_PLACES_MASK as u64, "plus 64 times (slot and this)"),
@@ -29,6 +31,8 @@ pub fn c_header() -> String {
         ("WORD_VALID", Word::VALID, "the entry is occupied"),
         ("WORD_COPY", Word::COPY, "receive: broadcast or multicast, copied to several"),
         ("WORD_RETURN", Word::RETURN, "transmit: slot back by the done ring"),
+        ("WORD_KEY", Word::KEY, "transmit: look the metadata's key up"),
+        ("WORD_RESULT", Word::RESULT, "receive: the metadata has a result"),
         ("WORD_QUEUE_LOW_SHIFT", Word::INTERFACE_SHIFT as u64, "transmit: queue's number, 8 bits"),
         ("WORD_QUEUE_HIGH_SHIFT", Word::QUEUE_HIGH_SHIFT as u64, "transmit: the other 7 bits"),
         ("WORD_QUEUE_MAX", Word::QUEUE_MAX as u64, ""),
@@ -69,6 +73,12 @@ pub fn c_header() -> String {
          \tstruct europa_ring_place rx;\n\tstruct europa_ring_place tx;\n\
          \tuint32_t mtu;\n\tuint8_t mac[6];\n\tuint8_t reserved[6];\n\tuint8_t name[16];\n\
          \tuint8_t reserved_to_end[16];\n}};\n\n\
+         /* At the start of each slot. */\n\
+         struct europa_metadata {{\n\
+         \tuint8_t key[EUROPA_KEY_BYTES];       /* router to switch, with WORD_KEY */\n\
+         \tuint8_t result[EUROPA_RESULT_BYTES]; /* switch to router, with WORD_RESULT */\n\
+         \tuint8_t reserved[8];\n}};\n\n\
+         _Static_assert(sizeof(struct europa_metadata) == EUROPA_SLOT_METADATA_BYTES, \"metadata\");\n\
          _Static_assert(sizeof(struct europa_pool_header) == {header}, \"pool header\");\n\
          _Static_assert(__builtin_offsetof(struct europa_pool_header, asleep) == {asleep}, \"sleep flag\");\n\
          _Static_assert(sizeof(struct europa_interface_row) == {row}, \"interface row\");\n\n\

@@ -119,8 +119,17 @@ impl Endpoint {
                 self.strange += 1;
                 continue;
             };
+            if word.flags() & Word::RESULT != 0 {
+                packet.set_answered(true);
+                // It will not come by the done ring.
+                let returned = word.flags() & Word::RETURN != 0;
+                self.returning = self.returning.saturating_sub(returned.into());
+            }
             packet.set_interface(interface as u16);
-            if let Some(destination) = packet.data().first_chunk() {
+            // What has an answer was sent here by a rule, wherever it goes next.
+            if let Some(destination) = packet.data().first_chunk()
+                && packet.filter_result().is_none()
+            {
                 packet.set_packet_type(PacketType::of(*destination, *mac));
             }
             let _ = batch.push(packet);
@@ -143,6 +152,9 @@ impl Endpoint {
             } else {
                 let Some(mut copy) = self.arena.packet(packet.data()) else { continue };
                 copy.set_queue(packet.queue());
+                if let Some(key) = packet.filter_key() {
+                    copy.set_filter_key(key);
+                }
                 copy
             };
             let wanted = stock(self.view.layout().geometry.slots);
@@ -152,6 +164,7 @@ impl Endpoint {
                 self.returning += 1;
             }
             let place = packet.release();
+            flags |= if place.keyed { Word::KEY } else { 0 };
             let word = Word::frame(place.slot, place.offset, place.length, flags);
             ring.fill(at, word.to_queue(place.queue));
             at = at.wrapping_add(1);

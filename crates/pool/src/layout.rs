@@ -18,8 +18,12 @@ pub const ABI_VERSION: u16 = 1;
 /// First four bytes of the header: "EuPl", little endian.
 pub const ABI_MAGIC: u32 = u32::from_le_bytes(*b"EuPl");
 
-/// Bytes at the start of each slot for metadata: filter key and result.
+/// Bytes at the start of each slot for [`Metadata`].
 pub const SLOT_METADATA_BYTES: u32 = 64;
+/// Bytes of a filter key.
+pub const KEY_BYTES: usize = 40;
+/// Bytes of what a rule answers to a key.
+pub const RESULT_BYTES: usize = 16;
 /// Where the receive program puts a frame in a slot at the earliest: behind metadata and
 /// headroom. See [`rx_offset`].
 pub const RX_OFFSET_BYTES: u32 = 192;
@@ -69,6 +73,21 @@ pub struct Header {
     pub reserved_to_end: [u32; 111],
 }
 
+/// What stands at the start of each slot; 64 bytes. Words in rings say which of it means anything.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Metadata {
+    /// Router to switch, with [`crate::Word::KEY`]: what the slice's rules are searched for.
+    pub key: [u8; KEY_BYTES],
+    /// Switch to router, with [`crate::Word::RESULT`]: what the rule says that was found.
+    pub result: [u8; RESULT_BYTES],
+    /// Reserved.
+    pub reserved: [u8; 8],
+}
+
+/// Byte offset of [`Metadata::result`] in a slot.
+pub const RESULT_OFFSET_BYTES: u32 = std::mem::offset_of!(Metadata, result) as u32;
+
 /// Place of a ring among the control words.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -113,6 +132,7 @@ const _: () = {
     assert!(size_of::<Header>() == HEADER_WORDS as usize * 8);
     assert!(size_of::<InterfaceRow>() == INTERFACE_WORDS as usize * 8);
     assert!(ASLEEP_OFFSET_BYTES == 64);
+    assert!(size_of::<Metadata>() == SLOT_METADATA_BYTES as usize);
 };
 
 /// What a pool is asked to be.

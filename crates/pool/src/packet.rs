@@ -4,7 +4,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use crate::arena::{Arena, Shared};
-use crate::layout::SLOT_METADATA_BYTES;
+use crate::layout::{KEY_BYTES, Metadata, RESULT_BYTES, SLOT_METADATA_BYTES};
 
 /// Bytes of annotations in the first cache line.
 const HOT_ANNOTATIONS: usize = 24;
@@ -113,6 +113,9 @@ pub(crate) struct Hot {
     pub(crate) state: State,
     /// Whether `Cold` belongs to this packet; if not, it counts as zero.
     cold: bool,
+    /// Whether the slot's metadata has a key to look up, and a result.
+    keyed: bool,
+    answered: bool,
     annotations: [u8; HOT_ANNOTATIONS],
 }
 
@@ -142,6 +145,8 @@ impl Hot {
             packet_type: PacketType::Host,
             state: State::Free,
             cold: false,
+            keyed: false,
+            answered: false,
             annotations: [0; HOT_ANNOTATIONS],
         }
     }
@@ -163,6 +168,8 @@ impl Hot {
             packet_type: PacketType::Host,
             state: State::Live,
             cold: false,
+            keyed: false,
+            answered: false,
             annotations: [0; HOT_ANNOTATIONS],
         }
     }
@@ -179,6 +186,8 @@ pub struct Place {
     pub length: u16,
     /// The slice's queue that it leaves by.
     pub queue: u16,
+    /// Whether its metadata has a key to look up.
+    pub keyed: bool,
 }
 
 /// One packet: the only handle to its buffer, 8 bytes. Dropping it frees the buffer.
@@ -548,6 +557,34 @@ impl Packet {
         self.hot_mut().queue = queue;
     }
 
+    /// The key that the slice's rules are to be searched for when it is sent.
+    #[inline]
+    pub fn filter_key(&self) -> Option<&[u8; KEY_BYTES]> {
+        self.hot().keyed.then(|| &self.metadata().key)
+    }
+
+    /// Has the slice's rules searched for a key when it is sent; what is missing of it is zero.
+    #[inline]
+    pub fn set_filter_key(&mut self, key: &[u8]) {
+        let place = &mut self.metadata_mut().key;
+        let (own, rest) = place.split_at_mut(key.len().min(KEY_BYTES));
+        own.copy_from_slice(&key[..own.len()]);
+        rest.fill(0);
+        self.hot_mut().keyed = true;
+    }
+
+    /// What a rule has answered to the key with which the packet was sent here, or back.
+    #[inline]
+    pub fn filter_result(&self) -> Option<&[u8; RESULT_BYTES]> {
+        self.hot().answered.then(|| &self.metadata().result)
+    }
+
+    /// Says that the metadata has a rule's answer, or has none.
+    #[inline]
+    pub fn set_answered(&mut self, answered: bool) {
+        self.hot_mut().answered = answered;
+    }
+
     /// Sets the number of the interface it came in by.
     #[inline(always)]
     pub fn set_interface(&mut self, interface: u16) {
@@ -698,6 +735,11 @@ impl Packet {
             (to.mac, to.network, to.transport) = (from.mac, from.network, from.transport);
         }
         copy.copy_annotations(self);
+        if from.keyed || from.answered {
+            *copy.metadata_mut() = *self.metadata();
+            let to = copy.hot_mut();
+            (to.keyed, to.answered) = (from.keyed, from.answered);
+        }
         Some(copy)
     }
 
@@ -706,10 +748,16 @@ impl Packet {
         self.shared().alloc()
     }
 
-    /// The slot's metadata block: filter key and result.
-    pub fn metadata_mut(&mut self) -> &mut [u8; SLOT_METADATA_BYTES as usize] {
+    fn metadata(&self) -> &Metadata {
         let hot = self.hot();
-        // SAFETY: every buffer starts with its metadata, and is this handle's alone.
+        // SAFETY: every buffer starts with its metadata, bytes that are initialised, and is this
+        // handle's.
+        unsafe { &*hot.data.sub(usize::from(hot.offset)).as_ptr().cast() }
+    }
+
+    fn metadata_mut(&mut self) -> &mut Metadata {
+        let hot = self.hot();
+        // SAFETY: as in `metadata`; the handle is borrowed exclusively.
         unsafe { &mut *hot.data.sub(usize::from(hot.offset)).as_ptr().cast() }
     }
 
@@ -726,7 +774,8 @@ impl Packet {
         let slot = packet.slot();
         let hot = packet.hot_mut();
         hot.state = State::Away;
-        Place { slot, offset: hot.offset, length: hot.length, queue: hot.queue }
+        let (offset, length, queue, keyed) = (hot.offset, hot.length, hot.queue, hot.keyed);
+        Place { slot, offset, length, queue, keyed }
     }
 }
 
@@ -790,6 +839,21 @@ mod tests {
     }
 
     #[test]
+    fn keys_and_results_go_with_a_clone_and_end_with_the_packet() {
+        let arena = Arena::heap(2, 512);
+        let mut packet = arena.packet(b"abc").unwrap();
+        packet.set_filter_key(&[9; KEY_BYTES]);
+        packet.set_filter_key(&[1, 2]);
+        let copy = packet.try_clone().unwrap();
+        let key = copy.filter_key().unwrap();
+        assert_eq!((&key[..3], key[KEY_BYTES - 1]), (&[1, 2, 0][..], 0));
+        assert_eq!((copy.filter_result(), copy.data()), (None, &b"abc"[..]));
+        assert!(packet.release().keyed);
+        drop(copy);
+        assert_eq!(arena.alloc().unwrap().filter_key(), None);
+    }
+
+    #[test]
     fn set_headroom_moves_contents_and_headers() {
         let arena = Arena::heap(1, 512);
         let mut packet = arena.packet(b"macnetwork").unwrap();
@@ -802,7 +866,7 @@ mod tests {
         assert_eq!((packet.mac_header(), packet.tailroom()), (None, 0));
         packet.set_headroom(0).unwrap();
         assert_eq!((packet.data(), packet.headroom()), (&b"network"[..], 0));
-        packet.metadata_mut().fill(1);
+        packet.set_filter_key(&[1; KEY_BYTES]);
         assert_eq!(packet.data(), b"network");
     }
 

@@ -6,7 +6,7 @@
 //! | 16-25 | offset    | where the frame starts in its slot, in bytes        |
 //! | 26-45 | slot      | index of the slot in its pool                       |
 //! | 46-53 | interface | the router's own number of the interface (receive)  |
-//! | 54-62 | flags     | [`Word::COPY`], [`Word::RETURN`]                    |
+//! | 54-62 | flags     | [`Word::COPY`], [`Word::RETURN`], [`Word::RESULT`] (receive); [`Word::KEY`], [`Word::RETURN`] (transmit) |
 //! | 46-53, 56-62 | queue | number of the slice's queue, low and high bits; 0 for the interface's own (transmit) |
 //! | 63    | valid     | the entry is occupied; an empty entry is zero       |
 //!
@@ -45,6 +45,11 @@ impl Word {
     /// Transmit: give the slot back to its router (`done` ring) rather than
     /// straight to reception (`recycle` ring).
     pub const RETURN: u64 = 2;
+    /// Transmit: the slot's metadata has a key that the slice's rules are searched for.
+    pub const KEY: u64 = 1;
+    /// Receive: the slot's metadata has the result of a rule that a key was found by. With
+    /// [`Word::RETURN`], the router has sent the slot so, and gets it back here instead.
+    pub const RESULT: u64 = 4;
 
     /// A free slot, as it stands in the fill, recycle and done rings.
     #[inline]
@@ -132,7 +137,8 @@ impl Word {
         ((self.0 >> Self::INTERFACE_SHIFT) & Self::INTERFACE_MASK) as u8
     }
 
-    /// Flag bits: [`Word::COPY`], [`Word::RETURN`].
+    /// Flag bits; of words to be sent only [`Word::KEY`] and [`Word::RETURN`], as the rest is the
+    /// queue's.
     #[inline]
     pub const fn flags(self) -> u64 {
         (self.0 >> Self::FLAGS_SHIFT) & Self::FLAGS_MASK

@@ -3,7 +3,7 @@
 //! | file      | concern                                                          |
 //! |-----------|------------------------------------------------------------------|
 //! | `action`  | what a rule does with a packet                                   |
-//! | `packet`  | a packet's key; marks                                            |
+//! | `packet`  | a packet's key, or its router's; marks                           |
 //! | `changes` | rules on their way from the node                                 |
 //! | `rules`   | the tables, and the thread that changes them                     |
 //!
@@ -11,7 +11,7 @@
 
 pub(crate) mod action;
 pub(crate) mod changes;
-mod packet;
+pub(crate) mod packet;
 mod rules;
 
 use std::mem::offset_of;
@@ -19,19 +19,20 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Sender, channel};
 
 use europa_filter::{Batch, Reader, Slice};
-use europa_pool::layout::rx_offset;
+use europa_pool::layout::{RESULT_OFFSET_BYTES, rx_offset};
 use europa_pool::{Word, ring};
-use europa_substrate::layout::{ANY_SOURCE, PoolState};
+use europa_substrate::layout::{self, ANY_SOURCE, PoolState};
 
-use self::action::{Action, NOWHERE, Verdict};
+use self::action::{Action, NOWHERE, Reply, Verdict};
 use self::packet::PacketKey;
 use self::rules::Rules;
 use crate::orders::{FilteredBy, Way};
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, count};
 
-/// Keys that are found without a search: 2 MiB of cache lines for IPv4, 1 for IPv6.
-const CACHED: [usize; 2] = [1 << 15, 1 << 13];
+/// Keys that are found without a search: 2 MiB of cache lines for IPv4, 1 for IPv6 and for routers'
+/// own keys.
+const CACHED: [usize; 3] = [1 << 15, 1 << 13, 1 << 13];
 
 /// A packet that leaves by another interface.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +50,7 @@ pub(crate) struct Diverted {
 pub(crate) struct Filters {
     ipv4: Reader<Action, 2>,
     ipv6: Reader<Action, 5>,
+    opaque: Reader<Reply, 5>,
     /// Interfaces that rules name, by the number that rules have for them.
     ways: Vec<Option<Way>>,
     /// Packets of one turn that leave by another interface.
@@ -62,11 +64,12 @@ impl Filters {
     pub(crate) fn new(turn: u32) -> std::io::Result<Self> {
         let mut rules = Rules::new();
         let (ipv4, ipv6) = (rules.ipv4.reader(CACHED[0]), rules.ipv6.reader(CACHED[1]));
+        let opaque = rules.opaque.reader(CACHED[2]);
         let (nodes, come) = channel();
         std::thread::Builder::new().name("filters".into()).spawn(move || rules.serve(&come))?;
-        // Each may go elsewhere and be mirrored.
-        let diverted = Vec::with_capacity(turn as usize * 2);
-        Ok(Self { ipv4, ipv6, ways: Vec::new(), diverted, nodes })
+        // Each may go elsewhere and be mirrored twice.
+        let diverted = Vec::with_capacity(turn as usize * 3);
+        Ok(Self { ipv4, ipv6, opaque, ways: Vec::new(), diverted, nodes })
     }
 
     /// A node that will say what the rules are.
@@ -92,9 +95,10 @@ impl Filters {
 
     /// For the packets of one turn of an interface.
     pub(crate) fn judge(&mut self, by: FilteredBy) -> Judge<'_> {
-        let Self { ipv4, ipv6, ways, diverted, .. } = self;
-        let (ipv4, ipv6) = (ipv4.batch(), ipv6.batch());
-        Judge { by, slice: Slice(by.slice), ipv4, ipv6, ways, diverted }
+        let Self { ipv4, ipv6, opaque, ways, diverted, .. } = self;
+        let (ipv4, ipv6, opaque) = (ipv4.batch(), ipv6.batch(), opaque.batch());
+        let slice = Slice(by.slice);
+        Judge { by, slice, ipv4, ipv6, opaque, ways, diverted, has_returned: false }
     }
 
     /// Packets that leave by other interfaces, which are to be taken out at once.
@@ -109,8 +113,11 @@ pub(crate) struct Judge<'a> {
     slice: Slice,
     ipv4: Batch<'a, Action, 2>,
     ipv6: Batch<'a, Action, 5>,
+    opaque: Batch<'a, Reply, 5>,
     ways: &'a [Option<Way>],
     diverted: &'a mut Vec<Diverted>,
+    /// Whether a packet went back to its router.
+    has_returned: bool,
 }
 
 impl Judge<'_> {
@@ -125,14 +132,70 @@ impl Judge<'_> {
             return true;
         }
         let place = view.slot_offset(word.slot(), offset);
+        let reply = self.reply(pool, packet);
+        if let Some(own) = reply.filter(|own| own.verdict == Verdict::Back) {
+            // It does not leave: what rules say of packets that do is not asked.
+            return self.act(own, shared, pool, packet, place);
+        }
         let key = packet::key(view.mapping(), place, length as usize, self.by.interface);
-        let action = match &key {
+        let rule = match &key {
             None => None,
             Some(PacketKey::V4(key)) => self.ipv4.lookup(self.slice, key, length),
             Some(PacketKey::V6(key)) => self.ipv6.lookup(self.slice, key, length),
         };
-        let Some(action) = action else { return true };
+        let action = match (rule, reply) {
+            (None, None) => return true,
+            (Some(action), None) | (None, Some(action)) => action,
+            (Some(rule), Some(own)) => {
+                if own.mirror != NOWHERE && rule.mirror != NOWHERE {
+                    self.mirror(own.mirror, shared, pool, packet, place);
+                }
+                rule.before(own)
+            }
+        };
         self.act(action, shared, pool, packet, place)
+    }
+
+    /// What a rule does that is found by the key that the router has written; what it answers is
+    /// written beside the key, for the next router or this one.
+    #[inline]
+    fn reply(&mut self, pool: &Pool, packet: &mut Queued) -> Option<Action> {
+        let word = packet.word;
+        if word.flags() & Word::KEY == 0 {
+            return None;
+        }
+        let (memory, slot) = (pool.view.mapping(), pool.view.slot_offset(word.slot(), 0));
+        let key = packet::own_key(memory, slot)?;
+        let found = self.opaque.lookup(self.slice, &key, word.length().into());
+        let flags = word.flags() & Word::RETURN | if found.is_some() { Word::RESULT } else { 0 };
+        packet.word = Word::frame(word.slot(), word.offset(), word.length(), flags);
+        let Reply { action, result } = found?;
+        memory.copy_in(slot + RESULT_OFFSET_BYTES as usize, &result);
+        Some(action)
+    }
+
+    /// Gives a packet to the router that has sent it, by the interface that it was sent to.
+    fn give_to_sender(&mut self, shared: &Shared, pool: &Pool, packet: &Queued) {
+        let (id, word) = (packet.interface, packet.word);
+        let local = shared.interfaces.get(id).local;
+        let tail = shared.interfaces.atomic_u32(id, offset_of!(layout::Interface, rx_tail));
+        let (ring, flags) = (pool.view.rx(local), word.flags() & (Word::RETURN | Word::RESULT));
+        // It is the router's as soon as it is in the ring.
+        shared.held.give(packet.pool, word.slot());
+        let back = Word::frame(word.slot(), word.offset(), word.length(), flags).on(local as u8);
+        if ring::put_shared(ring, tail, back) {
+            self.has_returned = true;
+        } else {
+            count!(shared, id, rx_drop_ring, 1);
+            shared.give_back(&pool.view, packet.pool, word);
+        }
+    }
+
+    /// After a turn: wakes the router if it sleeps and packets went back to it.
+    pub(crate) fn finish(&self, pool: &Pool) {
+        if self.has_returned {
+            pool.rouse();
+        }
     }
 
     fn act(
@@ -147,13 +210,18 @@ impl Judge<'_> {
             self.mirror(action.mirror, shared, pool, packet, place);
         }
         if action.mark != 0 {
-            packet::mark(pool.view.mapping(), place, action.mark);
+            let length = packet.word.length().into();
+            packet::mark(pool.view.mapping(), place, length, action.mark);
         }
         if action.queue != 0 {
             packet.queue = action.queue;
         }
         let way = match action.verdict {
             Verdict::Pass => return true,
+            Verdict::Back => {
+                self.give_to_sender(shared, pool, packet);
+                return false;
+            }
             Verdict::Drop => None,
             Verdict::Send => self.way(action.to),
             Verdict::SlowPath => self.by.linux.map(|interface| Way {

@@ -41,11 +41,13 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
         let by = interface.filtered_by;
         let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by)));
         let Interface { id, lengths, before, head, .. } = interface;
+        // Keys are for who has rules.
+        let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
         let mut turn = 0;
         let slots = pool.view.layout().geometry.slots;
         loop {
             let slot = word.slot() & (slots - 1);
-            let flags = word.flags() & Word::RETURN;
+            let flags = word.flags() & allowed;
             let mut packet = Queued {
                 word: Word::frame(slot, word.offset(), word.length(), flags),
                 interface: *id,
@@ -83,6 +85,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
         }
         onward.finish();
         taken += u64::from(turn);
+        judge.iter().for_each(|judge| judge.finish(pool));
         drop(judge);
         if let (Some(_), Some(filters)) = (by, filters.as_mut()) {
             linked += divert(filters, interfaces, pools, ports, shared, now_ns);

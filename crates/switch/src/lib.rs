@@ -55,8 +55,9 @@ mod tap;
 mod worker;
 
 pub use egress::{Policy, Refusal};
-pub use filters::action::{Action, CONGESTION, DSCP, NOWHERE, Verdict};
+pub use filters::action::{Action, CONGESTION, DSCP, NOWHERE, Reply, Verdict};
 pub use filters::changes::{Batch, CAPACITY as FILTER_CAPACITY, Counts, FilterAnswer, FilterOrder};
+pub use filters::packet::words as key_words;
 pub use held::HELD_BYTES;
 pub use managed::{QUEUE_BYTES, QUEUE_SETTINGS};
 pub use process::{SwitchError, run};

@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use europa_pool::layout::rx_offset;
+use europa_pool::layout::{RESULT_BYTES, RESULT_OFFSET_BYTES, rx_offset};
 use europa_pool::{Mapping, PoolView, Word, ring};
 use europa_substrate::cause;
 use europa_substrate::layout::{Interface, PoolState};
@@ -61,10 +61,17 @@ pub(crate) fn deliver(
     let slot = free.slot() & (target.layout().geometry.slots - 1);
     let copy = target.slot_offset(slot, rx_offset(slot));
     from.mapping().copy_to(source, target.mapping(), copy, length as usize);
+    let has_result = packet.word.flags() & Word::RESULT != 0;
+    if has_result {
+        let at = |view: &PoolView, slot| view.slot_offset(slot, RESULT_OFFSET_BYTES);
+        let (from_at, to_at) = (at(from, packet.word.slot()), at(target, slot));
+        from.mapping().copy_to(from_at, target.mapping(), to_at, RESULT_BYTES);
+    }
     // Before the router has it, which may change it.
     tap(0, target.mapping(), copy);
+    let flags = if has_result { Word::RESULT } else { 0 };
     let word =
-        Word::frame(slot, rx_offset(slot) as u16, length as u16, 0).on(interface.local as u8);
+        Word::frame(slot, rx_offset(slot) as u16, length as u16, flags).on(interface.local as u8);
     if !ring::put_shared(rx, rx_tail, word) {
         let tail = state(offset_of!(PoolState, recycle_tail));
         ring::put_unbounded(target.recycle(), tail, Word::free(slot));

@@ -1,15 +1,13 @@
 //! Where an interface's frames go: into a port's queue, or over a link.
 
 use std::collections::HashMap;
-use std::sync::atomic::{Ordering, fence};
 
 use europa_pool::PoolView;
-use nix::unistd::write;
 
 use crate::link;
 use crate::orders::Target;
 use crate::queue::Queued;
-use crate::tables::{Interface, Pool, Port, Shared, Wake, count};
+use crate::tables::{Interface, Pool, Port, Shared, count};
 
 /// The way onward of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
@@ -69,14 +67,8 @@ impl<'a> Onward<'a> {
 
     /// After a batch: wakes the other end's router if it sleeps.
     pub(crate) fn finish(&self) {
-        let Self::Link(_, other) = self else { return };
-        // Ordered after the words were published, as the other side's sleep is.
-        fence(Ordering::SeqCst);
-        if other.view.wants_wake_up()
-            && let Wake::Router { pipe, .. } = &other.wake
-        {
-            // A counter that is full wakes as well.
-            let _ = write(pipe, &[1]);
+        if let Self::Link(_, other) = self {
+            other.rouse();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
@@ -13,6 +13,7 @@ use europa_pool::{PoolView, Waker, Word, ring};
 use europa_substrate::Table;
 use europa_substrate::layout;
 use europa_substrate::tap::MemoryTaps;
+use nix::unistd::write;
 
 use crate::batching::Batching;
 use crate::egress::Policy;
@@ -28,6 +29,20 @@ pub(crate) struct Pool {
     pub(crate) of: PoolOf,
     /// Slots that packets on the way over links hold.
     pub(crate) on_the_way: Cell<u32>,
+}
+
+impl Pool {
+    /// Wakes the router if it sleeps, after something was put into its rings.
+    pub(crate) fn rouse(&self) {
+        // Ordered after the words were published, as the other side's sleep is.
+        fence(Ordering::SeqCst);
+        if self.view.wants_wake_up()
+            && let Wake::Router { pipe, .. } = &self.wake
+        {
+            // A pipe that is full wakes as well.
+            let _ = write(pipe, &[1]);
+        }
+    }
 }
 
 /// How sleepers learn that something is in a pool.

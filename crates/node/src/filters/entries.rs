@@ -1,11 +1,11 @@
-//! From a rule to what the switch looks up: patterns and actions.
+//! From a rule to what the switch looks up: patterns, keys and actions.
 
 use europa_api::filters::{Ecn, Rule};
-use europa_filter::Pattern;
-use europa_switch::{Action, CONGESTION, DSCP, NOWHERE, Verdict};
+use europa_filter::{Pattern, Rule as Entry};
+use europa_switch::{Action, Batch, CONGESTION, DSCP, NOWHERE, Reply, Verdict, key_words};
 
 /// A rule's pattern; `interface` is the slice's number for the interface that it names.
-pub(super) fn pattern(rule: &Rule, interface: Option<u16>) -> Pattern {
+fn pattern(rule: &Rule, interface: Option<u16>) -> Pattern {
     Pattern {
         source: rule.source,
         destination: rule.destination,
@@ -20,11 +20,12 @@ pub(super) fn pattern(rule: &Rule, interface: Option<u16>) -> Pattern {
 }
 
 /// What a rule does; `to` and `mirror` are the numbers of the ways that it names.
-pub(super) fn action(rule: &Rule, to: Option<u16>, mirror: Option<u16>) -> Action {
+fn action(rule: &Rule, to: Option<u16>, mirror: Option<u16>) -> Action {
     let action = &rule.action;
     let verdict = match action {
         _ if action.drop => Verdict::Drop,
         _ if action.slow_path => Verdict::SlowPath,
+        _ if action.back => Verdict::Back,
         _ if to.is_some() => Verdict::Send,
         _ => Verdict::Pass,
     };
@@ -40,8 +41,44 @@ pub(super) fn action(rule: &Rule, to: Option<u16>, mirror: Option<u16>) -> Actio
     }
 }
 
+/// Bytes, and zeros.
+fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))
+}
+
+/// Adds a rule's entries to a batch, as long as there are numbers for them.
+pub(super) fn add(
+    rule: &Rule,
+    interface: Option<u16>,
+    [to, mirror]: [Option<u16>; 2],
+    mut number: impl FnMut() -> Option<u32>,
+    batch: &mut Batch,
+) {
+    let (action, priority) = (action(rule, to, mirror), rule.priority);
+    if let Some(key) = &rule.key {
+        let [value, mask] = [&key.value, &key.mask].map(|bytes| key_words(&padded(bytes)));
+        let result = rule.action.result.as_ref().map_or([0; _], |result| padded(&result.0));
+        let result = Reply { action, result };
+        let entry = number().map(|number| Entry { number, priority, value, mask, result });
+        batch.opaque.extend(entry);
+        return;
+    }
+    let pattern = pattern(rule, interface);
+    for (value, mask) in pattern.ipv4() {
+        let entry = number().map(|number| Entry { number, priority, value, mask, result: action });
+        batch.ipv4.extend(entry);
+    }
+    for (value, mask) in pattern.ipv6() {
+        let entry = number().map(|number| Entry { number, priority, value, mask, result: action });
+        batch.ipv6.extend(entry);
+    }
+}
+
 /// How many entries a rule takes.
 pub(crate) fn count(rule: &Rule) -> usize {
+    if rule.key.is_some() {
+        return 1;
+    }
     let pattern = pattern(rule, None);
     pattern.ipv4().len() + pattern.ipv6().len()
 }

@@ -1,5 +1,7 @@
 //! What a rule does with a packet, in 8 bytes.
 
+use europa_pool::layout::RESULT_BYTES;
+
 /// No interface.
 pub const NOWHERE: u16 = u16::MAX;
 
@@ -16,6 +18,8 @@ pub enum Verdict {
     Send,
     /// To the router's own Linux.
     SlowPath,
+    /// To the router that has sent it, by the interface that it was sent to.
+    Back,
 }
 
 /// What a rule does with a packet.
@@ -33,6 +37,15 @@ pub struct Action {
     pub mirror: u16,
 }
 
+/// What a rule does that was found by a key of the router's own, and what it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reply {
+    /// What it does.
+    pub action: Action,
+    /// What goes with the packet to where a router gets it next.
+    pub result: [u8; RESULT_BYTES],
+}
+
 /// In a mark: the lower six bits are the new code point.
 pub const DSCP: u8 = 0x80;
 /// In a mark: congestion experienced, if the packet's ends understand it.
@@ -45,6 +58,22 @@ impl Default for Action {
 }
 
 impl Action {
+    /// Both, where the slice's rules for all packets go before those for the router's own keys.
+    pub(super) fn before(self, own: Self) -> Self {
+        let (verdict, to) = match self.verdict {
+            Verdict::Pass => (own.verdict, own.to),
+            verdict => (verdict, self.to),
+        };
+        let own_mark = if self.mark & DSCP != 0 { own.mark & CONGESTION } else { own.mark };
+        Self {
+            verdict,
+            mark: self.mark | own_mark,
+            queue: if self.queue != 0 { self.queue } else { own.queue },
+            to,
+            mirror: if self.mirror != NOWHERE { self.mirror } else { own.mirror },
+        }
+    }
+
     /// In one word.
     pub(crate) fn bits(self) -> u64 {
         self.verdict as u64
@@ -60,6 +89,7 @@ impl Action {
             0 => Verdict::Pass,
             2 => Verdict::Send,
             3 => Verdict::SlowPath,
+            4 => Verdict::Back,
             _ => Verdict::Drop,
         };
         Self {
@@ -69,5 +99,45 @@ impl Action {
             to: (bits >> 32) as u16,
             mirror: (bits >> 48) as u16,
         }
+    }
+}
+
+/// What a table finds, as words.
+pub(super) trait Outcome: Copy + PartialEq {
+    /// How many.
+    const WORDS: usize;
+    /// Adds them.
+    fn put(self, to: &mut Vec<u8>);
+    /// Takes them.
+    fn take(words: &mut impl Iterator<Item = u64>) -> Option<Self>;
+}
+
+impl Outcome for Action {
+    const WORDS: usize = 1;
+
+    fn put(self, to: &mut Vec<u8>) {
+        to.extend(self.bits().to_le_bytes());
+    }
+
+    fn take(words: &mut impl Iterator<Item = u64>) -> Option<Self> {
+        words.next().map(Self::from_bits)
+    }
+}
+
+impl Outcome for Reply {
+    const WORDS: usize = 1 + RESULT_BYTES / 8;
+
+    fn put(self, to: &mut Vec<u8>) {
+        self.action.put(to);
+        to.extend(self.result);
+    }
+
+    fn take(words: &mut impl Iterator<Item = u64>) -> Option<Self> {
+        let action = Action::take(words)?;
+        let mut result = [0; RESULT_BYTES];
+        for part in result.chunks_exact_mut(8) {
+            part.copy_from_slice(&words.next()?.to_le_bytes());
+        }
+        Some(Self { action, result })
     }
 }

@@ -8,10 +8,10 @@ use europa_filter::{Key, Rule};
 use europa_pool::Mapping;
 use serde::{Deserialize, Serialize};
 
-use super::action::Action;
+use super::action::{Action, Outcome, Reply};
 
-/// Rules of IPv4 and of IPv6 that there may be, of all slices together.
-pub const CAPACITY: [u32; 2] = [1 << 18, 1 << 18];
+/// Rules of each kind that there may be, of all slices together.
+pub const CAPACITY: u32 = 1 << 18;
 
 /// What the node says about rules, by a connection of its own. Each is answered by one
 /// [`FilterAnswer`].
@@ -61,9 +61,12 @@ pub struct Counts {
     pub ipv4: u32,
     /// Rules for IPv6 that come.
     pub ipv6: u32,
+    /// Rules for keys of routers' own that come.
+    #[serde(default)]
+    pub opaque: u32,
 }
 
-/// Changes of one slice's rules. A number names a rule of IPv4, or of IPv6, or one of each.
+/// Changes of one slice's rules. A number names a rule of one kind, or one of each.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
     /// Numbers of rules that go, before others come.
@@ -72,17 +75,22 @@ pub struct Batch {
     pub ipv4: Vec<Rule<Action, 2>>,
     /// Rules for IPv6 that come.
     pub ipv6: Vec<Rule<Action, 5>>,
+    /// Rules for keys of routers' own that come.
+    pub opaque: Vec<Rule<Reply, 5>>,
 }
 
-/// Words of a rule: number and priority, action, value, mask.
-const fn words(key: usize) -> usize {
-    2 + 2 * key
+/// Words of a rule: number and priority, outcome, value, mask.
+const fn words<T: Outcome>(key: usize) -> usize {
+    1 + T::WORDS + 2 * key
 }
 
 impl Counts {
     fn words(&self) -> usize {
-        let rules = |count: u32, key| count as usize * words(key);
-        self.removed as usize + rules(self.ipv4, 2) + rules(self.ipv6, 5)
+        let rules = |count: u32, words| count as usize * words;
+        self.removed as usize
+            + rules(self.ipv4, words::<Action>(2))
+            + rules(self.ipv6, words::<Action>(5))
+            + rules(self.opaque, words::<Reply>(5))
     }
 
     /// Bytes of memory.
@@ -91,15 +99,16 @@ impl Counts {
     }
 }
 
-fn pack<const N: usize>(rule: &Rule<Action, N>, to: &mut Vec<u8>) {
+fn pack<T: Outcome, const N: usize>(rule: &Rule<T, N>, to: &mut Vec<u8>) {
     let first = u64::from(rule.number) | u64::from(rule.priority) << 32;
-    let words = [first, rule.result.bits()].into_iter().chain(rule.value).chain(rule.mask);
-    to.extend(words.flat_map(u64::to_le_bytes));
+    to.extend(first.to_le_bytes());
+    rule.result.put(to);
+    to.extend(rule.value.into_iter().chain(rule.mask).flat_map(u64::to_le_bytes));
 }
 
-fn unpack<const N: usize>(words: &mut impl Iterator<Item = u64>) -> Option<Rule<Action, N>> {
+fn unpack<T: Outcome, const N: usize>(words: &mut impl Iterator<Item = u64>) -> Option<Rule<T, N>> {
     let first = words.next()?;
-    let result = Action::from_bits(words.next()?);
+    let result = T::take(words)?;
     let mut key = || -> Option<Key<N>> {
         let mut key = [0; N];
         for word in &mut key {
@@ -118,12 +127,13 @@ impl Batch {
             removed: self.removed.len() as u32,
             ipv4: self.ipv4.len() as u32,
             ipv6: self.ipv6.len() as u32,
+            opaque: self.opaque.len() as u32,
         }
     }
 
     /// Whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.removed.is_empty() && self.ipv4.is_empty() && self.ipv6.is_empty()
+        self.counts() == Counts::default()
     }
 
     /// As it lies in memory.
@@ -132,6 +142,7 @@ impl Batch {
         bytes.extend(self.removed.iter().flat_map(|number| u64::from(*number).to_le_bytes()));
         self.ipv4.iter().for_each(|rule| pack(rule, &mut bytes));
         self.ipv6.iter().for_each(|rule| pack(rule, &mut bytes));
+        self.opaque.iter().for_each(|rule| pack(rule, &mut bytes));
         bytes
     }
 
@@ -148,6 +159,7 @@ impl Batch {
             removed: removed?,
             ipv4: (0..counts.ipv4).map(|_| unpack(&mut words)).collect::<Option<_>>()?,
             ipv6: (0..counts.ipv6).map(|_| unpack(&mut words)).collect::<Option<_>>()?,
+            opaque: (0..counts.opaque).map(|_| unpack(&mut words)).collect::<Option<_>>()?,
         })
     }
 }
@@ -179,6 +191,13 @@ mod tests {
                 mask: [3; 5],
                 result: action,
             }],
+            opaque: vec![Rule {
+                number: 10,
+                priority: 2,
+                value: [4; 5],
+                mask: [5; 5],
+                result: Reply { action, result: *b"sixteen bytes .." },
+            }],
         };
         let flags = nix::sys::memfd::MFdFlags::empty();
         let mut file: File = nix::sys::memfd::memfd_create(c"test", flags).unwrap().into();
@@ -186,6 +205,7 @@ mod tests {
         let read = Batch::read(batch.counts(), Some(&file)).unwrap();
         assert_eq!(read.removed, batch.removed);
         assert_eq!((read.ipv4, read.ipv6), (batch.ipv4, batch.ipv6));
+        assert_eq!(read.opaque, batch.opaque);
         assert!(Batch::read(Counts { removed: 1, ..Counts::default() }, None::<File>).is_none());
     }
 }

@@ -3,9 +3,12 @@
 //! The router may write there at any time. It can so have its own packets found by another of
 //! its slice's own rules, and nothing else: what protects others is checked on the copy.
 
+use std::mem::offset_of;
+
 use europa_filter::{Fields, Key, ipv4_key, ipv6_key};
 use europa_packet::checksum::update_u16;
 use europa_pool::Mapping;
+use europa_pool::layout::{KEY_BYTES, Metadata};
 
 use super::action::{CONGESTION, DSCP};
 
@@ -38,6 +41,22 @@ pub(super) fn key(
         return None;
     }
     key_of(frame, interface)
+}
+
+/// The key that a router has written into the metadata of a slot, which begins at `place`.
+#[inline]
+pub(super) fn own_key(memory: &Mapping, place: usize) -> Option<Key<5>> {
+    let mut bytes = [0; KEY_BYTES];
+    memory.copy_out(place + offset_of!(Metadata, key), &mut bytes).then(|| words(&bytes))
+}
+
+/// A key's bytes as words, the first byte at the left.
+pub fn words(bytes: &[u8; KEY_BYTES]) -> Key<5> {
+    let mut key = [0; 5];
+    for (word, bytes) in key.iter_mut().zip(bytes.as_chunks().0) {
+        *word = u64::from_be_bytes(*bytes);
+    }
+    key
 }
 
 fn key_of(frame: &[u8], interface: u16) -> Option<PacketKey> {
@@ -128,10 +147,11 @@ fn marked(class: u8, mark: u8) -> u8 {
     if mark & CONGESTION != 0 && class & 3 != 0 { class | 3 } else { class }
 }
 
-/// Marks a frame that has a key.
-pub(super) fn mark(memory: &Mapping, place: usize, mark: u8) {
+/// Marks a frame of this length, if it is IP.
+pub(super) fn mark(memory: &Mapping, place: usize, length: usize, mark: u8) {
     let mut frame = [0; ETHERNET + 20];
-    if memory.copy_out(place, &mut frame) && mark_header(&mut frame, mark) {
+    if length >= frame.len() && memory.copy_out(place, &mut frame) && mark_header(&mut frame, mark)
+    {
         memory.copy_in(place + ETHERNET, &frame[ETHERNET..]);
     }
 }
@@ -141,6 +161,9 @@ fn mark_header(frame: &mut [u8; ETHERNET + 20], mark: u8) -> bool {
     let [first, second, ..] = frame[ETHERNET..] else { return false };
     let old = u16::from_be_bytes([first, second]);
     let is_v4 = frame[12..14] == IPV4;
+    if !is_v4 && frame[12..14] != IPV6 {
+        return false;
+    }
     let class = if is_v4 { second } else { (old >> 4) as u8 };
     let class = marked(class, mark);
     let new =

@@ -6,24 +6,29 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 
 use europa_channel::Channel;
-use europa_filter::{Change, Error, Rule, Slice, Writer};
+use europa_filter::{Change, Error, Hits, Rule, Slice, Writer};
 use europa_pool::Mapping;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-use super::action::Action;
+use super::action::{Action, Outcome, Reply};
 use super::changes::{Batch, CAPACITY, Counts, FilterAnswer, FilterOrder};
 
-/// Both tables.
+/// The tables.
 pub(super) struct Rules {
     pub(super) ipv4: Writer<Action, 2>,
     pub(super) ipv6: Writer<Action, 5>,
+    pub(super) opaque: Writer<Reply, 5>,
 }
 
 impl Rules {
     /// Empty tables.
     pub(super) fn new() -> Self {
-        Self { ipv4: Writer::new(CAPACITY[0]), ipv6: Writer::new(CAPACITY[1]) }
+        Self {
+            ipv4: Writer::new(CAPACITY),
+            ipv6: Writer::new(CAPACITY),
+            opaque: Writer::new(CAPACITY),
+        }
     }
 
     /// Does what nodes say, one after the other; ends when nobody can come any more.
@@ -57,9 +62,10 @@ impl Rules {
         match order {
             FilterOrder::Change { slice, counts } => self.change(Slice(slice), &read(counts)?)?,
             FilterOrder::Replace { slice, counts } => {
-                let Batch { ipv4, ipv6, .. } = read(counts)?;
+                let Batch { ipv4, ipv6, opaque, .. } = read(counts)?;
                 replace(&mut self.ipv4, Slice(slice), &ipv4)?;
                 replace(&mut self.ipv6, Slice(slice), &ipv6)?;
+                replace(&mut self.opaque, Slice(slice), &opaque)?;
             }
             FilterOrder::Hits { slice, room } => {
                 let bytes = room as usize * 24;
@@ -72,9 +78,10 @@ impl Rules {
     }
 
     fn change(&mut self, slice: Slice, batch: &Batch) -> Result<(), String> {
-        let Batch { removed, ipv4, ipv6 } = batch;
+        let Batch { removed, ipv4, ipv6, opaque } = batch;
         change(&mut self.ipv4, slice, removed, ipv4)?;
-        change(&mut self.ipv6, slice, removed, ipv6)
+        change(&mut self.ipv6, slice, removed, ipv6)?;
+        change(&mut self.opaque, slice, removed, opaque)
     }
 
     /// Writes down how often rules have counted; how many rules that is.
@@ -82,15 +89,10 @@ impl Rules {
         let words = memory.words(0, room * 3).unwrap_or_default();
         let mut rows = words.chunks_exact(3);
         let mut count = 0;
-        let numbers4 = self.ipv4.table().rules(slice).map(|rule| (rule.number, true)).collect();
-        let numbers6 = self.ipv6.table().rules(slice).map(|rule| (rule.number, false)).collect();
-        let both: [Vec<(u32, bool)>; 2] = [numbers4, numbers6];
-        for (number, is_ipv4) in both.into_iter().flatten() {
-            let hits = match is_ipv4 {
-                true => self.ipv4.hits(slice, number),
-                false => self.ipv6.hits(slice, number),
-            };
-            let Some(hits) = hits.filter(|hits| hits.packets > 0) else { continue };
+        let all = counted(&self.ipv4, slice)
+            .chain(counted(&self.ipv6, slice))
+            .chain(counted(&self.opaque, slice));
+        for (number, hits) in all {
             let Some(row) = rows.next() else { break };
             for (word, value) in row.iter().zip([number.into(), hits.packets, hits.bytes]) {
                 word.store(value, Ordering::Relaxed);
@@ -101,12 +103,23 @@ impl Rules {
     }
 }
 
+/// Rules that have counted, and how often.
+fn counted<T: Copy, const N: usize>(
+    rules: &Writer<T, N>,
+    slice: Slice,
+) -> impl Iterator<Item = (u32, Hits)> {
+    let numbers: Vec<u32> = rules.table().rules(slice).map(|rule| rule.number).collect();
+    let hits =
+        numbers.into_iter().filter_map(move |number| Some((number, rules.hits(slice, number)?)));
+    hits.filter(|(_, hits)| hits.packets > 0)
+}
+
 /// Removes those of these rules that there are, and adds others.
-fn change<const N: usize>(
-    rules: &mut Writer<Action, N>,
+fn change<T: Outcome, const N: usize>(
+    rules: &mut Writer<T, N>,
     slice: Slice,
     removed: &[u32],
-    added: &[Rule<Action, N>],
+    added: &[Rule<T, N>],
 ) -> Result<(), String> {
     let changes: Vec<_> = {
         let table = rules.table();
@@ -118,19 +131,19 @@ fn change<const N: usize>(
 }
 
 /// Makes a slice's rules these. A rule that only gets another number counts on.
-fn replace<const N: usize>(
-    rules: &mut Writer<Action, N>,
+fn replace<T: Outcome, const N: usize>(
+    rules: &mut Writer<T, N>,
     slice: Slice,
-    wanted: &[Rule<Action, N>],
+    wanted: &[Rule<T, N>],
 ) -> Result<(), String> {
-    type Rules<'a, const N: usize> = HashMap<u32, &'a Rule<Action, N>>;
+    type Rules<'a, T, const N: usize> = HashMap<u32, &'a Rule<T, N>>;
     let mut counted = HashMap::new();
-    let mut come: Vec<&Rule<Action, N>> = Vec::new();
+    let mut come: Vec<&Rule<T, N>> = Vec::new();
     let changes: Vec<_> = {
         let table = rules.table();
-        let there: Rules<'_, N> = table.rules(slice).map(|rule| (rule.number, rule)).collect();
-        let numbers: Rules<'_, N> = wanted.iter().map(|rule| (rule.number, rule)).collect();
-        let stays = |rule: &Rule<Action, N>, others: &Rules<'_, N>| {
+        let there: Rules<'_, T, N> = table.rules(slice).map(|rule| (rule.number, rule)).collect();
+        let numbers: Rules<'_, T, N> = wanted.iter().map(|rule| (rule.number, rule)).collect();
+        let stays = |rule: &Rule<T, N>, others: &Rules<'_, T, N>| {
             others.get(&rule.number).is_some_and(|other| **other == *rule)
         };
         let gone = there.values().filter(|rule| !stays(rule, &numbers));
@@ -152,10 +165,10 @@ fn replace<const N: usize>(
     Ok(())
 }
 
-fn make<const N: usize>(
-    rules: &mut Writer<Action, N>,
+fn make<T: Outcome, const N: usize>(
+    rules: &mut Writer<T, N>,
     slice: Slice,
-    changes: &[Change<Action, N>],
+    changes: &[Change<T, N>],
 ) -> Result<(), String> {
     if changes.is_empty() {
         return Ok(());
