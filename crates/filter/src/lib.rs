@@ -43,7 +43,7 @@
 //! # Memory
 //!
 //! With a result of 8 bytes, a rule takes 88 bytes for keys of 128 bits and 176 for 320; and some
-//! 20 in the map of numbers, and 5 to 40 in its tuple. A [`Writer`] has all of it twice, and each
+//! 20 in the map of numbers, and 26 to 104 in its tuple. A [`Writer`] has all of it twice, and each
 //! [`Reader`] 16 bytes of counters for each place and 64 or 128 for each key of its cache.
 
 mod cache;

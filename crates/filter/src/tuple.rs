@@ -5,20 +5,21 @@ use crate::hash::{hash, masked};
 use crate::rule::Key;
 use crate::table::{NONE, Slot};
 
-/// See the file. A bucket's rules are chained, the first rank first; beside the chains lies one
-/// byte for each bucket that says which of eight kinds of hashes are in it. All these bytes fit
+/// See the file. A bucket's rules are chained, the first rank first. Beside the chains lies one
+/// byte for each bucket that says which of eight kinds of hashes are in it: all these bytes fit
 /// into the second cache, so that a tuple without a match mostly costs no miss.
+#[repr(C)]
 pub(crate) struct Tuple<const N: usize> {
     pub(crate) mask: Key<N>,
+    kinds: Box<[u8]>,
+    heads: Box<[Head]>,
     /// No rule in it has a higher rank.
     pub(crate) rank: u64,
     pub(crate) rules: u32,
-    kinds: Vec<u8>,
-    heads: Vec<u32>,
 }
 
-/// A place in a chain. The hash tells almost all rules apart that do not share all bits under the
-/// tuple's mask, so that these 8 bytes are touched rather than the rule.
+/// A rule's place in a chain. The hash tells almost all rules apart that do not share all bits
+/// under the tuple's mask, so that these 8 bytes are touched rather than the rule.
 #[derive(Clone, Copy)]
 pub(crate) struct Link {
     next: u32,
@@ -29,11 +30,23 @@ impl Link {
     pub(crate) const NONE: Self = Self { next: NONE, hash: 0 };
 }
 
+/// The first rule of a bucket, with a copy of its link: one miss less for most that are found.
+#[derive(Clone, Copy)]
+struct Head {
+    first: u32,
+    link: Link,
+}
+
+impl Head {
+    const NONE: Self = Self { first: NONE, link: Link::NONE };
+}
+
 const SMALLEST: usize = 4;
 
 impl<const N: usize> Tuple<N> {
     pub(crate) fn new(mask: Key<N>) -> Self {
-        Self { mask, rank: 0, rules: 0, kinds: vec![0; SMALLEST], heads: vec![NONE; SMALLEST] }
+        let (kinds, heads) = (vec![0; SMALLEST].into(), vec![Head::NONE; SMALLEST].into());
+        Self { mask, kinds, heads, rank: 0, rules: 0 }
     }
 
     /// Whether rules with this mask may be in it.
@@ -64,14 +77,14 @@ impl<const N: usize> Tuple<N> {
         if self.kinds[bucket] & kind == 0 {
             return None;
         }
-        let mut at = self.heads[bucket];
-        while let Some(link) = links.get(at as usize) {
+        let Head { first: mut at, mut link } = self.heads[bucket];
+        loop {
             if link.hash == hash && fits(at) {
                 return Some(at);
             }
             at = link.next;
+            link = *links.get(at as usize)?;
         }
-        None
     }
 
     /// How many rules share all bits of `value` under the mask; counts up to `most`.
@@ -99,33 +112,37 @@ impl<const N: usize> Tuple<N> {
         self.rank = self.rank.max(rank);
         let (bucket, kind, hash) = self.place(&rule.value);
         self.kinds[bucket] |= kind;
-        let (mut before, mut at) = (NONE, self.heads[bucket]);
+        let (mut before, mut at) = (NONE, self.heads[bucket].first);
         while at != NONE && rules[at as usize].0.rank() > rank {
             (before, at) = (at, links[at as usize].next);
         }
         links[new as usize] = Link { next: at, hash };
-        if before == NONE {
-            self.heads[bucket] = new;
-        } else {
-            links[before as usize].next = new;
+        self.join(bucket, before, new, links);
+    }
+
+    /// Has `after` follow `before` in a bucket's chain, or be its first.
+    fn join(&mut self, bucket: usize, before: u32, after: u32, links: &mut [Link]) {
+        if let Some(before) = links.get_mut(before as usize) {
+            before.next = after;
         }
+        let first = if before == NONE { after } else { self.heads[bucket].first };
+        let link = links.get(first as usize).copied().unwrap_or(Link::NONE);
+        self.heads[bucket] = Head { first, link };
     }
 
     /// Removes a rule that is in it. The highest rank stays what it was: too high costs time only.
     pub(crate) fn remove<T>(&mut self, old: u32, rules: &[Slot<T, N>], links: &mut [Link]) {
         self.rules -= 1;
         let (bucket, ..) = self.place(&rules[old as usize].0.value);
-        let (mut before, mut at) = (NONE, self.heads[bucket]);
+        let (mut before, mut at) = (NONE, self.heads[bucket].first);
         let mut kinds = 0;
         while at != NONE {
             let next = links[at as usize].next;
-            if at != old {
+            if at == old {
+                self.join(bucket, before, next, links);
+            } else {
                 kinds |= self.place(&rules[at as usize].0.value).1;
                 before = at;
-            } else if before == NONE {
-                self.heads[bucket] = next;
-            } else {
-                links[before as usize].next = next;
             }
             at = next;
         }
@@ -135,11 +152,11 @@ impl<const N: usize> Tuple<N> {
     /// Four times as many buckets: growing is rare, and most buckets are to be empty.
     fn grow<T>(&mut self, rules: &[Slot<T, N>], links: &mut [Link]) {
         let size = self.heads.len() * 4;
-        let heads = std::mem::replace(&mut self.heads, vec![NONE; size]);
-        self.kinds = vec![0; size];
+        let heads = std::mem::replace(&mut self.heads, vec![Head::NONE; size].into());
+        self.kinds = vec![0; size].into();
         self.rank = 0;
         for head in heads {
-            let mut at = head;
+            let mut at = head.first;
             while at != NONE {
                 let next = links[at as usize].next;
                 self.chain(at, rules, links);
@@ -149,6 +166,6 @@ impl<const N: usize> Tuple<N> {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.heads.len() * (size_of::<u32>() + 1) + size_of::<Self>()
+        self.heads.len() * (size_of::<Head>() + 1) + size_of::<Self>()
     }
 }
