@@ -71,15 +71,25 @@ pub(crate) enum Case {
     Changes,
     /// What a packet costs in the queue manager, beside a plain queue
     Queues,
+    /// Look-ups among 100,000 ternary rules, and changes meanwhile, beside a linear scan
+    Filters,
 }
 
 impl Options {
     /// The cases asked for, each once.
     pub(crate) fn cases(&self) -> Vec<Case> {
-        [Case::Veth, Case::Latency, Case::Tcp, Case::Graph, Case::Changes, Case::Queues]
-            .into_iter()
-            .filter(|case| self.case.contains(case) || self.case.contains(&Case::All))
-            .collect()
+        [
+            Case::Veth,
+            Case::Latency,
+            Case::Tcp,
+            Case::Graph,
+            Case::Changes,
+            Case::Queues,
+            Case::Filters,
+        ]
+        .into_iter()
+        .filter(|case| self.case.contains(case) || self.case.contains(&Case::All))
+        .collect()
     }
 
     /// Runs of which the median counts.
@@ -132,8 +142,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 6),
-            (&["europa-bench", "all"], 6),
+            (&["europa-bench"][..], 7),
+            (&["europa-bench", "all"], 7),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

@@ -3,12 +3,13 @@
 //! The graph is an example of `europa-elements`, run as a program of its own.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
+use super::example;
 use crate::cli::Options;
 use crate::error::{Context, Error, Result};
 use crate::interrupt;
@@ -40,7 +41,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
          part of the figures and are also given alone. Least: the quickest tenth of a run."
             .to_owned(),
     ];
-    let example = match example() {
+    let example = match example("europa-elements", "graph") {
         Ok(path) => Some(path),
         Err(reason) => {
             notes.push(format!("Not available: {reason}"));
@@ -123,20 +124,6 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         notes,
         data: json!({ "runs": runs }),
     })
-}
-
-/// The example's program, built if need be.
-fn example() -> std::result::Result<PathBuf, String> {
-    let beside = std::env::current_exe().map_err(|error| error.to_string())?;
-    let path = beside.with_file_name("examples").join("graph");
-    if shell::exists("cargo") {
-        shell::run("cargo build --quiet --release -p europa-elements --example graph")
-            .map_err(|error| error.to_string())?;
-    }
-    match path.is_file() {
-        true => Ok(path),
-        false => Err("the example `graph` of europa-elements is not beside this program.".into()),
-    }
 }
 
 /// `batches of  32,      2 routes:  25.1 ns a packet, of which  4.1 source and sink`

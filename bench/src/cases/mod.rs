@@ -1,6 +1,7 @@
 //! The cases: what is run, and what its figures mean.
 
 mod changes;
+mod filters;
 mod graph;
 mod latency;
 mod queues;
@@ -8,10 +9,13 @@ mod sweep;
 mod tcp;
 mod veth;
 
+use std::path::PathBuf;
+
 use crate::cli::{Case, Options};
 use crate::error::{Error, Result};
 use crate::progress::Progress;
 use crate::report::Outcome;
+use crate::shell;
 use crate::systems::{self, Arrangement, System};
 
 /// Runs one case.
@@ -23,6 +27,7 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Graph => graph::run(options, progress),
         Case::Changes => changes::run(options, progress),
         Case::Queues => queues::run(options, progress),
+        Case::Filters => filters::run(options, progress),
     }
 }
 
@@ -39,6 +44,20 @@ fn present(options: &Options) -> (Vec<Box<dyn System>>, Vec<Missing>) {
         }
     });
     (present, missing)
+}
+
+/// The program of a crate's example, built if need be.
+fn example(package: &str, name: &str) -> std::result::Result<PathBuf, String> {
+    let beside = std::env::current_exe().map_err(|error| error.to_string())?;
+    let path = beside.with_file_name("examples").join(name);
+    if shell::exists("cargo") {
+        shell::run(&format!("cargo build --quiet --release -p {package} --example {name}"))
+            .map_err(|error| error.to_string())?;
+    }
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(format!("the example `{name}` of {package} is not beside this program.")),
+    }
 }
 
 /// The arrangement that nobody has to ask for.

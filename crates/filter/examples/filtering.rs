@@ -6,7 +6,8 @@
 //!
 //! FILE has filters as ClassBench writes them; without one, three kinds are made from seeds that
 //! are printed. Look-ups are of packets that fit a random filter. "median" is of single
-//! look-ups, less what taking the time costs; "mean" is of all, medians of five.
+//! look-ups, less what taking the time costs; "mean" is of all, medians of five. "scan" looks at one
+//! rule after the other, for comparison.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -22,6 +23,8 @@ use europa_impair::Random;
 const RULES: usize = 100_000;
 const KEYS: usize = 1 << 17;
 const BATCH: usize = 256;
+/// Keys of which a linear scan takes long enough.
+const SCANNED: usize = 500;
 const SLICE: Slice = Slice(1);
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -93,6 +96,10 @@ fn measure(what: &str, filters: &[Filter]) {
     let all: Vec<_> = rules.iter().map(|rule| Change::Add(*rule)).collect();
     writer.apply(SLICE, &all).expect("room");
     let mut reader = writer.reader(1 << 15);
+    // The first rule has the highest priority.
+    let scan = mean(&keys[..SCANNED], |key| {
+        black_box(rules.iter().find(|rule| rule.matches(key)));
+    });
     let few: Vec<Key<2>> = (0..KEYS).map(|_| keys[random.below(1000) as usize]).collect();
     let cached = {
         let mut batch = reader.batch();
@@ -101,7 +108,8 @@ fn measure(what: &str, filters: &[Filter]) {
         })
     };
     println!(
-        "  uncached: median {uncached:.0}, mean {uncached_mean:.0} ns; cached, with counters: mean {cached:.1} ns"
+        "  uncached: median {uncached:.0}, mean {uncached_mean:.0} ns; cached, with counters: mean {cached:.1} ns; \
+         scan: mean {scan:.0} ns"
     );
 
     // Changes while another thread looks up: remove some and add them again.
