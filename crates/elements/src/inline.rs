@@ -25,6 +25,7 @@ const BOUNDED: &str = "
     ICMPError ICMP6Error ICMPPingResponder ICMP6PingResponder
     DropBroadcasts DropMartians Paint PaintTee PaintSwitch Tee PullTee Hub EtherSwitch
     GetIPAddress GetIP6Address SetIPAddress SetIP6Address SetQueue SetRandIPAddress
+    SetFilterKey FilterResult
     Strip Unstrip StripIPHeader UnstripIPHeader StripToNetworkHeader StripTransportHeader
     StripEtherVLANHeader Truncate TruncateIPPayload EraseIPPayload Pad Align Resize
     StoreData StoreIPAddress StoreEtherAddress StoreTimestamp Clipboard
