@@ -4,6 +4,7 @@
 #define EUROPA_DELIVER_H
 
 #include "checksum.h"
+#include "meter.h"
 #include "ring.h"
 #include "tap.h"
 
@@ -65,8 +66,10 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 		count->rx_drop_ring++;
 		return CAUSE(rx_drop_ring);
 	}
-	if (length <= d->skip)
+	if (length <= d->skip) {
+		count->rx_drop_long++;
 		return CAUSE(rx_drop_long);
+	}
 	length -= d->skip;
 	if (length < 14 || length > room) {
 		count->rx_drop_long++;
@@ -163,7 +166,15 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 		return 0;
 	struct tapped tapped = { .taps = to->taps };
 	__u32 cause = 0;
-	if (to->flags & EUROPA_IF_LARGE) {
+	/* To read the clock for each frame would cost more than to find its owner. */
+	__u64 offered = count->rx_packets + count->rx_drop_ring + count->rx_drop_slots +
+			count->rx_drop_long + (to->meter ? count->rx_drop_rate : 0);
+	__u64 began = offered & 63 ? 0 : bpf_ktime_get_ns();
+	if (__builtin_expect(to->meter != 0, 0) &&
+	    !within_rate(to->meter, bpf_xdp_get_buff_len(ctx))) {
+		count->rx_drop_rate++;
+		cause = CAUSE(rx_drop_rate);
+	} else if (to->flags & EUROPA_IF_LARGE) {
 		void *memory = bpf_map_lookup_elem(&large_pools, &pool);
 		if (memory)
 			cause = deliver_into(ctx, memory, state, to, count, d, complete, &tapped,
@@ -184,6 +195,8 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 		tapped.cause = cause;
 		tap(ctx, &tapped);
 	}
+	if (began)
+		count->rx_kernel_ns += (bpf_ktime_get_ns() - began) * 64;
 	return 0;
 }
 

@@ -12,6 +12,7 @@
 #define EUROPA_MAX_POOLS 4096
 #define EUROPA_MAX_INTERFACES_TOTAL 4096
 #define EUROPA_MAX_PORTS 1024
+#define EUROPA_MAX_METERS 4096
 /* Places in the port table that one (namespace, device) may stand in. */
 #define EUROPA_PORT_PROBES 4
 #define EUROPA_TRANSMIT_LIST 4096 /* entries a worker, a power of two */
@@ -70,12 +71,24 @@ struct europa_interface {
 	uint8_t mac[6];
 	uint32_t max_frame; /* longest it may send, in bytes, without VLAN tag */
 	uint32_t taps;      /* captures that want its frames, a bit each; mostly 0 */
-	uint32_t reserved[4];
+	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
+	uint32_t reserved[3];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail __attribute__((aligned(64)));
 	/* the switch */
 	uint32_t tx_head __attribute__((aligned(64)));
 	uint32_t reserved_to_end[15];
+};
+
+/* What a slice may be given of what comes in by a port: a token bucket, kept as the time
+ * until which its rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
+struct europa_meter {
+	/* written by the node */
+	uint64_t cost;  /* of a byte, in 2^-20 of that unit; 0: nothing is policed */
+	uint64_t burst; /* the bucket's depth */
+	/* receive programs, compare-and-swap */
+	uint64_t used_until __attribute__((aligned(64)));
+	uint64_t reserved_to_end[7];
 };
 
 /* Headers that go before each frame of an interface. Table `encap`, by interface. */
@@ -132,7 +145,9 @@ struct europa_counters {
 	uint64_t tx_drop_device;   /* the socket refused it */
 	uint64_t tx_drop_link;     /* the other end of the link has no room */
 	uint64_t tx_drop_filter;   /* a rule of its slice says so */
-	uint64_t reserved_to_end[7];
+	uint64_t rx_drop_rate;     /* over what its slice has reserved of the port */
+	uint64_t rx_kernel_ns;     /* CPU time of receive programs, from one of 64 frames */
+	uint64_t reserved_to_end[5];
 };
 
 /* One descriptor to send: stamped by the switch. Table `transmit_list`, by
@@ -220,6 +235,7 @@ struct europa_prefix6 {
 
 _Static_assert(sizeof(struct europa_port) == 128, "port");
 _Static_assert(sizeof(struct europa_interface) == 192, "interface");
+_Static_assert(sizeof(struct europa_meter) == 128, "meter");
 _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 192, "counters");

@@ -55,7 +55,7 @@ pub use link::{Addressing, Bursts, Distribution, Line, Link, LinkAddresses, Loss
 pub use load::load;
 pub use port::Port;
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
-pub use quantity::{Bytes, QueueLength, Share, Time};
+pub use quantity::{Bytes, Cores, QueueLength, Share, Time};
 pub use queues::{Queue, QueueNumber, QueuePolicy, Queues};
 pub use reservation::{Part, Parts, Reservation};
 pub use router::{Inline, Interfaces, Poll, Pool, Router, Run, SlotBytes};

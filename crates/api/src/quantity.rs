@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::decode::{Context, Decode, from_text};
+use crate::problem::Problem;
 use crate::tree::{Node, Value};
 
 /// A time, written `20ms`, `1.5ms`, `250us` or `2s`.
@@ -37,11 +38,20 @@ pub enum QueueLength {
 #[schemars(inline, with = "String")]
 pub struct Bytes(pub u64);
 
+/// CPU time, in cores, written `0.25`, `1` or `2.5`; exact to a thousandth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, JsonSchema)]
+#[schemars(inline, with = "f64")]
+pub struct Cores(u32);
+
 const TIME_UNITS: [(&str, u64); 4] =
     [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
 /// Longer delays are mistakes.
 const LONGEST_NS: u64 = 60_000_000_000;
-const BYTE_UNITS: [(&str, u64); 3] = [("kB", 1000), ("MB", 1_000_000), ("B", 1)];
+const BYTE_UNITS: [(&str, u64); 4] =
+    [("kB", 1000), ("MB", 1_000_000), ("GB", 1_000_000_000), ("B", 1)];
+const MOST_BYTES: u64 = 1_000_000_000_000_000;
+/// The kernel measures no less than 1 ms, in each 5 ms.
+const LEAST_CORES: u32 = 200;
 
 /// A decimal number and its unit, multiplied and rounded down.
 fn measured(text: &str, units: &[(&str, u64)]) -> Option<u128> {
@@ -79,6 +89,57 @@ impl fmt::Display for Time {
             .find(|(_, factor)| self.ns >= *factor && self.ns.is_multiple_of(*factor))
             .unwrap_or(("ms", 1_000_000));
         write!(f, "{}{unit}", self.ns / factor)
+    }
+}
+
+impl Cores {
+    /// So many thousandths of a core.
+    pub fn new(thousandths: u32) -> Cores {
+        Cores(thousandths)
+    }
+
+    /// In thousandths of a core.
+    pub fn thousandths(self) -> u32 {
+        self.0
+    }
+}
+
+impl fmt::Display for Cores {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", f64::from(self.0) / 1000.0)
+    }
+}
+
+impl Serialize for Cores {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0.is_multiple_of(1000) {
+            true => serializer.serialize_u32(self.0 / 1000),
+            false => serializer.serialize_f64(f64::from(self.0) / 1000.0),
+        }
+    }
+}
+
+impl Decode for Cores {
+    fn decode(node: &Node, context: &mut Context) -> Option<Cores> {
+        let cores = match node.value {
+            Value::Integer(whole) => whole as f64,
+            Value::Float(number) => number,
+            _ => {
+                context.wrong_type(node, "a number of CPU cores, like 0.25");
+                return None;
+            }
+        };
+        let thousandths = (cores * 1000.0).round();
+        if (f64::from(LEAST_CORES)..=1e7).contains(&thousandths) {
+            return Some(Cores(thousandths as u32));
+        }
+        let least = Cores(LEAST_CORES);
+        let message = format!("{cores} is no number of CPU cores from {least} to 10000");
+        let problem = Problem::new(context.place(node), message)
+            .label("out of range")
+            .help("the kernel measures no less than 1 ms of CPU time, and gives it every 5 ms");
+        context.report(problem);
+        None
     }
 }
 
@@ -152,18 +213,18 @@ impl FromStr for Bytes {
 
     fn from_str(text: &str) -> Result<Bytes, String> {
         let bytes = measured(text, &BYTE_UNITS)
-            .ok_or("bytes are a number and one of B, kB, MB, like 300kB")?;
+            .ok_or("bytes are a number and one of B, kB, MB, GB, like 300kB")?;
         match u64::try_from(bytes) {
             Ok(0) => Err("a queue without room lets nothing through".to_owned()),
-            Ok(bytes) if bytes <= u32::MAX.into() => Ok(Bytes(bytes)),
-            _ => Err("more than 4GB is more than a queue can hold".to_owned()),
+            Ok(bytes) if bytes <= MOST_BYTES => Ok(Bytes(bytes)),
+            _ => Err("nothing here has more than 1000000GB".to_owned()),
         }
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, factor) = [("MB", 1_000_000), ("kB", 1000)]
+        let (unit, factor) = [("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1000)]
             .into_iter()
             .find(|(_, factor)| self.0.is_multiple_of(*factor))
             .unwrap_or(("B", 1));

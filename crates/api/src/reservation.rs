@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::decode::{Context, Decode, Fields, entries};
+use crate::quantity::{Bytes, Cores};
 use crate::source::At;
 use crate::tree::Node;
 use crate::values::{Name, Rate};
@@ -12,10 +13,21 @@ use crate::values::{Name, Rate};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Reservation {
-    /// Its part of what ports send, by port.
+    /// Its part of what ports send and take, by port.
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schemars(with = "Option<Parts>")]
     pub ports: Parts,
+    /// What its isolated routers have of CPU time, in cores: that much whatever others do, and
+    /// no more. From 0.2 on. Default: what others leave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<At<Cores>>,
+    /// What its isolated routers have of memory beside their packet pools. Default: each
+    /// router's own limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<At<Bytes>>,
+    /// Slots that the packet pools of its routers have together at most. Default: no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slots: Option<At<u32>>,
     /// Most queues with numbers that its routers may have. Default: 65535.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<At<u32>>,
@@ -30,7 +42,7 @@ pub struct Reservation {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts(pub Vec<(At<Name>, At<Part>)>);
 
-/// A slice's part of what a port sends, counted in Ethernet frames.
+/// A slice's part of what a port sends and takes, counted in Ethernet frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Part {
@@ -44,6 +56,17 @@ pub struct Part {
     /// What it never exceeds, even if nobody else sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<At<Rate>>,
+    /// What it is given at most of what comes in: more is dropped before it costs anybody
+    /// anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_in: Option<At<Rate>>,
+}
+
+impl Part {
+    /// Whether it says something of what is sent.
+    pub fn sends(&self) -> bool {
+        self.guarantee.is_some() || self.weight.is_some() || self.cap.is_some()
+    }
 }
 
 impl Reservation {
@@ -63,10 +86,13 @@ impl Decode for Reservation {
     fn decode(node: &Node, context: &mut Context) -> Option<Reservation> {
         let mut fields = Fields::open(node, "a reservation", context)?;
         let ports = fields.optional("ports").unwrap_or_default();
+        let cpu = fields.optional("cpu");
+        let memory = fields.optional("memory");
+        let slots = fields.optional("slots");
         let queues = fields.optional("queues");
         let filters = fields.optional("filters");
         fields.close();
-        Some(Reservation { ports, queues, filters })
+        Some(Reservation { ports, cpu, memory, slots, queues, filters })
     }
 }
 
@@ -82,8 +108,9 @@ impl Decode for Part {
         let guarantee = fields.optional("guarantee");
         let weight = fields.optional("weight");
         let cap = fields.optional("cap");
+        let rate_in = fields.optional("rate_in");
         fields.close();
-        Some(Part { guarantee, weight, cap })
+        Some(Part { guarantee, weight, cap, rate_in })
     }
 }
 

@@ -40,6 +40,9 @@ pub struct RouterStats {
     /// CPU time that its fast path's processes have used, in nanoseconds; `None` where the
     /// machine does not account it.
     pub cpu_ns: Option<u64>,
+    /// CPU time that the kernel spent to put packets from ports into its pool, in nanoseconds:
+    /// measured for one packet of 64.
+    pub kernel_ns: u64,
     /// Bytes of memory that they use beside the packet pool; `None` likewise.
     pub memory_bytes: Option<u64>,
     /// Bytes of its packet pool.

@@ -448,6 +448,17 @@ fn reservations_and_queues() {
             ],
         ),
         ("", "", "", &["11:38 port \"p\" has no rate of which something can be guaranteed"]),
+        (rate, "ports: {p: {rate_in: 900Mb/s}}", "", &[]),
+        (
+            rate,
+            "ports: {p: {rate_in: 1.1Gb/s}, q: {rate_in: 1kb/s}}",
+            "",
+            &[
+                "8:36 slice \"red\" wants 1100Mb/s of what comes in by port \"p\", and 1Gb/s of its 1Gb/s are left",
+                "8:46 there is no port \"q\"",
+                "8:59 a rate of less than 8kb/s cannot be policed",
+            ],
+        ),
         (
             rate,
             "ports: {p: {weight: 0, cap: 1Mb/s, guarantee: 2Mb/s}, q: {}}, queues: 70000",
@@ -470,6 +481,17 @@ fn reservations_and_queues() {
             "",
             ", queues: {1: {guarantee: 60Mb/s}}",
             &["17:51 slice \"red\" has no guarantee on port \"p\" to give"],
+        ),
+        (rate, "cpu: 0.25, memory: 1.5GB, slots: 4096", "", &[]),
+        (
+            rate,
+            "cpu: 0.1, memory: 7, slots: 4095",
+            "",
+            &[
+                "8:20 0.1 is no number of CPU cores from 0.2 to 10000",
+                "8:33 expected a number of bytes, found the number 7",
+                "15:7 router \"r1\" wants a pool of 4096 slots, and 4095 of slice \"red\"'s 4095 are left",
+            ],
         ),
         (
             rate,

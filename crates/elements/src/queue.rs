@@ -69,6 +69,10 @@ impl Queue {
         self.packets.len() >= self.capacity
     }
 
+    pub(crate) fn is_half_full(&self) -> bool {
+        self.packets.len() * 2 >= self.capacity
+    }
+
     /// Adds a packet behind all others; gives it back if there is no room.
     pub(crate) fn push_back(&mut self, packet: Packet) -> Option<Packet> {
         if self.is_full() {

@@ -194,6 +194,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::queues::quick_note_queue::QuickNoteQueue>();
     registry.add::<crate::queues::ms_queue::MSQueue>();
     registry.add::<crate::queues::front_drop_queue::FrontDropQueue>();
+    registry.add::<crate::queues::mpeg_queue::MPEGQueue>();
     registry.add::<crate::queues::mixed_queue::MixedQueue>();
     registry.add::<crate::times::time_filter::TimeFilter>();
     registry.add::<crate::check::arp_print::ARPPrint>();

@@ -48,7 +48,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     Kept::remove(instance)?;
     let groups = Cgroups::detect()?;
     for name in groups.names(instance.name())? {
-        groups.group(instance.name(), &name)?.remove()?;
+        groups.remove(instance.name(), &name)?;
     }
     groups.remove_instance(instance.name())?;
     hosts::remove(instance)?;

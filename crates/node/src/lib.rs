@@ -25,8 +25,10 @@
 //! | `difference` | what differs between two desired states                        |
 //! | `events`   | what happened                                                    |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
+//! | `meters`   | what slices are given of what comes in by ports                  |
 //! | `stats`    | counters, as they are told                                       |
 //! | `metrics`  | the same for Prometheus                                          |
+//! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
@@ -51,6 +53,7 @@ mod kept;
 mod leftovers;
 mod links;
 mod logs;
+mod meters;
 mod metrics;
 mod node;
 mod plan;
@@ -60,6 +63,7 @@ mod queues;
 mod relays;
 mod rest;
 mod router;
+mod slices;
 mod slow_path;
 mod stats;
 pub mod store;

@@ -117,6 +117,12 @@ impl Metrics {
                 Some((of_router(router), router.cpu_ns? as f64 / NANOSECONDS))
             }),
         )?;
+        counter(
+            to,
+            "router_kernel_seconds",
+            "CPU time of the kernel to put packets into the router's pool.",
+            all().map(|router| (of_router(router), router.kernel_ns as f64 / NANOSECONDS)),
+        )?;
         gauge(
             to,
             "router_memory_bytes",

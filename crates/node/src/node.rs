@@ -65,15 +65,17 @@ use crate::capture::Captures;
 use crate::control::{Inbox, Reply, queue};
 use crate::events::Events;
 use crate::kept::Kept;
+use crate::meters::Meters;
 use crate::ports::Port;
 use crate::queues::PortsQueues;
 use crate::relays::Relay;
 use crate::rest::Rest;
 use crate::router::{Process, Router};
+use crate::slices::SliceGroups;
 use crate::slow_path::SlowPaths;
 use crate::store::{RedbStore, Store};
 use crate::switch::{Lasting, Revival, Switch};
-use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
+use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers, slices};
 
 /// Runs the node until it is told to go down.
 ///
@@ -175,6 +177,8 @@ pub(crate) struct Node {
     ending: bool,
     slow_paths: SlowPaths,
     queues: PortsQueues,
+    meters: Meters,
+    slices: SliceGroups,
     /// Where Prometheus asks.
     metrics_at: Option<SocketAddr>,
     filtering: Filtering,
@@ -218,6 +222,8 @@ impl Node {
             ending: false,
             slow_paths: SlowPaths::default(),
             queues: PortsQueues::default(),
+            meters: Meters::default(),
+            slices: SliceGroups::default(),
             metrics_at,
             filtering: Filtering::default(),
         })
@@ -265,6 +271,8 @@ impl Node {
             self.revive();
             self.work();
             self.follow_queues();
+            self.follow_meters();
+            self.follow_slices();
             self.refill_stock();
             self.follow_tunnels();
             self.watch();
@@ -307,9 +315,14 @@ impl Node {
         self.ending = true;
     }
 
+    /// The control group of a router, below that of its slice.
+    fn router_group(&self, name: &str) -> Option<Group> {
+        self.group(&slices::router_group(name))
+    }
+
     /// The control group of a process; none where the machine has none that works.
     fn group(&self, name: &str) -> Option<Group> {
-        match self.cgroups.group(self.instance.name(), &name.replace('/', "_")) {
+        match self.cgroups.group(self.instance.name(), name) {
             Ok(group) => Some(group),
             Err(error) => {
                 tracing::warn!("no control group for {name}: {error}");

@@ -72,7 +72,7 @@ fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
 }
 
 /// Changes with [`PortRecord`], and with what is pinned.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What the next node must know of a port.
 #[derive(Serialize, Deserialize)]

@@ -121,7 +121,8 @@ fn of_port(port: &Port, documents: &Documents, routers: &[Router]) -> Option<Por
         let slice = documents.slices.iter().find(|other| &**other.name == slice)?;
         slice.reservation.as_ref()?.port(&port.name).map(|part| part.value)
     };
-    let reserved = documents.slices.iter().any(|slice| part(&slice.name).is_some());
+    let parts = documents.slices.iter().filter_map(|slice| part(&slice.name));
+    let reserved = parts.into_iter().any(|part| part.sends());
     let mut slices: Vec<SliceQueues> = Vec::new();
     let mut queued = false;
     for router in routers {
@@ -198,7 +199,7 @@ impl PortsQueues {
         });
         let reserved = |port: &Port| {
             let mut parts = documents.slices.iter().filter_map(|slice| slice.reservation.as_ref());
-            parts.any(|reservation| reservation.port(&port.name).is_some())
+            parts.any(|reservation| reservation.port(&port.name).is_some_and(|part| part.sends()))
         };
         let interfaces = routers.iter().flat_map(|router| &router.plan.interfaces);
         let mut queued = interfaces.filter(|interface| !interface.queues.is_empty()).peekable();

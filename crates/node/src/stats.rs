@@ -35,6 +35,7 @@ pub(crate) fn interface(
         ("receive ring full", c.rx_drop_ring),
         ("no free slot", c.rx_drop_slots),
         ("too long for a slot", c.rx_drop_long),
+        ("over the reserved rate in", c.rx_drop_rate),
         ("foreign source MAC address", c.tx_drop_source),
         ("source address not bound", c.tx_drop_address),
         ("VLAN tag not allowed", c.tx_drop_vlan),

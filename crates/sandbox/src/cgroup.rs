@@ -1,6 +1,7 @@
 //! Control groups of version 1 and 2 behind one type.
 //!
-//! Europa's groups are `europa/<instance>/<name>` under the root of whatever is mounted.
+//! Europa's groups are `europa/<instance>/<name>` under the root of whatever is mounted, or
+//! `europa/<instance>/<of>/<name>` where several share limits.
 //! Version 1 has one tree per controller, version 2 one for all; a machine may have both,
 //! each controller being in exactly one of them. What is missing is left out, and said
 //! by [`Cgroups::missing`].
@@ -100,7 +101,7 @@ pub struct Limits {
     pub cpu_weight: Option<u64>,
     /// Most CPU time in each period.
     pub cpu_quota: Option<CpuQuota>,
-    /// Memory in bytes, swap included.
+    /// Memory in bytes, swap included; the largest number is no bound.
     pub memory_bytes: Option<u64>,
     /// Number of tasks.
     pub tasks: Option<u64>,
@@ -111,8 +112,8 @@ pub struct Limits {
 /// An upper bound of CPU time: `quota` in every `period`, over all CPUs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuQuota {
-    /// CPU time; at least 1 ms.
-    pub quota: Duration,
+    /// CPU time; at least 1 ms. `None` is no bound.
+    pub quota: Option<Duration>,
     /// Wall time; 1 ms to 1 s.
     pub period: Duration,
 }
@@ -174,29 +175,49 @@ impl Cgroups {
             .collect()
     }
 
-    /// The group `europa/<instance>/<name>`, made if it does not exist.
+    fn at(&self, instance: &str, name: &str) -> Result<Group, SandboxError> {
+        let mut path = Path::new(TOP).join(plain(instance)?);
+        for part in name.split('/') {
+            path.push(plain(part)?);
+        }
+        Ok(Group { path, controllers: self.controllers.clone() })
+    }
+
+    /// The group `europa/<instance>/<name>`, made if it does not exist. A name may be that of a
+    /// group, a slash, and that of one below it.
     pub fn group(&self, instance: &str, name: &str) -> Result<Group, SandboxError> {
-        let path = Path::new(TOP).join(plain(instance)?).join(plain(name)?);
-        let group = Group { path, controllers: self.controllers.clone() };
+        let group = self.at(instance, name)?;
         for hierarchy in self.trees() {
             make(&hierarchy, &group.path)?;
         }
         let limits = Limits { cpu_weight: Some(WEIGHT), ..Limits::default() };
-        for parent in group.path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()) {
+        for parent in [Path::new(TOP).to_owned(), Path::new(TOP).join(instance)] {
             let controllers = self.controllers.clone();
-            Group { path: parent.to_owned(), controllers }.set(&limits)?;
+            Group { path: parent, controllers }.set(&limits)?;
         }
         Ok(group)
     }
 
-    /// Names of the groups of an instance, among them leftovers of a killed run.
+    /// Kills what runs in a group and those below, and removes them.
+    pub fn remove(&self, instance: &str, name: &str) -> Result<(), SandboxError> {
+        self.at(instance, name)?.remove()
+    }
+
+    /// Names of the groups of an instance, among them leftovers of a killed run; those that
+    /// are below others stand before these.
     pub fn names(&self, instance: &str) -> Result<Vec<String>, SandboxError> {
         let mut names = Vec::new();
         for hierarchy in self.trees() {
-            names.extend(files::folders(&hierarchy.root.join(TOP).join(plain(instance)?))?);
+            let top = hierarchy.root.join(TOP).join(plain(instance)?);
+            for name in files::folders(&top)? {
+                let below = files::folders(&top.join(&name))?;
+                names.extend(below.into_iter().map(|one| format!("{name}/{one}")));
+                names.push(name);
+            }
         }
         names.sort_unstable();
         names.dedup();
+        names.reverse();
         Ok(names)
     }
 
@@ -241,13 +262,15 @@ impl Group {
             }
         }
         if let Some(CpuQuota { quota, period }) = limits.cpu_quota {
-            let (quota, period) = (quota.as_micros(), period.as_micros());
+            let (quota, period) = (quota.map(|quota| quota.as_micros()), period.as_micros());
             match self.folder(Controller::Cpu) {
                 Some((Version::V1, folder)) => {
                     write(&folder.join("cpu.cfs_period_us"), period)?;
+                    let quota = quota.map_or("-1".to_owned(), |quota| quota.to_string());
                     write(&folder.join("cpu.cfs_quota_us"), quota)?;
                 }
                 Some((Version::V2, folder)) => {
+                    let quota = quota.map_or("max".to_owned(), |quota| quota.to_string());
                     write(&folder.join("cpu.max"), format!("{quota} {period}"))?
                 }
                 None => {}
@@ -300,10 +323,14 @@ impl Group {
         })
     }
 
-    /// Kills what runs in the group and removes it; takes as long as the kernel needs
-    /// to bury the processes. A group that is not there is no error.
+    /// Kills what runs in the group and in those below, and removes them; takes as long as the
+    /// kernel needs to bury the processes. A group that is not there is no error.
     pub fn remove(&self) -> Result<(), SandboxError> {
-        let folders = self.folders();
+        let mut folders = Vec::new();
+        for folder in self.folders() {
+            folders.extend(files::folders(&folder)?.into_iter().map(|one| folder.join(one)));
+            folders.push(folder);
+        }
         for folder in &folders {
             remove::kill_all(folder)?;
         }

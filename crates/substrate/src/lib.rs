@@ -8,6 +8,7 @@
 //! | `pool`      | packet pools: the map of one router, and its place in the tables  |
 //! | `ports`     | ports: attach, look-up tables, way out                            |
 //! | `matches`   | which frames are whose                                            |
+//! | `meters`    | what slices may be given of what comes in by a port               |
 //! | `adopt`     | what a killed node has left: found again, or swept away           |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
@@ -20,6 +21,7 @@
 mod adopt;
 mod kick;
 mod matches;
+mod meters;
 mod pool;
 mod ports;
 mod programs;

@@ -228,8 +228,9 @@ impl Substrate {
         let rx = layout.rx(spec.local);
         let large = layout.geometry.slot_bytes != europa_pool::layout::SMALL_SLOT_BYTES;
         let old = self.interfaces.get(id);
-        // Captures go on over a router's restart.
-        let (next, taps) = if old.max_frame == 0 { (NONE, 0) } else { (old.next, old.taps) };
+        // Captures and rates go on over a router's restart.
+        let (next, taps, meter) =
+            if old.max_frame == 0 { (NONE, 0, 0) } else { (old.next, old.taps, old.meter) };
         self.interfaces.set(
             id,
             layout::Interface {
@@ -244,6 +245,7 @@ impl Substrate {
                 mac: spec.mac,
                 max_frame: spec.max_frame,
                 taps,
+                meter,
                 ..Default::default()
             },
         );

@@ -20,9 +20,10 @@ pub(crate) use transmit::TransmitSkelBuilder;
 pub mod layout {
     pub use super::receive::types::{
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
-        europa_interface as Interface, europa_pool_state as PoolState, europa_port as Port,
-        europa_prefix4 as Prefix4, europa_prefix6 as Prefix6, europa_tap as Tap,
-        europa_tap_side as TapSide, europa_transmit as Transmit, europa_worker as Worker,
+        europa_interface as Interface, europa_meter as Meter, europa_pool_state as PoolState,
+        europa_port as Port, europa_prefix4 as Prefix4, europa_prefix6 as Prefix6,
+        europa_tap as Tap, europa_tap_side as TapSide, europa_transmit as Transmit,
+        europa_worker as Worker,
     };
 
     /// No interface.
@@ -33,6 +34,8 @@ pub mod layout {
     pub const MAX_INTERFACES: u32 = 4096;
     /// Ports of one node, and places in the port table.
     pub const MAX_PORTS: u32 = 1024;
+    /// Numbers of meters; 0 is none.
+    pub const MAX_METERS: u32 = 4096;
     /// Places of the port table that one device may stand in.
     pub const PORT_PROBES: u32 = 4;
     /// Entries of one worker's transmit list.
@@ -100,6 +103,7 @@ mod tests {
             ("MAX_POOLS", MAX_POOLS),
             ("MAX_INTERFACES_TOTAL", MAX_INTERFACES),
             ("MAX_PORTS", MAX_PORTS),
+            ("MAX_METERS", MAX_METERS),
             ("PORT_PROBES", PORT_PROBES),
             ("TRANSMIT_LIST", TRANSMIT_LIST),
             ("MAX_WORKERS", MAX_WORKERS),

@@ -12,7 +12,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, PrintLevel, num_possible_cpus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-use crate::layout::{self, MAX_INTERFACES, MAX_POOLS, MAX_PORTS};
+use crate::layout::{self, MAX_INTERFACES, MAX_METERS, MAX_POOLS, MAX_PORTS};
 use crate::programs::{ReceiveSkelBuilder, TransmitSkelBuilder};
 use crate::table::Table;
 
@@ -83,19 +83,21 @@ pub struct Substrate {
     pub(crate) receive: HashMap<u64, (u32, OwnedFd)>,
     pub(crate) ports: Table<layout::Port>,
     pub(crate) interfaces: Table<layout::Interface>,
+    pub(crate) meters: Table<layout::Meter>,
     pub(crate) encap: Table<layout::Encap>,
     pub(crate) pool_state: Table<layout::PoolState>,
     pub(crate) counters: Table<layout::Counters>,
     counter_rows: u32,
 }
 
-const MAPS: [&str; 18] = [
+const MAPS: [&str; 19] = [
     "exact",
     "small_pools",
     "large_pools",
     "wakers",
     "ports",
     "interfaces",
+    "meters",
     "encap",
     "pool_state",
     "counters",
@@ -136,6 +138,7 @@ impl Substrate {
         Ok(Self {
             ports: Table::new(&maps["ports"], MAX_PORTS).doing(mapped)?,
             interfaces: Table::new(&maps["interfaces"], MAX_INTERFACES).doing(mapped)?,
+            meters: Table::new(&maps["meters"], MAX_METERS).doing(mapped)?,
             encap: Table::new(&maps["encap"], MAX_INTERFACES).doing(mapped)?,
             pool_state: Table::new(&maps["pool_state"], MAX_POOLS).doing(mapped)?,
             counters: Table::new(&maps["counters"], MAX_INTERFACES * counter_rows).doing(mapped)?,
@@ -269,6 +272,8 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_drop_device += c.tx_drop_device;
         sum.tx_drop_link += c.tx_drop_link;
         sum.tx_drop_filter += c.tx_drop_filter;
+        sum.rx_drop_rate += c.rx_drop_rate;
+        sum.rx_kernel_ns += c.rx_kernel_ns;
     }
     sum
 }

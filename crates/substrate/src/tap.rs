@@ -92,13 +92,14 @@ pub mod line {
 
 /// What a cause of a drop means, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 15] = [
+    const NAMES: [(u8, &str); 16] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
         (cause!(rx_drop_ring), "receive ring full"),
         (cause!(rx_drop_slots), "no free slot"),
         (cause!(rx_drop_long), "too long for a slot"),
+        (cause!(rx_drop_rate), "over the reserved rate in"),
         (cause!(tx_drop_source), "foreign source MAC address"),
         (cause!(tx_drop_address), "source address not bound"),
         (cause!(tx_drop_vlan), "VLAN tag not allowed"),

@@ -13,6 +13,8 @@ use crate::values::Rate;
 
 /// Queues of a slice have 16-bit numbers.
 const MOST_QUEUES: u32 = 65_535;
+/// Slower, and the receive programs' numbers would overflow.
+const LEAST_RATE_IN: Rate = Rate { bits_per_second: 8000 };
 
 /// Everything about reservations and queues.
 pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
@@ -20,12 +22,14 @@ pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
     for slice in &documents.slices {
         parts(slice, problems);
         numbers(slice, documents, problems);
+        slots(slice, documents, problems);
         if draft.complete {
             queues_fit(slice, documents, problems);
         }
     }
     if draft.complete {
         slices_fit(documents, problems);
+        rates_in_fit(documents, problems);
     }
     for router in &documents.routers {
         for (_, interface) in &router.interfaces.0 {
@@ -74,6 +78,12 @@ fn parts(slice: &Slice, problems: &mut Vec<Problem>) {
             at_least_one("a weight", weight.value.into(), weight.place, problems);
         }
         cap(part.guarantee, part.cap, problems);
+        if let Some(rate) = part.rate_in
+            && rate.bits_per_second < LEAST_RATE_IN.bits_per_second
+        {
+            let message = format!("a rate of less than {LEAST_RATE_IN} cannot be policed");
+            problems.push(Problem::new(rate.place, message).label("too little"));
+        }
     }
     if let Some(queues) = reservation.queues.filter(|queues| queues.value > MOST_QUEUES) {
         problems.push(
@@ -88,6 +98,29 @@ fn routers_of<'d>(
     documents: &'d Documents,
 ) -> impl Iterator<Item = &'d Router> + use<'d> {
     documents.routers.iter().filter(|router| router.slice.value == slice.name.value)
+}
+
+/// Pools of the slice's routers have no more slots than it may have.
+fn slots(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
+    let Some(most) = slice.reservation.as_ref().and_then(|own| own.slots) else { return };
+    let mut left = most.value;
+    for router in routers_of(slice, documents) {
+        let wanted = router.pool.slots;
+        if let Some(less) = left.checked_sub(wanted.value) {
+            left = less;
+            continue;
+        }
+        let message = format!(
+            "router {:?} wants a pool of {} slots, and {left} of slice {:?}'s {most} are left",
+            &**router.name, wanted.value, &**slice.name
+        );
+        problems.push(
+            Problem::new(router.name.place, message)
+                .label("more than is left")
+                .also(most.place, "as many as the slice may have")
+                .help("say less in the router, as in `pool: {slots: 1024}`, or reserve more"),
+        );
+    }
 }
 
 /// Numbers are one of a kind in the slice, and no more than it may have.
@@ -222,6 +255,35 @@ fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
                 Problem::new(guarantee.place, message)
                     .label("more than is left")
                     .also(rate.place, "what the port can send"),
+            );
+        }
+    }
+}
+
+/// What slices are given of what comes in fits the port too, which is as fast either way.
+fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
+    for port in &documents.ports {
+        let Some(rate) = port.rate else { continue };
+        let mut left = rate.bits_per_second;
+        for slice in &documents.slices {
+            let part = slice.reservation.as_ref().and_then(|own| own.port(&port.name));
+            let Some(wanted) = part.and_then(|part| part.rate_in) else { continue };
+            if let Some(less) = left.checked_sub(wanted.bits_per_second) {
+                left = less;
+                continue;
+            }
+            let message = format!(
+                "slice {:?} wants {} of what comes in by port {:?}, and {} of its {} are left",
+                &**slice.name,
+                wanted.value,
+                &**port.name,
+                shown(left),
+                rate.value
+            );
+            problems.push(
+                Problem::new(wanted.place, message)
+                    .label("more than is left")
+                    .also(rate.place, "what the port can take"),
             );
         }
     }

@@ -17,7 +17,6 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::Node;
-use crate::NodeError;
 use crate::body::Body;
 use crate::kept::Kept;
 use crate::leftovers::{self, Noted};
@@ -25,6 +24,7 @@ use crate::ports::{Needs, Port};
 use crate::relays::Relay;
 use crate::router::{ANOTHER_VERSION, Process, Router, RouterRecord, name_of};
 use crate::switch::{Lasting, Switch, SwitchRecord};
+use crate::{NodeError, slices};
 
 impl Node {
     /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
@@ -149,7 +149,8 @@ impl Node {
             };
             match adopted {
                 Ok(mut router) => {
-                    router.group = router.plan.inline.map_or_else(|| self.group(name), |_| None);
+                    router.group =
+                        router.plan.inline.map_or_else(|| self.router_group(name), |_| None);
                     self.routers.push(router);
                 }
                 Err(why) => {
@@ -214,14 +215,16 @@ impl Node {
             child.wait()?;
         }
         // What could not be noted any more.
-        let mut groups: HashSet<String> =
-            self.routers.iter().map(|router| router.plan.name.replace('/', "_")).collect();
+        let of_routers = self.routers.iter().map(|router| slices::router_group(&router.plan.name));
+        let mut groups: HashSet<String> = of_routers.collect();
+        let of_slices = groups.iter().filter_map(|group| Some(group.split_once('/')?.0.to_owned()));
+        groups.extend(of_slices.collect::<Vec<_>>());
         groups.extend(self.switch.iter().map(|_| "switch".to_owned()));
         groups.extend(self.slow_paths.routers().map(europa_slowpath::environment::group));
         let all = Cgroups::detect()?;
         for name in all.names(self.instance.name())? {
             if !groups.contains(&name) {
-                all.group(self.instance.name(), &name)?.remove()?;
+                all.remove(self.instance.name(), &name)?;
             }
         }
         Ok(())

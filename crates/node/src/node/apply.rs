@@ -15,11 +15,11 @@ use europa_api::{Documents, Fault, Kept, Key};
 
 use super::Node;
 use super::steps::{Step, Target};
-use crate::NodeError;
 use crate::checker::{Checker, Verdict};
 use crate::control::Reply;
 use crate::difference::difference;
 use crate::store::{Snapshot, StoreError, Stored};
+use crate::{NodeError, slices};
 
 /// How long everything together may take before it counts as failed.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -293,7 +293,8 @@ impl Node {
             self.refuse(job, problem);
             return;
         }
-        if let Err(error) = self.check_filters(&job.documents) {
+        let reserved = slices::check(&job.documents, &self.cgroups, self.cores.len());
+        if let Err(error) = self.check_filters(&job.documents).and(reserved) {
             let why = Failure::from(&error);
             let problem = ProblemDetails::configuration(why.text).faults(why.faults);
             self.refuse(job, problem);

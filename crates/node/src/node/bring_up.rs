@@ -183,7 +183,7 @@ impl Node {
     }
 
     fn try_add_router(&mut self, plan: RouterPlan) -> Result<(), NodeError> {
-        let group = if plan.inline.is_some() { None } else { self.group(&plan.name) };
+        let group = if plan.inline.is_some() { None } else { self.router_group(&plan.name) };
         let number = self.free_number();
         let wake = self.kept.new_bell(&wake_name(number))?;
         let mut router = Router::new(number, plan, group, wake)?;

@@ -63,6 +63,23 @@ impl Node {
         }
     }
 
+    /// Has what comes in by ports policed as the documents say.
+    pub(super) fn follow_meters(&mut self) {
+        if let Some(substrate) = &self.substrate {
+            self.meters.follow(substrate, &self.desired.documents, &self.routers);
+        }
+    }
+
+    /// Has routers have of CPU and memory what the documents say of their slices.
+    pub(super) fn follow_slices(&mut self) {
+        let documents = &self.desired.documents;
+        let followed =
+            self.slices.follow(&self.cgroups, self.instance.name(), documents, &self.routers);
+        for error in followed {
+            self.events.warn("node", "", "Failed", format!("control group of a slice: {error}"));
+        }
+    }
+
     pub(super) fn tell_port(switch: &mut Switch, port: &Port) -> Result<(), NodeError> {
         let order = Order::AddPort {
             port: port.id,

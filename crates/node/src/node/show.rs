@@ -192,6 +192,11 @@ impl Node {
             pid: router.process.as_ref().and_then(|process| process.body.pid()),
             restarts: router.restarts,
             cpu_ns: inline.map(|of| of.spent_ns).or_else(|| cpu_ns(router.group.as_ref())),
+            kernel_ns: router
+                .interfaces
+                .iter()
+                .map(|id| substrate.counters(*id).rx_kernel_ns)
+                .sum(),
             memory_bytes: inline
                 .map(|of| of.memory_bytes)
                 .or_else(|| memory_bytes(router.group.as_ref())),

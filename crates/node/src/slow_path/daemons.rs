@@ -32,7 +32,7 @@ const CPU_WEIGHT: u64 = 50;
 /// They have one CPU's time at most: beside programs that are not Europa's, all of Europa counts
 /// as much as ten, and a fork bomb had most of it.
 const CPU: CpuQuota =
-    CpuQuota { quota: Duration::from_millis(50), period: Duration::from_millis(50) };
+    CpuQuota { quota: Some(Duration::from_millis(50)), period: Duration::from_millis(50) };
 /// How often a program's keeper looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(200);
 

@@ -33,7 +33,7 @@ fn limits() -> Limits {
     Limits {
         cpu_weight: Some(200),
         cpu_quota: Some(CpuQuota {
-            quota: Duration::from_millis(5),
+            quota: Some(Duration::from_millis(5)),
             period: Duration::from_millis(20),
         }),
         memory_bytes: Some(1 << 20),
@@ -80,6 +80,19 @@ fn version_1() {
     assert_eq!(group.cpu_time().expect("read"), Some(Duration::from_nanos(1500)));
     assert_eq!(cgroups.names("i").expect("read"), ["r"]);
     assert_eq!(cgroups.names("other").expect("read"), Vec::<String>::new());
+
+    // Groups below another: with limits of their own, and before it, as they go first.
+    let below = cgroups.group("i", "s/a").expect("made");
+    let above = cgroups.group("i", "s").expect("made");
+    above.set(&limits()).expect("set");
+    let none = CpuQuota { quota: None, period: Duration::from_millis(5) };
+    above.set(&Limits { cpu_quota: Some(none), ..Limits::default() }).expect("set");
+    let cpu = root.path().join("cpu,cpuacct/europa/i/s");
+    let read = |file: &str| fs::read_to_string(cpu.join(file)).ok();
+    assert_eq!(read("cpu.cfs_quota_us").as_deref(), Some("-1"));
+    assert_eq!(read("cpu.shares").as_deref(), Some("2048"), "as it was set, not as the instance's");
+    assert_eq!(below.path, Path::new("europa/i/s/a"));
+    assert_eq!(cgroups.names("i").expect("read"), ["s/a", "s", "r"]);
 }
 
 #[test]
@@ -137,7 +150,7 @@ fn names_are_folders_and_nothing_else() {
         ("blue-1_a", true),
         ("", false),
         ("..", false),
-        ("a/b", false),
+        ("a/b/", false),
         ("cgroup.procs", false),
         ("ä", false),
     ] {

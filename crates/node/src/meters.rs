@@ -1,0 +1,114 @@
+//! What slices are given of what comes in by ports: the meters of the receive programs made
+//! what documents say.
+
+use std::collections::BTreeMap;
+
+use europa_api::Documents;
+use europa_substrate::Substrate;
+use europa_substrate::layout::MAX_METERS;
+
+use crate::plan::To;
+use crate::router::Router;
+
+/// A slice and a port.
+type Pair = (String, String);
+
+struct Meter {
+    number: u32,
+    /// What the programs know. None before that.
+    bits: Option<u64>,
+}
+
+/// All meters.
+#[derive(Default)]
+pub(crate) struct Meters {
+    made: BTreeMap<Pair, Meter>,
+    /// Those that a killed node has left have been looked for.
+    looked: bool,
+}
+
+/// Routers' interfaces on ports: whose they are, and their numbers.
+fn on_ports(routers: &[Router]) -> impl Iterator<Item = (Pair, u32)> {
+    routers.iter().flat_map(|router| {
+        let slice = router.plan.name.split_once('/').map_or("", |(slice, _)| slice);
+        let all = router.plan.interfaces.iter().zip(&router.interfaces);
+        all.filter_map(move |(interface, id)| match &interface.to {
+            To::Port(port) => Some(((slice.to_owned(), port.clone()), *id)),
+            To::Link { .. } => None,
+        })
+    })
+}
+
+/// The rates that documents say, in bits a second.
+fn wanted(documents: &Documents) -> BTreeMap<Pair, u64> {
+    let slices = documents.slices.iter();
+    let reservations = slices.filter_map(|slice| Some((slice, slice.reservation.as_ref()?)));
+    let parts = reservations.flat_map(|(slice, reservation)| {
+        reservation.ports.0.iter().filter_map(move |(port, part)| {
+            let pair = (slice.name.to_string(), port.to_string());
+            Some((pair, part.rate_in?.bits_per_second))
+        })
+    });
+    parts.collect()
+}
+
+impl Meters {
+    /// Has receive programs police what they are to. Costs little if they do.
+    pub(crate) fn follow(
+        &mut self,
+        substrate: &Substrate,
+        documents: &Documents,
+        routers: &[Router],
+    ) {
+        let wanted = wanted(documents);
+        if wanted.is_empty() && self.made.is_empty() && self.looked {
+            return;
+        }
+        if !std::mem::replace(&mut self.looked, true) {
+            self.find(substrate, routers);
+        }
+        for (pair, bits) in &wanted {
+            let Some(meter) = self.meter(pair) else {
+                tracing::warn!("no meter is left for what comes in by {} for {}", pair.1, pair.0);
+                continue;
+            };
+            if meter.bits != Some(*bits) {
+                substrate.set_meter(meter.number, Some(*bits));
+                meter.bits = Some(*bits);
+            }
+        }
+        for (pair, id) in on_ports(routers) {
+            let made = self.made.get(&pair).filter(|_| wanted.contains_key(&pair));
+            let number = made.map_or(0, |meter| meter.number);
+            if substrate.meter_of(id) != number {
+                substrate.police(id, number);
+            }
+        }
+        self.made.retain(|pair, meter| {
+            let stays = wanted.contains_key(pair);
+            if !stays {
+                substrate.set_meter(meter.number, None);
+            }
+            stays
+        });
+    }
+
+    /// What a killed node has left: the programs take from it still.
+    fn find(&mut self, substrate: &Substrate, routers: &[Router]) {
+        for (pair, id) in on_ports(routers) {
+            let number = substrate.meter_of(id);
+            if number != 0 && !self.made.values().any(|meter| meter.number == number) {
+                self.made.entry(pair).or_insert(Meter { number, bits: None });
+            }
+        }
+    }
+
+    fn meter(&mut self, pair: &Pair) -> Option<&mut Meter> {
+        if !self.made.contains_key(pair) {
+            let taken = |number| self.made.values().any(|meter| meter.number == number);
+            let number = (1..MAX_METERS).find(|number| !taken(*number))?;
+            self.made.insert(pair.clone(), Meter { number, bits: None });
+        }
+        self.made.get_mut(pair)
+    }
+}

@@ -1,0 +1,179 @@
+//! What slices reserve of CPU and memory: routers that spin have their part and no more, also
+//! beside others that spin; control groups come and go.
+
+use std::fs;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use europa_tests::{Lab, Namespace, Node};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// A port, and a slice with a router that always polls, for each reservation.
+fn text(near: &Namespace, slices: &[(&str, &str)]) -> String {
+    let mut text = format!("kind: port\nname: p\ndevice: eth0\nnamespace: {}\n", near.name());
+    for (index, (slice, reservation)) in slices.iter().enumerate() {
+        text += &format!(
+            "---\nkind: slice\nname: {slice}\nreservation: {{{reservation}}}\n---\n\
+             kind: router\nname: r\nslice: {slice}\npoll: busy\n\
+             interfaces:\n  in: {{port: p, mac: \"02:00:00:00:01:0{index}\"}}\n\
+             fast_path: {{click: \"FromDevice(in) -> EtherMirror -> ToDevice(in)\"}}\n"
+        );
+    }
+    text
+}
+
+struct Net {
+    // The node ends before the laboratory does.
+    node: Node,
+    near: Namespace,
+    _lab: Lab,
+}
+
+/// What statistics say of the router of a slice.
+fn of(stats: &Value, slice: &str) -> Value {
+    let routers = stats["routers"].as_array().cloned().unwrap_or_default();
+    let name = format!("{slice}/r");
+    routers.into_iter().find(|router| router["name"] == name).expect("the router")
+}
+
+fn ci() -> bool {
+    std::env::var_os("CI").is_some()
+}
+
+/// Where control groups bound CPU time, and the file that says by how much.
+fn quota() -> Option<(PathBuf, &'static str)> {
+    let mounts = fs::read_to_string("/proc/mounts").ok()?;
+    let of = |line: &str, kind: &str, option: &str| {
+        let mut words = line.split(' ').skip(1);
+        let (place, found, options) = (words.next()?, words.next()?, words.next()?);
+        let is = found == kind && options.split(',').any(|one| option.is_empty() || one == option);
+        is.then(|| PathBuf::from(place))
+    };
+    if let Some(root) = mounts.lines().find_map(|line| of(line, "cgroup", "cpu")) {
+        return Some((root, "cpu.cfs_quota_us"));
+    }
+    let root = mounts.lines().find_map(|line| of(line, "cgroup2", ""))?;
+    let all = fs::read_to_string(root.join("cgroup.controllers")).ok()?;
+    all.split_whitespace().any(|one| one == "cpu").then_some((root, "cpu.max"))
+}
+
+impl Net {
+    fn new(slices: &[(&str, &str)]) -> Net {
+        let mut lab = Lab::new().expect("a laboratory");
+        let near = lab.namespace("near").expect("a namespace");
+        let far = lab.namespace("far").expect("a namespace");
+        lab.veth((&near, "eth0"), (&far, "eth0")).expect("a pair");
+        let node = Node::new(None);
+        node.up(&text(&near, slices));
+        Net { node, near, _lab: lab }
+    }
+
+    fn file(&self, slices: &[(&str, &str)]) -> String {
+        self.node.file("changed.yaml", &text(&self.near, slices))
+    }
+
+    fn router(&self, slice: &str) -> Value {
+        of(&self.node.stats(), slice)
+    }
+
+    /// The parts of a core that routers have, over two seconds.
+    fn cores<const N: usize>(&self, slices: [&str; N]) -> [f64; N] {
+        let number = |value: &Value| value.as_u64().expect("a number") as f64;
+        let before = self.node.stats();
+        sleep(Duration::from_secs(2));
+        let after = self.node.stats();
+        // By the node's clock: it too has to wait for its turn.
+        let time = number(&after["at_ns"]) - number(&before["at_ns"]);
+        let used = |stats: &Value, slice| number(&of(stats, slice)["cpu_ns"]);
+        let found = slices.map(|slice| (used(&after, slice) - used(&before, slice)) / time);
+        eprintln!("{slices:?}: {found:.3?} cores");
+        found
+    }
+}
+
+#[test]
+fn a_router_that_spins_has_its_part_and_no_more() {
+    let Some((root, file)) = quota() else {
+        println!("skipped: no control groups for CPU time");
+        return;
+    };
+    let net = Net::new(&[("red", "cpu: 0.25"), ("blue", ""), ("green", ""), ("grey", "")]);
+    let group = root.join("europa").join(net.node.instance()).join("slice_red");
+    let quota = || fs::read_to_string(group.join(file)).expect("the group");
+    assert!(quota().starts_with("1250"), "{}", quota());
+    sleep(Duration::from_millis(300));
+    // A turn of the scheduler's that is begun ends 4 ms later at the latest, and is paid back.
+    let [red, ..] = net.cores(["red", "blue", "green", "grey"]);
+    assert!(red < 0.26, "{red}");
+    assert!(ci() || red > 0.23, "{red}");
+
+    // In place.
+    let pid = net.router("red")["pid"].clone();
+    let changed = [("red", "cpu: 0.5"), ("blue", "cpu: 0.2"), ("green", ""), ("grey", "")];
+    let told = net.node.run(&["apply", &net.file(&changed)]);
+    assert!(told.contains("in place"), "{told}");
+    let [red, blue] = net.cores(["red", "blue"]);
+    assert!(red < 0.52 && blue < 0.21, "{red} {blue}");
+    assert!(ci() || red > 0.47 && blue > 0.18, "{red} {blue}");
+
+    // What does not fit: said with what is left, and nothing of it applied.
+    let many = std::thread::available_parallelism().expect("CPUs").get();
+    let slices = [("red", format!("cpu: {many}")), ("blue", "cpu: 0.2, memory: 999999GB".into())];
+    let slices = slices.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let refused = net.node.attempt(&["apply", &net.file(&slices)]);
+    assert!(!refused.status.success());
+    let why = format!("slice \"red\" wants {many} of CPU cores, and");
+    assert!(refused.stderr.contains(&why) && refused.stderr.contains("left"), "{}", refused.stderr);
+    assert!(quota().starts_with("2500"), "{}", quota());
+
+    // A node that is killed and its successor.
+    let node = net.node.processes()[0];
+    kill(Pid::from_raw(node as i32), Signal::SIGKILL).expect("the node");
+    net.node.up(&text(&net.near, &changed));
+    assert_eq!(net.router("red")["pid"], pid, "nothing was restarted");
+    let [red] = net.cores(["red"]);
+    assert!(red < 0.52, "{red}");
+
+    // Without a reservation, as others; and without the slice, without its group.
+    let limit = Instant::now() + Duration::from_secs(20);
+    net.node.run(&["apply", &net.file(&[("red", ""), ("blue", "")])]);
+    while !quota().starts_with("-1") && !quota().starts_with("max") {
+        assert!(Instant::now() < limit, "{} stays", quota());
+        sleep(Duration::from_millis(20));
+    }
+    net.node.run(&["delete", "router", "red/r"]);
+    net.node.run(&["delete", "slice", "red"]);
+    while group.exists() {
+        assert!(Instant::now() < limit, "{} stays", group.display());
+        sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn groups_go_with_the_next_start_after_all_was_killed() {
+    let Some((root, _)) = quota() else {
+        println!("skipped: no control groups for CPU time");
+        return;
+    };
+    let net = Net::new(&[("red", "cpu: 0.25, memory: 200MB")]);
+    let top = root.join("europa").join(net.node.instance());
+    assert!(top.join("slice_red/r").exists());
+    let kill_all = || {
+        for pid in net.node.processes() {
+            // Some end with others.
+            let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
+        }
+    };
+    // One that nobody knows of any more.
+    fs::create_dir_all(top.join("slice_grey/r")).expect("a group");
+    kill_all();
+    net.node.up(&text(&net.near, &[("red", "cpu: 0.25, memory: 200MB")]));
+    assert!(top.join("slice_red/r").exists());
+    assert!(!top.join("slice_grey").exists(), "it stays");
+    kill_all();
+    net.node.run(&["down"]);
+    assert!(!top.exists(), "it stays");
+}
