@@ -42,7 +42,7 @@ pub enum Rest {
     Look,
     /// Let others on this core run, and look again.
     Yield,
-    /// Look again after [`NAP`].
+    /// Look again after `NAP`.
     Nap,
     /// Sleep until woken.
     Sleep,
