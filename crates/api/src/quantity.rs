@@ -325,7 +325,8 @@ mod tests {
             ("1514B", Some(1514)),
             ("0B", None),
             ("300", None),
-            ("5000MB", None),
+            ("5GB", Some(5_000_000_000)),
+            ("1000001GB", None),
         ] {
             let found = text.parse::<Bytes>().ok();
             assert_eq!(found.map(|bytes| bytes.0), bytes, "{text}");

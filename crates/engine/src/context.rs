@@ -345,7 +345,7 @@ impl Context<'_> {
         with_element(self.core, self.elements, self.devices, index, call)
     }
 
-    /// Another element, by the number [`InitContext::find`] gave. `None` while it runs itself.
+    /// Another element, by the number [`InitContext::find`](crate::InitContext::find) gave. `None` while it runs itself.
     pub fn element(&mut self, index: usize) -> Option<&mut dyn Element> {
         self.elements.get_mut(index)?.as_deref_mut()
     }

@@ -124,7 +124,7 @@ impl Receiver {
 
     /// Shows up to `most` frames, then gives their memory back to the sender; says how many.
     /// No system call, no allocation. From one core to another 27 million frames of 64 bytes
-    /// passed a second (`examples/rate.rs`); most of the time goes into the cache lines that
+    /// passed a second (`examples/memif_rate.rs`); most of the time goes into the cache lines that
     /// move between them.
     ///
     /// # Errors

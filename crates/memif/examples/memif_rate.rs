@@ -2,7 +2,7 @@
 //! own: ours, and DPDK's testpmd where it is installed, one after the other in the same run.
 //!
 //! ```text
-//! cargo run --release -p europa-memif --example rate [SECONDS [ROUNDS]]
+//! cargo run --release -p europa-memif --example memif_rate [SECONDS [ROUNDS]]
 //! ```
 //!
 //! Cases: *one way*, a source and a sink; *echo*, a source whose frames come back. Roles: who
