@@ -57,7 +57,24 @@ fn counter<'a, V: EncodeCounterValue>(
     })
 }
 
-/// A gauge, likewise.
+/// A counter with a value for each set of labels and each cause of a drop.
+fn drops<'a>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    all: impl Iterator<Item = (Labels<'a>, &'a [(String, u64)])>,
+) -> fmt::Result {
+    let by_cause = all.flat_map(|(labels, drops)| {
+        drops.iter().map(move |(cause, count)| {
+            let mut labels = labels.clone();
+            labels.push(("cause", cause));
+            (labels, *count)
+        })
+    });
+    counter(encoder, name, help, by_cause)
+}
+
+/// A gauge, as [`counter`].
 fn gauge<'a, V: EncodeGaugeValue>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -163,17 +180,11 @@ impl Metrics {
         for (name, help, value) in values {
             counter(to, name, help, all().map(|(labels, i)| (labels, value(i))))?;
         }
-        counter(
+        drops(
             to,
             "interface_drops",
             "Packets lost, by cause.",
-            all().flat_map(|(labels, interface)| {
-                interface.drops.iter().map(move |(cause, count)| {
-                    let mut labels = labels.clone();
-                    labels.push(("cause", cause));
-                    (labels, *count)
-                })
-            }),
+            all().map(|(labels, interface)| (labels, interface.drops.as_slice())),
         )
     }
 
@@ -244,17 +255,11 @@ impl Metrics {
         for (name, help, value) in counters {
             counter(to, name, help, all().map(|(labels, q)| (labels, value(q))))?;
         }
-        counter(
+        drops(
             to,
             "queue_drops",
             "Packets dropped, by cause.",
-            all().flat_map(|(labels, queue)| {
-                queue.drops.iter().map(move |(cause, count)| {
-                    let mut labels = labels.clone();
-                    labels.push(("cause", cause));
-                    (labels, *count)
-                })
-            }),
+            all().map(|(labels, queue)| (labels, queue.drops.as_slice())),
         )?;
         let gauges: [(&str, &str, Value); 2] = [
             ("queue_waiting_packets", "Packets that wait.", |q| q.waiting),
@@ -297,17 +302,11 @@ impl Metrics {
             "Packets on the way.",
             all().map(|(labels, link)| (labels, link.waiting)),
         )?;
-        counter(
+        drops(
             to,
             "link_drops",
             "Packets lost, by cause.",
-            all().flat_map(|(labels, link)| {
-                link.drops.iter().map(move |(cause, count)| {
-                    let mut labels = labels.clone();
-                    labels.push(("cause", cause));
-                    (labels, *count)
-                })
-            }),
+            all().map(|(labels, link)| (labels, link.drops.as_slice())),
         )
     }
 
