@@ -299,7 +299,6 @@ impl Element for ARPQuerier {
         if !limits.on_demand {
             limits.entries = limits.entries.max(self.fixed.len() * 2);
         }
-        self.questions.reserve(limits.entries);
         self.neighbours = Neighbours::new(limits, self.mac.0, EtherType::IPV4.0);
         arguments.finish()
     }

@@ -230,7 +230,6 @@ impl Element for IP6NDSolicitor {
             None => arguments.value("ETH", 0, &text)?,
         });
         limits.entries = limits.entries.max(self.fixed.len() * 2);
-        self.questions.reserve(limits.entries);
         self.neighbours = Neighbours::new(limits, self.mac.0, EtherType::IPV6.0);
         arguments.finish()
     }

@@ -1,8 +1,8 @@
 //! Ethernet addresses of neighbours: what ARP and Neighbor Discovery have in common.
 //!
-//! The states are those of RFC 4861 section 7.3.2. All memory is bounded and reserved when
-//! the element is configured: entries, and the places of packets that wait for an answer.
-//! Only packets that the router wants to send make entries, so nobody can fill the table by
+//! The states are those of RFC 4861 section 7.3.2. All memory is bounded: entries, and the places
+//! of packets that wait for an answer. It is taken as they come, never for a packet to a
+//! neighbour that is known. Only packets that the router wants to send make entries, so nobody can fill the table by
 //! telling addresses; who lets the router send to ever new addresses gets half of it at most.
 
 mod demand;
@@ -70,6 +70,8 @@ impl State {
 
 /// No entry, no packet.
 const NONE: u32 = u32::MAX;
+/// Of an empty table.
+const FEWEST_HEADS: usize = 16;
 /// Ends of waiting times are rounded up to this, so that many neighbours share a timer.
 const GRAIN_NS: u64 = 1 << 26;
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -155,19 +157,18 @@ pub(crate) struct Neighbours<A> {
 impl<A: Address> Neighbours<A> {
     /// An empty table for headers from `mac` of this type.
     pub(crate) fn new(limits: Limits, mac: [u8; 6], ether_type: [u8; 2]) -> Neighbours<A> {
-        let heads = (limits.entries * 2).next_power_of_two().max(16);
         let [a, b, c, d, e, f] = mac;
         let [g, h] = ether_type;
         Neighbours {
             source: [a, b, c, d, e, f, g, h],
             // Odd, so that no bit is lost; secret, so that nobody can choose collisions.
             secret: RandomState::new().hash_one(0u8) | 1,
-            shift: 64 - heads.trailing_zeros(),
-            heads: vec![NONE; heads],
-            entries: Vec::with_capacity(limits.entries),
+            shift: 64 - FEWEST_HEADS.trailing_zeros(),
+            heads: vec![NONE; FEWEST_HEADS],
+            entries: Vec::new(),
             free: NONE,
             hand: 0,
-            places: Vec::with_capacity(limits.packets),
+            places: Vec::new(),
             free_place: NONE,
             count: 0,
             incomplete: 0,

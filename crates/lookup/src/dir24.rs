@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use europa_packet::Ipv4Prefix;
 use zerocopy::FromZeros;
 
+use crate::few::{self, Few};
+use crate::pages::Pages;
 use crate::routes::{Address, Routes};
 use crate::{NextHop, RouteTable, TableFull};
 
@@ -20,24 +22,33 @@ const SECOND: usize = GROUPS * GROUP_LEN;
 /// Says that the other 15 bits of an entry are a group's number.
 const GROUP: u16 = 0x8000;
 
-/// Longest prefix match for IPv4 in one or two loads.
+/// Longest prefix match for IPv4 in one or two loads, or, of up to 127 routes, by a short search.
 ///
 /// The first 24 bits of an address index a table of 2^24 entries of two bytes. An
 /// entry is a next hop, 0 for none, or the number of a group of 256 entries for
 /// the last byte. The default route is kept beside the tables and stands in for
 /// 0, so that it takes no entry and costs nothing to change.
 ///
-/// Takes 48 MiB of address space; resident is at most 32 MiB and 512 bytes for
+/// That takes 48 MiB of address space; resident is at most 32 MiB and 512 bytes for
 /// each /24 with longer routes, of which there may be 32768. With few routes only
 /// the pages under them are resident (a /16 covers 512 bytes), and look-ups to
-/// few destinations stay in the first cache.
+/// few destinations stay in the first cache. Before its 128th route a table has none of this,
+/// and takes two kilobytes.
 ///
 /// A change costs time in proportion to the /24s that its prefix covers and the
 /// routes inside it; the default route, nothing.
 pub struct Dir24 {
     routes: Routes<u32>,
+    few: Few<u32>,
+    many: Option<Box<Many>>,
+}
+
+/// What there is for many routes.
+struct Many {
     tables: Tables,
     groups: Groups,
+    /// Of both tables, one behind the other.
+    pages: Pages,
 }
 
 /// What look-ups read.
@@ -114,11 +125,22 @@ fn zeroed<T: FromZeros>() -> Box<T> {
     T::new_box_zeroed().unwrap_or_else(|_| handle_alloc_error(Layout::new::<T>()))
 }
 
-impl Dir24 {
-    /// An empty table.
-    pub fn new() -> Self {
+impl Many {
+    /// For these routes.
+    fn of(routes: &Routes<u32>) -> Result<Box<Self>, TableFull> {
         let tables = Tables { first: zeroed(), second: zeroed(), default: AtomicU16::new(0) };
-        Self { routes: Routes::new(), tables, groups: Groups::default() }
+        let pages = Pages::of((FIRST + SECOND) * size_of::<AtomicU16>());
+        let mut many = Box::new(Self { tables, groups: Groups::default(), pages });
+        for (prefix, next_hop) in routes.iter() {
+            many.make_way(prefix)?;
+            many.paint(routes, prefix, next_hop.get());
+        }
+        Ok(many)
+    }
+
+    /// Makes sure that a prefix can be painted.
+    fn make_way(&mut self, prefix: (u32, u8)) -> Result<(), TableFull> {
+        if prefix.1 > 24 { self.add_group(prefix.0, prefix.1) } else { Ok(()) }
     }
 
     /// Makes sure that the /24 of `address` has a group.
@@ -134,32 +156,61 @@ impl Dir24 {
             self.tables.second(group, last_byte).store(entry, Ordering::Relaxed);
         }
         here.store(GROUP | group, Ordering::Release);
+        let at = (FIRST + usize::from(group) * GROUP_LEN) * size_of::<AtomicU16>();
+        self.pages.touch(at, at + GROUP_LEN * size_of::<AtomicU16>() - 1);
+        self.touch_first(address, address);
         Ok(())
     }
 
     /// Drops the group of the /24 of `address` if no longer route lies in it.
-    fn drop_group(&mut self, address: u32) {
+    fn drop_group(&mut self, routes: &Routes<u32>, address: u32) {
         let block = (address.first(24), 24);
         let here = self.tables.first(address);
         let entry = here.load(Ordering::Relaxed);
-        if entry & GROUP != 0 && !self.routes.has_longer(block) {
-            here.store(self.routes.covering_entry(block), Ordering::Relaxed);
+        if entry & GROUP != 0 && !routes.has_longer(block) {
+            here.store(routes.covering_entry(block), Ordering::Relaxed);
             self.groups.free.push(entry & !GROUP);
         }
+    }
+
+    fn touch_first(&mut self, first: u32, last: u32) {
+        let at = |address: u32| (address >> 8) as usize * size_of::<AtomicU16>();
+        self.pages.touch(at(first), at(last));
+    }
+
+    fn paint(&mut self, routes: &Routes<u32>, prefix: (u32, u8), entry: u16) {
+        if prefix.1 == 0 {
+            self.tables.default.store(entry, Ordering::Relaxed);
+            return;
+        }
+        routes.for_each_gap(prefix, |first, last| {
+            self.tables.paint(first, last, entry);
+            self.touch_first(first, last);
+        });
+    }
+}
+
+impl Dir24 {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self { routes: Routes::new(), few: Few::new(), many: None }
+    }
+
+    /// An empty table that has its arrays already: one that will have many routes.
+    pub fn for_many() -> Self {
+        let routes = Routes::new();
+        // There is no route for which there could be no group.
+        let many = Many::of(&routes).ok();
+        Self { routes, few: Few::new(), many }
     }
 
     /// Has the processor fetch what a look-up of `address` reads first.
     #[inline(always)]
     pub fn prefetch(&self, address: u32) {
-        europa_pool::prefetch(self.tables.first(address));
-    }
-
-    fn paint(&self, prefix: (u32, u8), entry: u16) {
-        if prefix.1 == 0 {
-            self.tables.default.store(entry, Ordering::Relaxed);
-            return;
+        // Few routes are in the cache.
+        if let Some(many) = &self.many {
+            europa_pool::prefetch(many.tables.first(address));
         }
-        self.routes.for_each_gap(prefix, |first, last| self.tables.paint(first, last, entry));
     }
 }
 
@@ -183,12 +234,22 @@ impl RouteTable for Dir24 {
         next_hop: NextHop,
     ) -> Result<Option<NextHop>, TableFull> {
         let prefix = pair(prefix);
-        if prefix.1 > 24 {
-            self.add_group(prefix.0, prefix.1)?;
+        if let Some(many) = &mut self.many {
+            many.make_way(prefix)?;
         }
         let old = self.routes.insert(prefix, next_hop);
-        if old != Some(next_hop) {
-            self.paint(prefix, next_hop.get());
+        if old == Some(next_hop) {
+            return Ok(old);
+        }
+        match &mut self.many {
+            Some(many) => many.paint(&self.routes, prefix, next_hop.get()),
+            None if self.routes.len() <= few::MOST => self.few.renew(&self.routes),
+            None => {
+                let many = Many::of(&self.routes).inspect_err(|_| {
+                    self.routes.remove(prefix);
+                })?;
+                self.many = Some(many);
+            }
         }
         Ok(old)
     }
@@ -196,9 +257,13 @@ impl RouteTable for Dir24 {
     fn remove(&mut self, prefix: Ipv4Prefix) -> Option<NextHop> {
         let prefix = pair(prefix);
         let old = self.routes.remove(prefix)?;
-        self.paint(prefix, self.routes.covering_entry(prefix));
+        let Some(many) = &mut self.many else {
+            self.few.renew(&self.routes);
+            return Some(old);
+        };
+        many.paint(&self.routes, prefix, self.routes.covering_entry(prefix));
         if prefix.1 > 24 {
-            self.drop_group(prefix.0);
+            many.drop_group(&self.routes, prefix.0);
         }
         Some(old)
     }
@@ -209,14 +274,16 @@ impl RouteTable for Dir24 {
 
     #[inline]
     fn lookup(&self, address: u32) -> Option<NextHop> {
-        let entry = self.tables.entry(address);
-        let default = self.tables.default.load(Ordering::Relaxed);
+        let Some(many) = &self.many else { return NextHop::from_entry(self.few.entry(address)) };
+        let entry = many.tables.entry(address);
+        let default = many.tables.default.load(Ordering::Relaxed);
         NextHop::from_entry(if entry == 0 { default } else { entry })
     }
 
     #[inline]
     fn lookup_batch(&self, addresses: &[u32], next_hops: &mut [u16]) {
-        let tables = &self.tables;
+        let Some(many) = &self.many else { return self.few.entries(addresses, next_hops) };
+        let tables = &many.tables;
         let default = tables.default.load(Ordering::Relaxed);
         // All loads of the first table before any use of one, so that their misses
         // overlap whatever the branches below guess.
@@ -253,8 +320,8 @@ impl RouteTable for Dir24 {
     }
 
     fn memory_bytes(&self) -> usize {
-        let groups = usize::from(self.groups.fresh) * GROUP_LEN;
-        (FIRST + groups) * size_of::<AtomicU16>() + self.routes.memory_bytes()
+        let many = self.many.as_ref().map_or(0, |many| many.pages.bytes());
+        many + Few::<u32>::memory_bytes() + self.routes.memory_bytes()
     }
 }
 
@@ -270,28 +337,32 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn groups(table: &Dir24) -> &Groups {
+        &table.many.as_ref().unwrap().groups
+    }
+
     #[test]
     fn groups_come_and_go() {
-        let mut table = Dir24::new();
+        let mut table = Dir24::for_many();
         table.insert(prefix("10.0.0.0/8"), hop(1)).unwrap();
         table.insert(prefix("10.0.0.5/32"), hop(2)).unwrap();
         table.insert(prefix("10.0.0.0/25"), hop(3)).unwrap();
-        assert_eq!(table.groups.fresh, 1);
+        assert_eq!(groups(&table).fresh, 1);
         for (address, found) in [(0x0a00_0005, 2), (0x0a00_0006, 3), (0x0a00_0080, 1)] {
             assert_eq!(table.lookup(address), Some(hop(found)), "{address:x}");
         }
         table.remove(prefix("10.0.0.5/32"));
-        assert_eq!(table.groups.free, []);
+        assert_eq!(groups(&table).free, []);
         table.remove(prefix("10.0.0.0/25"));
-        assert_eq!(table.groups.free, [0]);
+        assert_eq!(groups(&table).free, [0]);
         assert_eq!(table.lookup(0x0a00_0005), Some(hop(1)));
         table.insert(prefix("11.0.0.0/32"), hop(4)).unwrap();
-        assert_eq!((table.groups.fresh, table.groups.free.len()), (1, 0));
+        assert_eq!((groups(&table).fresh, groups(&table).free.len()), (1, 0));
     }
 
     #[test]
     fn a_full_table_says_so_and_keeps_its_answers() {
-        let mut table = Dir24::new();
+        let mut table = Dir24::for_many();
         for block in 0..GROUPS as u32 {
             let host = Ipv4Prefix::new((block << 8).into(), 32).unwrap();
             table.insert(host, hop(1)).unwrap();

@@ -7,11 +7,13 @@
 //! more specific route covers, and gives each of them its new answer in one store.
 //!
 //! The arrays are allocated once, zeroed, at their full size: pages that no route
-//! touches cost address space only, and no entry ever moves.
+//! touches cost address space only, and no entry ever moves. A table of up to 127 routes has
+//! none of them, but stretches of addresses in two kilobytes (`few.rs`), which every change
+//! works out anew; it stays large once it has been.
 //!
 //! # Reading while writing
 //!
-//! Entries are atomics already (plain loads on x86), nodes are filled before
+//! Entries of the arrays are atomics already (plain loads on x86), nodes are filled before
 //! they are published, and an address's answer goes from the old to the new one
 //! in one store. For readers on other threads two things are still missing: the
 //! arrays behind an `Arc`, apart from the routes on record; and a grace period
@@ -19,8 +21,10 @@
 //! number between two loads.
 
 mod dir24;
+mod few;
 mod multibit6;
 mod next_hop;
+mod pages;
 mod routes;
 
 pub use dir24::Dir24;

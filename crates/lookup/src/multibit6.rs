@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
 use europa_packet::Ipv6Prefix;
 use zerocopy::FromZeros;
 
+use crate::few::{self, Few};
+use crate::pages::Pages;
 use crate::routes::{Address, Routes};
 use crate::{NextHop, RouteTable, TableFull};
 
@@ -26,7 +28,7 @@ const NODE: u32 = 1 << 31;
 /// Addresses whose root entries a batch loads before it goes on with any.
 const LANES: usize = 32;
 
-/// Longest prefix match for IPv6.
+/// Longest prefix match for IPv6: by a trie, or, of up to 127 routes, by a short search.
 ///
 /// The first 24 bits of an address index the root, each further 8 bits up to bit
 /// 64, then each 4 bits, a node. An entry is a node or the answer, so that a /32
@@ -35,15 +37,24 @@ const LANES: usize = 32;
 ///
 /// A full Internet table (160 thousand routes) takes 38 thousand nodes of 1 KiB,
 /// of which look-ups touch 6 MiB. A lone host route far from all others takes
-/// 5 KiB + 1 KiB. Room for nodes is reserved when the table is made; pages that no
-/// node has used cost nothing.
+/// 5 KiB + 1 KiB. Room for nodes is reserved with the root; pages that no node has
+/// used cost nothing. Before its 128th route a table has none of this, and takes five kilobytes.
 ///
 /// A change costs time in proportion to the entries that its prefix covers and the
 /// routes inside it.
 pub struct Multibit6 {
     routes: Routes<u128>,
+    few: Few<u128>,
+    many: Option<Box<Many>>,
+}
+
+/// What there is for many routes.
+struct Many {
     trie: Trie,
     places: Places,
+    /// Of the root. All of the nodes that was ever used is taken.
+    pages: Pages,
+    node_pages: Pages,
 }
 
 /// What look-ups read.
@@ -182,21 +193,18 @@ impl Trie {
     }
 }
 
-impl Multibit6 {
-    /// An empty table with room for [`Self::DEFAULT_CAPACITY`] nodes.
-    pub fn new() -> Self {
-        Self::with_capacity(Self::DEFAULT_CAPACITY)
+impl Many {
+    /// For these routes, with room for so many nodes.
+    fn of(routes: &Routes<u128>, nodes: usize) -> Result<Box<Self>, TableFull> {
+        let mut many = Box::new(Self::with_capacity(nodes));
+        for (prefix, next_hop) in routes.iter() {
+            many.add_nodes(routes, prefix)?;
+            many.paint(routes, prefix, next_hop.get());
+        }
+        Ok(many)
     }
 
-    /// Room for nodes that [`Self::new`] reserves: 64 MiB.
-    pub const DEFAULT_CAPACITY: usize = 1 << 16;
-
-    /// An empty table with room for this many nodes of 1 KiB; above bit 64 a node
-    /// takes one, below a sixteenth.
-    ///
-    /// # Panics
-    /// If there is no memory for it.
-    pub fn with_capacity(nodes: usize) -> Self {
+    fn with_capacity(nodes: usize) -> Self {
         let root = <[AtomicU32; ROOT]>::new_box_zeroed()
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<[AtomicU32; ROOT]>()));
         // One line more, so that nodes can start where a cache line does: at an
@@ -210,12 +218,17 @@ impl Multibit6 {
         let places =
             Places { free_upper: vec![], free_lower: vec![], fresh, end: fresh + length - LINE };
         let trie = Trie { root, nodes, default: AtomicU16::new(0) };
-        Self { routes: Routes::new(), trie, places }
+        let pages = |entries: usize| Pages::of(entries * size_of::<AtomicU32>());
+        Self { trie, places, pages: pages(ROOT), node_pages: pages(length) }
     }
 
     /// Makes sure that there are nodes down to where `prefix` is made of whole
     /// entries.
-    fn add_nodes(&mut self, (address, len): (u128, u8)) -> Result<(), TableFull> {
+    fn add_nodes(
+        &mut self,
+        routes: &Routes<u128>,
+        (address, len): (u128, u8),
+    ) -> Result<(), TableFull> {
         let mut node = Node::ROOT;
         while node.depth + node.bits() < u32::from(len) {
             let Some(entry) = self.trie.entry(node, address) else { break };
@@ -225,7 +238,7 @@ impl Multibit6 {
                 None => {
                     let depth = node.depth + node.bits();
                     let Some(child) = self.places.take(depth) else {
-                        self.drop_nodes((address, len));
+                        self.drop_nodes(routes, (address, len));
                         return Err(TableFull {
                             prefix_bits: len,
                             what: "entries of nodes",
@@ -233,10 +246,15 @@ impl Multibit6 {
                         });
                     };
                     let range = child.place as usize..child.place as usize + (1 << child.bits());
-                    for inner in self.trie.nodes.get(range).unwrap_or_default() {
+                    for inner in self.trie.nodes.get(range.clone()).unwrap_or_default() {
                         inner.store(old, Ordering::Relaxed);
                     }
                     entry.store(NODE | child.place, Ordering::Release);
+                    let bytes = size_of::<AtomicU32>();
+                    self.node_pages.touch(range.start * bytes, range.end * bytes - 1);
+                    if node.depth == 0 {
+                        self.touch_root(address, address);
+                    }
                     child
                 }
             };
@@ -245,15 +263,15 @@ impl Multibit6 {
     }
 
     /// Drops the nodes on the way down to `prefix` in which no longer route lies.
-    fn drop_nodes(&mut self, (address, len): (u128, u8)) {
+    fn drop_nodes(&mut self, routes: &Routes<u128>, (address, len): (u128, u8)) {
         let mut node = Node::ROOT;
         while node.depth + node.bits() < u32::from(len) {
             let Some(entry) = self.trie.entry(node, address) else { return };
             let Some(child) = node.child(entry.load(Ordering::Relaxed)) else { return };
             let bits = child.depth as u8;
             let block = (address.first(bits), bits);
-            if !self.routes.has_longer(block) {
-                entry.store(self.routes.covering_entry(block).into(), Ordering::Relaxed);
+            if !routes.has_longer(block) {
+                entry.store(routes.covering_entry(block).into(), Ordering::Relaxed);
                 self.free(child);
                 return;
             }
@@ -273,13 +291,42 @@ impl Multibit6 {
         self.places.free(node).push(node.place);
     }
 
-    fn paint(&self, prefix: (u128, u8), answer: u16) {
+    fn touch_root(&mut self, first: u128, last: u128) {
+        let at = |address: u128| (address >> Node::ROOT.shift()) as usize * size_of::<AtomicU32>();
+        self.pages.touch(at(first), at(last));
+    }
+
+    fn paint(&mut self, routes: &Routes<u128>, prefix: (u128, u8), answer: u16) {
         if prefix.1 == 0 {
             self.trie.default.store(answer, Ordering::Relaxed);
             return;
         }
-        self.routes
-            .for_each_gap(prefix, |first, last| self.trie.paint(Node::ROOT, first, last, answer));
+        routes.for_each_gap(prefix, |first, last| {
+            self.trie.paint(Node::ROOT, first, last, answer);
+            if u32::from(prefix.1) <= ROOT_BITS {
+                self.touch_root(first, last);
+            }
+        });
+    }
+}
+
+impl Multibit6 {
+    /// An empty table that will have room for [`Self::DEFAULT_CAPACITY`] nodes.
+    pub fn new() -> Self {
+        Self { routes: Routes::new(), few: Few::new(), many: None }
+    }
+
+    /// Room for nodes that tables reserve when they become large: 64 MiB.
+    pub const DEFAULT_CAPACITY: usize = 1 << 16;
+
+    /// An empty table that has its arrays already, with room for this many nodes of 1 KiB; above
+    /// bit 64 a node takes one, below a sixteenth.
+    ///
+    /// # Panics
+    /// If there is no memory for it.
+    pub fn with_capacity(nodes: usize) -> Self {
+        let many = Box::new(Many::with_capacity(nodes));
+        Self { routes: Routes::new(), few: Few::new(), many: Some(many) }
     }
 }
 
@@ -303,10 +350,22 @@ impl RouteTable for Multibit6 {
         next_hop: NextHop,
     ) -> Result<Option<NextHop>, TableFull> {
         let prefix = pair(prefix);
-        self.add_nodes(prefix)?;
+        if let Some(many) = &mut self.many {
+            many.add_nodes(&self.routes, prefix)?;
+        }
         let old = self.routes.insert(prefix, next_hop);
-        if old != Some(next_hop) {
-            self.paint(prefix, next_hop.get());
+        if old == Some(next_hop) {
+            return Ok(old);
+        }
+        match &mut self.many {
+            Some(many) => many.paint(&self.routes, prefix, next_hop.get()),
+            None if self.routes.len() <= few::MOST => self.few.renew(&self.routes),
+            None => {
+                let many = Many::of(&self.routes, Self::DEFAULT_CAPACITY).inspect_err(|_| {
+                    self.routes.remove(prefix);
+                })?;
+                self.many = Some(many);
+            }
         }
         Ok(old)
     }
@@ -314,8 +373,12 @@ impl RouteTable for Multibit6 {
     fn remove(&mut self, prefix: Ipv6Prefix) -> Option<NextHop> {
         let prefix = pair(prefix);
         let old = self.routes.remove(prefix)?;
-        self.paint(prefix, self.routes.covering_entry(prefix));
-        self.drop_nodes(prefix);
+        let Some(many) = &mut self.many else {
+            self.few.renew(&self.routes);
+            return Some(old);
+        };
+        many.paint(&self.routes, prefix, self.routes.covering_entry(prefix));
+        many.drop_nodes(&self.routes, prefix);
         Some(old)
     }
 
@@ -325,7 +388,8 @@ impl RouteTable for Multibit6 {
 
     #[inline]
     fn lookup(&self, address: u128) -> Option<NextHop> {
-        let trie = &self.trie;
+        let Some(many) = &self.many else { return NextHop::from_entry(self.few.entry(address)) };
+        let trie = &many.trie;
         let entry = trie.answer(trie.root_entry(address), address);
         let default = trie.default.load(Ordering::Relaxed);
         NextHop::from_entry(if entry == 0 { default } else { entry })
@@ -333,7 +397,8 @@ impl RouteTable for Multibit6 {
 
     #[inline]
     fn lookup_batch(&self, addresses: &[u128], next_hops: &mut [u16]) {
-        let trie = &self.trie;
+        let Some(many) = &self.many else { return self.few.entries(addresses, next_hops) };
+        let trie = &many.trie;
         let default = trie.default.load(Ordering::Relaxed);
         let batches = addresses.chunks(LANES).zip(next_hops.chunks_mut(LANES));
         for (addresses, next_hops) in batches {
@@ -362,7 +427,9 @@ impl RouteTable for Multibit6 {
     }
 
     fn memory_bytes(&self) -> usize {
-        (ROOT + self.places.fresh) * size_of::<AtomicU32>() + self.routes.memory_bytes()
+        let many = self.many.as_ref();
+        let many = many.map_or(0, |many| many.pages.bytes() + many.node_pages.bytes());
+        many + Few::<u128>::memory_bytes() + self.routes.memory_bytes()
     }
 }
 
@@ -400,6 +467,6 @@ mod tests {
         assert_eq!(table.lookup(0x3000_0000_0200 << 80), None);
         table.remove(prefix("2001:db8::/32")).unwrap();
         table.remove(prefix("3000:0:100::/40")).unwrap();
-        assert_eq!(table.places.free_upper.len(), 3);
+        assert_eq!(table.many.unwrap().places.free_upper.len(), 3);
     }
 }

@@ -6,6 +6,10 @@ use crate::NextHop;
 
 /// Arithmetic on addresses.
 pub(crate) trait Address: Copy + Ord {
+    /// The lowest one.
+    const FIRST: Self;
+    /// The highest one.
+    const LAST: Self;
     /// The last address of the prefix of `len` bits that starts here.
     fn last(self, len: u8) -> Self;
     /// The first address of the prefix of `len` bits that this lies in.
@@ -19,6 +23,9 @@ pub(crate) trait Address: Copy + Ord {
 macro_rules! address {
     ($type:ty) => {
         impl Address for $type {
+            const FIRST: Self = 0;
+            const LAST: Self = Self::MAX;
+
             fn last(self, len: u8) -> Self {
                 self | <$type>::MAX.checked_shr(len.into()).unwrap_or(0)
             }

@@ -3,6 +3,8 @@
 use europa_lookup::{Dir24, Multibit6, NextHop, RouteTable};
 use europa_packet::{Ipv4Prefix, Ipv6Prefix};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 
 /// Bits of an address, the first ones at the left, so that both kinds can be
 /// generated and judged as one.
@@ -130,12 +132,46 @@ proptest! {
     #[test]
     fn dir24_agrees_with_a_scan(changes in prop::collection::vec(change(32), 1..40)) {
         let prefix = |bits, len| Ipv4Prefix::new(four(bits).into(), len).unwrap();
-        run(Dir24::new(), 32, &changes, prefix, four)?;
+        run(Dir24::new(), 32, &changes, &prefix, four)?;
+        run(Dir24::for_many(), 32, &changes, &prefix, four)?;
     }
 
     #[test]
     fn multibit6_agrees_with_a_scan(changes in prop::collection::vec(change(128), 1..40)) {
         let prefix = |bits: u128, len| Ipv6Prefix::new(bits.into(), len).unwrap();
+        run(Multibit6::new(), 128, &changes, prefix, |bits| bits)?;
         run(Multibit6::with_capacity(1 << 10), 128, &changes, prefix, |bits| bits)?;
+    }
+}
+
+/// Up to 150 routes and down to none: where tables change their form.
+#[test]
+fn few_routes_become_many() {
+    let mut runner = TestRunner::deterministic();
+    for width in [32u8, 128] {
+        let inserts = prop::collection::vec(change(width), 190).new_tree(&mut runner);
+        let mut changes = inserts.unwrap().current();
+        changes.retain(|change| matches!(change, Change::Insert(..)));
+        let spread =
+            (0..130).map(|n: u128| Change::Insert(n << 112 | n << 100, 28, 1 + n as u16 % 5));
+        changes.extend(spread);
+        changes.extend((0..changes.len()).map(|n| Change::RemoveOne(n * 7)));
+        match width {
+            32 => run(
+                Dir24::new(),
+                32,
+                &changes,
+                |bits, len| Ipv4Prefix::new(four(bits).into(), len).unwrap(),
+                four,
+            ),
+            _ => run(
+                Multibit6::new(),
+                128,
+                &changes,
+                |bits, len| Ipv6Prefix::new(bits.into(), len).unwrap(),
+                |bits| bits,
+            ),
+        }
+        .unwrap();
     }
 }

@@ -9,15 +9,15 @@ use std::cell::Cell;
 
 /// A piece of so many bytes is a table that reserves addresses, and takes what is written to:
 /// 48 MiB stand behind a look-up of routes, of which a router with a few of them touches some
-/// pages. It is counted apart.
+/// pages. It is counted apart; who fills it says what it takes, by [`charge`].
 pub const TABLE_BYTES: usize = 8 << 20;
 
 /// Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// In pieces that are no tables. Less than none if somebody else's were given back.
+    /// In pieces that are no tables, and what of tables has been filled. Less than none if somebody else's were given back.
     pub bytes: i64,
-    /// In tables.
+    /// In tables, filled or not.
     pub table_bytes: i64,
 }
 
@@ -33,6 +33,17 @@ pub fn enter(account: Account) -> Account {
 /// What the account of this thread is now.
 pub fn current() -> Account {
     NOW.get()
+}
+
+/// Puts bytes on this thread's account that no allocation says, or takes them from it: what of a
+/// table has memory behind it.
+pub fn charge(bytes: i64) {
+    // Gone while a thread ends: nobody counts then.
+    let _ = NOW.try_with(|now| {
+        let mut account = now.get();
+        account.bytes = account.bytes.wrapping_add(bytes);
+        now.set(account);
+    });
 }
 
 fn count(bytes: usize, sign: i64) {
@@ -91,13 +102,15 @@ mod tests {
         let outer = enter(Account::default());
         let mine = vec![1u8; 1000];
         let table = vec![0u8; TABLE_BYTES];
+        charge(4096);
         let first = enter(Account::default());
-        assert_eq!((first.bytes, first.table_bytes), (1000, TABLE_BYTES as i64));
+        assert_eq!((first.bytes, first.table_bytes), (5096, TABLE_BYTES as i64));
         let mut other = Vec::with_capacity(10);
         other.resize(5000, 1u8);
         drop(other);
         assert_eq!(enter(first), Account::default());
         drop((mine, table));
+        charge(-4096);
         assert_eq!(enter(outer), Account::default());
     }
 }

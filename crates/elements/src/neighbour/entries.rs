@@ -36,7 +36,7 @@ impl<A: Address> Neighbours<A> {
             self.free = self.entries.get(index)?.next;
             index
         } else if self.entries.len() < self.limits.entries {
-            // Room was reserved for all.
+            self.make_heads();
             self.entries.push(Entry {
                 address,
                 usable_until_ns: 0,
@@ -72,6 +72,27 @@ impl<A: Address> Neighbours<A> {
         self.count += 1;
         self.start(index, now_ns);
         Some(index)
+    }
+
+    /// Keeps chains short before one more entry comes: as many heads as entries, or more.
+    fn make_heads(&mut self) {
+        if self.entries.len() < self.heads.len() {
+            return;
+        }
+        self.heads = vec![NONE; self.heads.len() * 2];
+        self.shift -= 1;
+        for index in 0..self.entries.len() {
+            let Some(entry) = self.entries.get(index).filter(|entry| entry.state != State::Free)
+            else {
+                continue;
+            };
+            let head = self.head(entry.address);
+            if let (Some(head), Some(entry)) =
+                (self.heads.get_mut(head), self.entries.get_mut(index))
+            {
+                entry.next = std::mem::replace(head, index as u32);
+            }
+        }
     }
 
     /// An entry that may go: the one longest unconfirmed of those that the hand passes.

@@ -22,7 +22,6 @@ impl<A: Address> Neighbours<A> {
             self.free_place = self.places.get(place as usize).map_or(NONE, |place| place.next);
             place
         } else if self.places.len() < self.limits.packets {
-            // Room was reserved for all.
             self.places.push(Place { packet: None, next: NONE });
             (self.places.len() - 1) as u32
         } else {

@@ -1,0 +1,114 @@
+//! Few routes: the address space cut where answers change, in arrays of a kilobyte.
+
+use prefix_trie::Prefix;
+
+use crate::NextHop;
+use crate::routes::{Address, Routes};
+
+/// Most routes: each begins and ends a stretch at most.
+pub(crate) const MOST: usize = 127;
+const PLACES: usize = 256;
+
+/// Stretches of addresses with one answer each, in ascending order.
+///
+/// A table of a few routes would touch pages all over the arrays of its large form: what
+/// `builtin: ipv4` knows of reserved addresses alone takes half a megabyte there. Here a
+/// look-up is a binary search without branches, in the first-level cache.
+pub(crate) struct Few<A> {
+    /// Where stretches start; the first at 0, and places that none has at the last address.
+    starts: Box<[A; PLACES]>,
+    /// Entries: next hops, 0 for none.
+    hops: Box<[u16; PLACES]>,
+    /// The first step of a search: half of how many places are searched, a power of two.
+    half: usize,
+}
+
+impl<A: Address> Few<A>
+where
+    (A, u8): Prefix<R = A>,
+{
+    pub(crate) fn new() -> Self {
+        Self { starts: Box::new([A::LAST; PLACES]), hops: Box::new([0; PLACES]), half: 0 }
+            .filled(&[(A::FIRST, 0)])
+    }
+
+    fn filled(mut self, stretches: &[(A, u16)]) -> Self {
+        self.fill(stretches);
+        self
+    }
+
+    fn fill(&mut self, stretches: &[(A, u16)]) {
+        let last = stretches.last().map_or(0, |(_, hop)| *hop);
+        // The last address is in the last stretch, whichever of these places it finds.
+        let rest = std::iter::repeat((A::LAST, last));
+        let places = self.starts.iter_mut().zip(self.hops.iter_mut());
+        for ((start, hop), stretch) in places.zip(stretches.iter().copied().chain(rest)) {
+            (*start, *hop) = stretch;
+        }
+        self.half = stretches.len().next_power_of_two() / 2;
+    }
+
+    /// Answers as these routes, [`MOST`] at most, have them.
+    pub(crate) fn renew(&mut self, routes: &Routes<A>) {
+        let mut stretches = Stretches(Vec::with_capacity(2 * routes.len() + 1));
+        stretches.begin(A::FIRST, 0);
+        // Routes that cover the one in hand, the longest last.
+        let mut covering: Vec<(A, NextHop)> = Vec::new();
+        for ((first, length), hop) in routes.iter() {
+            while let Some((last, _)) = covering.last().copied().filter(|(last, _)| *last < first) {
+                covering.pop();
+                stretches.resume(last, &covering);
+            }
+            stretches.begin(first, hop.get());
+            covering.push((first.last(length), hop));
+        }
+        while let Some((last, _)) = covering.pop() {
+            stretches.resume(last, &covering);
+        }
+        self.fill(&stretches.0);
+    }
+
+    /// The entry for an address.
+    #[inline(always)]
+    pub(crate) fn entry(&self, address: A) -> u16 {
+        let mut at = 0;
+        let mut step = self.half;
+        while step > 0 {
+            let next = (at + step) % PLACES;
+            at = if self.starts[next] <= address { next } else { at };
+            step /= 2;
+        }
+        self.hops[at % PLACES]
+    }
+
+    #[inline]
+    pub(crate) fn entries(&self, addresses: &[A], entries: &mut [u16]) {
+        for (entry, &address) in entries.iter_mut().zip(addresses) {
+            *entry = self.entry(address);
+        }
+    }
+
+    pub(crate) fn memory_bytes() -> usize {
+        PLACES * (size_of::<A>() + size_of::<u16>())
+    }
+}
+
+struct Stretches<A>(Vec<(A, u16)>);
+
+impl<A: Address> Stretches<A> {
+    fn begin(&mut self, start: A, hop: u16) {
+        if self.0.last().is_some_and(|(other, _)| *other == start) {
+            self.0.pop();
+        }
+        if self.0.last().is_none_or(|(_, other)| *other != hop) {
+            self.0.push((start, hop));
+        }
+    }
+
+    /// After `last`, what covers counts again.
+    fn resume(&mut self, last: A, covering: &[(A, NextHop)]) {
+        if let Some(next) = last.after() {
+            self.begin(next, covering.last().map_or(0, |(_, hop)| hop.get()));
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! How much of a large array has memory behind it.
+
+use europa_pool::account;
+
+const PAGE_BYTES: usize = 4096;
+
+/// Pages of an array that have been written to. They are on the account of whoever wrote, until
+/// the array goes: where routers share a process, a table of routes counts as what it takes.
+pub(crate) struct Pages {
+    seen: Box<[u64]>,
+    count: usize,
+}
+
+impl Pages {
+    /// None of an array of so many bytes.
+    pub(crate) fn of(bytes: usize) -> Self {
+        let words = bytes.div_ceil(PAGE_BYTES).div_ceil(64);
+        Self { seen: vec![0; words].into_boxed_slice(), count: 0 }
+    }
+
+    /// Bytes from `first` to `last` are written to.
+    pub(crate) fn touch(&mut self, first: usize, last: usize) {
+        let before = self.count;
+        for page in first / PAGE_BYTES..=last / PAGE_BYTES {
+            let Some(word) = self.seen.get_mut(page / 64) else { break };
+            let bit = 1 << (page % 64);
+            self.count += usize::from(*word & bit == 0);
+            *word |= bit;
+        }
+        if self.count > before {
+            account::charge(((self.count - before) * PAGE_BYTES) as i64);
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.count * PAGE_BYTES
+    }
+}
+
+impl Drop for Pages {
+    fn drop(&mut self) {
+        account::charge(-(self.bytes() as i64));
+    }
+}
