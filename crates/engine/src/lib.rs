@@ -79,3 +79,4 @@ pub use select::{Interest, Watched};
 pub use signal::{Notifies, Signal};
 pub use state::Account;
 pub use value::{Ipv4Prefix, Ipv6Prefix, Value, parse, unquote};
+pub use work::Stock;

@@ -21,7 +21,7 @@ use crate::state::{Account, Core, Described, Port, Slot, UNCONNECTED, Wiring, wi
 use crate::timers::Timers;
 use crate::trace;
 use crate::turns::Turns;
-use crate::work::{Work, WorkList};
+use crate::work::{Stock, Work, WorkList};
 
 /// A full turn of a task, in tickets.
 const TURN: u64 = 1024;
@@ -313,6 +313,16 @@ impl Router {
         let worked = self.run_once(now_ns, devices);
         self.limit = None;
         worked
+    }
+
+    /// Has the next rounds work with batches of a stock that others have as well.
+    pub fn lend(&mut self, stock: &mut Stock) {
+        self.core.work.lend(stock);
+    }
+
+    /// Gives back what [`Router::lend`] has lent, but for what packets wait in.
+    pub fn give_back(&mut self, stock: &mut Stock) {
+        self.core.work.give_back(stock);
     }
 
     /// Whether the last round ended at its limit.

@@ -10,6 +10,21 @@ pub(crate) struct Work {
     pub(crate) batch: Batch,
 }
 
+/// Empty batches that graphs share which have their turns one after the other: a thousand of them
+/// take no more memory than one, and it stays in the cache.
+#[derive(Default)]
+pub struct Stock(Vec<Batch>);
+
+impl Stock {
+    /// Makes sure that there are so many batches. It grows with what graphs need beyond that.
+    #[inline]
+    pub fn fill(&mut self, batches: usize) {
+        while self.0.len() < batches {
+            self.0.push(Batch::new());
+        }
+    }
+}
+
 /// A queue of [`Work`], first in, first out, so that packets on one path keep their order.
 /// Packets for an input that waits already join those waiting, at the end.
 ///
@@ -34,7 +49,7 @@ impl WorkList {
             sent: None,
             first: 1,
             last: vec![0; inputs],
-            spare: (0..inputs.min(16) + 4).map(|_| Batch::new()).collect(),
+            spare: Vec::new(),
         }
     }
 
@@ -122,6 +137,17 @@ impl WorkList {
         let work = self.queue.pop_front()?;
         self.first += 1;
         Some(work)
+    }
+
+    /// Has another stock beside its own.
+    pub(crate) fn lend(&mut self, stock: &mut Stock) {
+        std::mem::swap(&mut self.spare, &mut stock.0);
+        self.spare.append(&mut stock.0);
+    }
+
+    /// Gives all of its stock away.
+    pub(crate) fn give_back(&mut self, stock: &mut Stock) {
+        std::mem::swap(&mut self.spare, &mut stock.0);
     }
 
     /// An empty batch. Allocates only while the stock grows to what the graph needs.

@@ -15,6 +15,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, Served};
+use europa_engine::Stock;
 use europa_pool::account::{self, Account};
 use europa_pool::ticks;
 use serde::{Deserialize, Serialize};
@@ -53,7 +54,7 @@ pub struct GuestStats {
     pub overruns: u64,
     /// Packets received.
     pub packets: u64,
-    /// Bytes of memory, beside its pool and its tables.
+    /// Bytes of memory beside its pool; of tables of routes, what is filled.
     pub memory_bytes: u64,
     /// Most bytes that it may have.
     pub quota_bytes: u64,
@@ -126,14 +127,16 @@ impl Guest {
     }
 
     /// One turn: a round of the graph, cut off when its budget is used up. Whether it did
-    /// anything.
+    /// anything. It works with the batches of `stock`.
     ///
     /// # Errors
     /// Why the router cannot go on. It is to be dropped.
-    pub fn turn(&mut self, now: Instant) -> Result<bool, String> {
+    pub fn turn(&mut self, now: Instant, stock: &mut Stock) -> Result<bool, String> {
         let begun = ticks::now();
         let worked = self.guarded(|running| {
+            running.router.lend(stock);
             let worked = running.round(now);
+            running.router.give_back(stock);
             running.devices.endpoint.balance();
             worked || running.router.is_busy()
         })?;

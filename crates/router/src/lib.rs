@@ -24,6 +24,7 @@ mod process;
 mod program;
 mod running;
 
+pub use europa_engine::Stock;
 pub use graph::check;
 pub use guest::{Guest, GuestStats};
 pub use process::{RouterError, run};

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use europa_channel::{Channel, Served};
-use europa_router::Guest;
+use europa_router::{Guest, Stock};
 use nix::Result;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -20,18 +20,23 @@ use crate::orders::InlineStats;
 /// Routers with orders that are heard at once.
 const MOST_EVENTS: usize = 64;
 
+/// Batches that there are for each turn: what a graph mostly needs.
+const BATCHES: usize = 24;
+
 pub(crate) struct Guests {
     all: Vec<(u32, Guest)>,
     /// Ready when a node, or who else may, has an order for one of them.
     orders: Epoll,
     /// Pools of those that may have more orders than they were heard with.
     again: Vec<u32>,
+    /// Batches that they work with, one after the other.
+    stock: Stock,
 }
 
 impl Guests {
     pub(crate) fn new() -> Result<Self> {
         let orders = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Self { all: Vec::new(), orders, again: Vec::new() })
+        Ok(Self { all: Vec::new(), orders, again: Vec::new(), stock: Stock::default() })
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -77,14 +82,17 @@ impl Guests {
         guest.waits_for().try_for_each(|fd| self.watch(*pool, fd))
     }
 
-    /// Gives each a turn that has something to do. Whether any did anything.
+    /// Gives each a turn that has something to do, and tells of its pool. Whether any did anything.
     #[inline]
-    pub(crate) fn turn(&mut self, now: Instant) -> bool {
+    pub(crate) fn turn(&mut self, now: Instant, mut had_turn: impl FnMut(u32)) -> bool {
         let mut worked = false;
         let mut index = 0;
-        while let Some((_, guest)) = self.all.get_mut(index) {
+        while let Some((pool, guest)) = self.all.get_mut(index) {
             if guest.wants_turn(now) {
-                match guest.turn(now) {
+                had_turn(*pool);
+                // On nobody's account, also after one has panicked with some of them.
+                self.stock.fill(BATCHES);
+                match guest.turn(now, &mut self.stock) {
                     Ok(did) => worked |= did,
                     Err(why) => {
                         self.end(index, &why);
@@ -97,12 +105,13 @@ impl Guests {
         worked
     }
 
-    /// Carries out orders that have come.
-    pub(crate) fn hear(&mut self) {
+    /// Carries out orders that have come, and tells of the pools of whom they were for.
+    pub(crate) fn hear(&mut self, mut heard: impl FnMut(u32)) {
         let mut events = [EpollEvent::empty(); MOST_EVENTS];
         let count = self.orders.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         let come = events.iter().take(count).map(|event| event.data() as u32);
         for pool in std::mem::take(&mut self.again).into_iter().chain(come) {
+            heard(pool);
             self.hear_one(pool);
         }
     }

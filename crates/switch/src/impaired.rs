@@ -2,7 +2,6 @@
 //!
 //! A packet on the way keeps its sender's slot, and nothing of anybody else's.
 
-use std::collections::HashMap;
 use std::mem::offset_of;
 
 use europa_impair::{Cause, Due, Impairment, Settings, Statistics};
@@ -13,6 +12,7 @@ use europa_substrate::tap::{Direction, line};
 
 use crate::onward::Onward;
 use crate::orders::{LinkStats, Target};
+use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Port, Shared, Tables};
 use crate::tap::{Lost, lost};
@@ -108,7 +108,7 @@ pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64
 /// Passes on up to `most` packets that have arrived from one interface.
 fn release_from(
     interface: &mut Interface,
-    pools: &HashMap<u32, Pool>,
+    pools: &Pools,
     ports: &mut [Port],
     shared: &Shared,
     now_ns: u64,

@@ -2,7 +2,6 @@
 //! stamp: pool and interface are those of the ring it stood in, the slot is masked,
 //! and only the flags that a router may set are kept.
 
-use std::collections::HashMap;
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
@@ -12,93 +11,116 @@ use europa_substrate::layout;
 use crate::filters::Filters;
 use crate::impaired;
 use crate::onward::Onward;
+use crate::pools::Pools;
 use crate::queue::Queued;
-use crate::tables::{Interface, Pool, Port, Shared, Tables, count};
+use crate::tables::{Interface, Port, Shared, Tables, count};
 
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
 
-/// Takes up to a turn from every transmit ring. Returns how many packets came, and
-/// how many of them went over links.
+/// Takes up to a turn from every transmit ring that may have something. Returns how many packets
+/// came, and how many of them went over links.
 pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
-    let Tables { pools, interfaces, ports, filters, .. } = tables;
     let (mut taken, mut linked) = (0, 0);
-    for index in 0..interfaces.len() {
-        let Some(interface) = interfaces.get_mut(index) else { break };
-        let Some(pool) = pools.get(&interface.pool) else { continue };
-        let ring = interface.ring(pool);
-        let Some(mut word) = ring.peek(interface.head) else { continue };
-        let mut onward = Onward::of(interface, pools, ports, shared, now_ns);
-        let witness = impaired::witness(interface);
-        let mut impairment = interface.impairment.as_deref_mut();
-        // What is on the way asks for room when it arrives.
-        let room = if impairment.is_some() { TURN } else { onward.room(interface.id).min(TURN) };
-        if room == 0 {
+    for at in 0..tables.polled.len() {
+        let Some(place) = tables.polled.get(at) else { break };
+        let (more, over_links) = take(tables, *place, shared, now_ns);
+        (taken, linked) = (taken + more, linked + over_links);
+    }
+    let mut at = 0;
+    while let Some(place) = tables.awake.get(at).copied() {
+        let (more, over_links) = take(tables, place, shared, now_ns);
+        (taken, linked) = (taken + more, linked + over_links);
+        let waits = tables.interfaces.get(place).is_some_and(|i| tables.has_sent(i));
+        if more > 0 || waits {
+            at += 1;
             continue;
         }
-        let cursor =
-            shared.interfaces.atomic_u32(interface.id, offset_of!(layout::Interface, tx_head));
-        let by = interface.filtered_by;
-        let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by)));
-        let Interface { id, lengths, before, head, .. } = interface;
-        // Keys are for who has rules.
-        let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
-        let mut turn = 0;
-        let slots = pool.view.layout().geometry.slots;
-        loop {
-            let slot = word.slot() & (slots - 1);
-            let flags = word.flags() & allowed;
-            let mut packet = Queued {
-                word: Word::frame(slot, word.offset(), word.length(), flags),
-                interface: *id,
-                pool: interface.pool,
-                before: *before,
-                queue: word.queue(),
-            };
-            // Held, passed, cleared, in this order, for each packet: whenever a switch
-            // dies, the next one finds out how far it came. See `Worker::reclaim`.
-            let fresh = shared.held.take(packet.pool, slot);
-            let at = *head;
-            *head = at.wrapping_add(1);
-            cursor.store(*head, Ordering::Release);
-            ring.clear(at);
-            // A slot that is here already was submitted twice: the first counts.
-            if !fresh {
-                // Nothing came.
-            } else if !lengths.contains(&word.length()) {
-                count!(shared, packet.interface, tx_drop_length, 1);
-                shared.give_back(&pool.view, packet.pool, packet.word);
-            } else if let Some(judge) = &mut judge
-                && !judge.passes(shared, pool, &mut packet)
-            {
-                // The rules have it.
-            } else if let Some(impairment) = &mut impairment {
-                impaired::submit(impairment, shared, pool, packet, now_ns, witness);
-            } else {
-                linked += onward.pass(shared, &pool.view, packet);
-            }
-            turn += 1;
-            match ring.peek(*head) {
-                Some(next) if turn < room => word = next,
-                _ => break,
-            }
-        }
-        onward.finish();
-        taken += u64::from(turn);
-        judge.iter().for_each(|judge| judge.finish(pool));
-        drop(judge);
-        if let (Some(_), Some(filters)) = (by, filters.as_mut()) {
-            linked += divert(filters, interfaces, pools, ports, shared, now_ns);
+        tables.awake.swap_remove(at);
+        if let Some(interface) = tables.interfaces.get_mut(place) {
+            interface.awake = false;
         }
     }
     (taken, linked)
+}
+
+/// Takes up to a turn from the ring of the interface at `place`.
+#[inline]
+fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64, u64) {
+    let Tables { pools, interfaces, ports, filters, .. } = tables;
+    let mut linked = 0;
+    let Some(interface) = interfaces.get_mut(place) else { return (0, 0) };
+    let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
+    let ring = interface.ring(pool);
+    let Some(mut word) = ring.peek(interface.head) else { return (0, 0) };
+    let mut onward = Onward::of(interface, pools, ports, shared, now_ns);
+    let witness = impaired::witness(interface);
+    let mut impairment = interface.impairment.as_deref_mut();
+    // What is on the way asks for room when it arrives.
+    let room = if impairment.is_some() { TURN } else { onward.room(interface.id).min(TURN) };
+    if room == 0 {
+        return (0, 0);
+    }
+    let cursor = shared.interfaces.atomic_u32(interface.id, offset_of!(layout::Interface, tx_head));
+    let by = interface.filtered_by;
+    let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by)));
+    let Interface { id, lengths, before, head, .. } = interface;
+    // Keys are for who has rules.
+    let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
+    let mut turn = 0;
+    let slots = pool.view.layout().geometry.slots;
+    loop {
+        let slot = word.slot() & (slots - 1);
+        let flags = word.flags() & allowed;
+        let mut packet = Queued {
+            word: Word::frame(slot, word.offset(), word.length(), flags),
+            interface: *id,
+            pool: interface.pool,
+            before: *before,
+            queue: word.queue(),
+        };
+        // Held, passed, cleared, in this order, for each packet: whenever a switch
+        // dies, the next one finds out how far it came. See `Worker::reclaim`.
+        let fresh = shared.held.take(packet.pool, slot);
+        let at = *head;
+        *head = at.wrapping_add(1);
+        cursor.store(*head, Ordering::Release);
+        ring.clear(at);
+        // A slot that is here already was submitted twice: the first counts.
+        if !fresh {
+            // Nothing came.
+        } else if !lengths.contains(&word.length()) {
+            count!(shared, packet.interface, tx_drop_length, 1);
+            shared.give_back(&pool.view, packet.pool, packet.word);
+        } else if let Some(judge) = &mut judge
+            && !judge.passes(shared, pool, &mut packet)
+        {
+            // The rules have it.
+        } else if let Some(impairment) = &mut impairment {
+            impaired::submit(impairment, shared, pool, packet, now_ns, witness);
+        } else {
+            linked += onward.pass(shared, &pool.view, packet);
+        }
+        turn += 1;
+        match ring.peek(*head) {
+            Some(next) if turn < room => word = next,
+            _ => break,
+        }
+    }
+    onward.finish();
+    judge.iter().for_each(|judge| judge.finish(pool));
+    drop(judge);
+    if let (Some(_), Some(filters)) = (by, filters.as_mut()) {
+        linked += divert(filters, interfaces, pools, ports, shared, now_ns);
+    }
+    (turn.into(), linked)
 }
 
 /// Passes on what rules have leave by other interfaces; how many packets went over links.
 fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],
-    pools: &HashMap<u32, Pool>,
+    pools: &Pools,
     ports: &mut [Port],
     shared: &Shared,
     now_ns: u64,

@@ -15,6 +15,7 @@
 //! | `worker`     | one round: intake, ways out                                    |
 //! | `intake`     | from transmit rings to queues: descriptors are stamped here    |
 //! | `tables`     | pools, interfaces and ports that this worker serves            |
+//! | `pools`      | pools by their numbers                                         |
 //! | `queue`      | one port's queue: first in, first out, or the queue manager    |
 //! | `managed`    | the queue manager of a port: a tree of queues, and whose       |
 //! | `ecn`        | marks in packets                                               |
@@ -46,6 +47,7 @@ mod live;
 mod managed;
 mod onward;
 pub mod orders;
+mod pools;
 mod process;
 mod queue;
 mod sleeper;

@@ -10,8 +10,9 @@ use europa_substrate::layout::MAX_INTERFACES;
 use crate::batching::MAX_KICK_FRAMES;
 use crate::ecn;
 use crate::orders::{PortQueues, QueueOf, RouterQueues, SliceQueues};
+use crate::pools::Pools;
 use crate::queue::Queued;
-use crate::tables::{Pool, Shared, count};
+use crate::tables::{Shared, count};
 
 /// Sizes of each tree. What nobody uses costs address space only.
 pub const QUEUE_SETTINGS: Settings =
@@ -72,7 +73,7 @@ pub(crate) struct Managed {
 }
 
 /// Gives a packet's slot back that a queue has dropped.
-fn dropped(shared: &Shared, pools: &HashMap<u32, Pool>, packet: Queued) {
+fn dropped(shared: &Shared, pools: &Pools, packet: Queued) {
     count!(shared, packet.interface, tx_drop_queue, 1);
     if let Some(pool) = pools.get(&packet.pool) {
         shared.give_back(&pool.view, packet.pool, packet.word);
@@ -115,13 +116,7 @@ impl Managed {
     /// Puts a packet into the queue that it names, or its interface's own. It, or others in its
     /// place, may be dropped.
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        shared: &Shared,
-        pools: &HashMap<u32, Pool>,
-        now_ns: u64,
-        packet: Queued,
-    ) {
+    pub(crate) fn push(&mut self, shared: &Shared, pools: &Pools, now_ns: u64, packet: Queued) {
         let Some(own) = self.own(packet.interface) else {
             dropped(shared, pools, packet);
             return;
@@ -143,7 +138,7 @@ impl Managed {
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
-        pools: &HashMap<u32, Pool>,
+        pools: &Pools,
         now_ns: u64,
         (bytes, patient): (u64, bool),
         mut out: impl FnMut(Queued),

@@ -1,18 +1,17 @@
 //! Where an interface's frames go: into a port's queue, or over a link.
 
-use std::collections::HashMap;
-
 use europa_pool::PoolView;
 
 use crate::link;
 use crate::orders::Target;
+use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Port, Shared, count};
 
 /// The way onward of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
     /// With what its queues need: pools, and the time.
-    Port(&'a mut Port, &'a HashMap<u32, Pool>, u64),
+    Port(&'a mut Port, &'a Pools, u64),
     /// To an interface, and the pool of its router.
     Link(u32, &'a Pool),
     /// The other end is not there: its router restarts.
@@ -22,7 +21,7 @@ pub(crate) enum Onward<'a> {
 impl<'a> Onward<'a> {
     pub(crate) fn of(
         interface: &Interface,
-        pools: &'a HashMap<u32, Pool>,
+        pools: &'a Pools,
         ports: &'a mut [Port],
         shared: &Shared,
         now_ns: u64,

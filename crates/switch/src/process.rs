@@ -157,7 +157,7 @@ impl Switch {
             orders.send(&answer, &[])?;
         }
         if !self.worker.guests.is_empty() {
-            self.worker.guests.hear();
+            self.worker.hear_guests();
         }
         Ok(())
     }

@@ -4,14 +4,15 @@
 //! A port without rate, reservations and queues stays without: nothing would ever wait in a
 //! tree, as all that has come is sent at once, and each packet would pay for five levels.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use europa_pool::{Mapping, Word};
 use europa_substrate::layout::MAX_INTERFACES;
 
 use crate::managed::Managed;
 use crate::orders::PortQueues;
-use crate::tables::{Pool, Shared};
+use crate::pools::Pools;
+use crate::tables::Shared;
 
 /// Packets of one interface that may wait for a port: as many as a kick carries. An
 /// interface that sends faster than the port waits in its own transmit ring: it cannot
@@ -65,13 +66,7 @@ impl PortQueue {
 
     /// Adds a packet; its interface has room.
     #[inline]
-    pub(crate) fn push(
-        &mut self,
-        shared: &Shared,
-        pools: &HashMap<u32, Pool>,
-        now_ns: u64,
-        packet: Queued,
-    ) {
+    pub(crate) fn push(&mut self, shared: &Shared, pools: &Pools, now_ns: u64, packet: Queued) {
         match &mut self.managed {
             Some(managed) => managed.push(shared, pools, now_ns, packet),
             None => self.push_ready(packet),
@@ -92,7 +87,7 @@ impl PortQueue {
     pub(crate) fn refill(
         &mut self,
         shared: &Shared,
-        pools: &HashMap<u32, Pool>,
+        pools: &Pools,
         now_ns: u64,
         most: (u64, bool),
     ) {
@@ -106,6 +101,10 @@ impl PortQueue {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         let packet = self.ready.pop_front()?;
+        if self.ready.is_empty() {
+            // From the start again: else it would wander through room for all interfaces.
+            self.ready.clear();
+        }
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
             *share = share.saturating_sub(1);
         }
@@ -164,7 +163,7 @@ impl PortQueue {
     pub(crate) fn manage(
         &mut self,
         shared: &Shared,
-        pools: &HashMap<u32, Pool>,
+        pools: &Pools,
         now_ns: u64,
         wanted: Option<(PortQueues, Mapping)>,
     ) -> Result<Vec<u32>, String> {

@@ -11,7 +11,7 @@ use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
 use europa_pool::{PoolView, Waker, Word, ring};
 use europa_substrate::Table;
-use europa_substrate::layout;
+use europa_substrate::layout::{self, MAX_INTERFACES};
 use europa_substrate::tap::MemoryTaps;
 use nix::unistd::write;
 
@@ -20,6 +20,7 @@ use crate::egress::Policy;
 use crate::filters::Filters;
 use crate::held::Held;
 use crate::orders::{FilteredBy, PoolOf, Served, ServedInterface, Target};
+use crate::pools::Pools;
 use crate::queue::{PortQueue, Queued};
 use crate::socket::Socket;
 
@@ -29,6 +30,8 @@ pub(crate) struct Pool {
     pub(crate) of: PoolOf,
     /// Slots that packets on the way over links hold.
     pub(crate) on_the_way: Cell<u32>,
+    /// Places of its interfaces.
+    pub(crate) interfaces: Vec<usize>,
 }
 
 impl Pool {
@@ -85,6 +88,8 @@ pub(crate) struct Interface {
     pub(crate) filtered_by: Option<FilteredBy>,
     /// It has no router: frames are taken from its receive ring.
     pub(crate) relay: bool,
+    /// It is in [`Tables::awake`].
+    pub(crate) awake: bool,
 }
 
 impl Interface {
@@ -172,8 +177,15 @@ impl Shared {
 /// Everything that orders change.
 #[derive(Default)]
 pub(crate) struct Tables {
-    pub(crate) pools: HashMap<u32, Pool>,
+    pub(crate) pools: Pools,
     pub(crate) interfaces: Vec<Interface>,
+    /// Places of interfaces, by number. This and what follows is kept by [`Tables::arrange`].
+    pub(crate) places: Vec<usize>,
+    /// Interfaces whose rings are looked at in every round: somebody else fills them.
+    pub(crate) polled: Vec<usize>,
+    /// Interfaces of routers inside this switch that may have sent something since their rings
+    /// were found empty: of a thousand such routers, few have had a turn.
+    pub(crate) awake: Vec<usize>,
     pub(crate) ports: Vec<Port>,
     /// How many interfaces have an impairment: none is the rule, and costs nothing.
     pub(crate) impaired: usize,
@@ -184,6 +196,43 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
+    /// After interfaces or pools have come or gone.
+    pub(crate) fn arrange(&mut self) {
+        let Self { pools, interfaces, places, polled, awake, .. } = self;
+        for list in [&mut *places, &mut *polled, &mut *awake] {
+            list.clear();
+        }
+        pools.values_mut().for_each(|pool| pool.interfaces.clear());
+        places.resize(MAX_INTERFACES as usize, usize::MAX);
+        for (place, interface) in interfaces.iter_mut().enumerate() {
+            if let Some(known) = places.get_mut(interface.id as usize) {
+                *known = place;
+            }
+            let Some(pool) = pools.get_mut(interface.pool) else { continue };
+            pool.interfaces.push(place);
+            interface.awake = pool.of == PoolOf::Inline;
+            if interface.awake { awake.push(place) } else { polled.push(place) }
+        }
+    }
+
+    /// The router on this pool, inside this switch, may have sent something.
+    #[inline]
+    pub(crate) fn awaken(&mut self, pool: u32) {
+        let Self { pools, interfaces, awake, .. } = self;
+        for place in pools.get(&pool).map_or(&[][..], |pool| &pool.interfaces) {
+            if let Some(interface) = interfaces.get_mut(*place).filter(|i| !i.awake) {
+                interface.awake = true;
+                awake.push(*place);
+            }
+        }
+    }
+
+    /// Whether something stands in an interface's ring.
+    pub(crate) fn has_sent(&self, interface: &Interface) -> bool {
+        let pool = self.pools.get(&interface.pool);
+        pool.is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
+    }
+
     /// What there is, for a node that has just started.
     pub(crate) fn served(&self) -> Served {
         let interfaces = self.interfaces.iter().map(|interface| ServedInterface {
@@ -193,7 +242,7 @@ impl Tables {
             impairment: interface.impairment.as_ref().map(|impairment| *impairment.settings()),
         });
         Served {
-            pools: self.pools.keys().copied().collect(),
+            pools: self.pools.keys().collect(),
             ports: self.ports.iter().map(|port| port.id).collect(),
             interfaces: interfaces.collect(),
             inline: Vec::new(),

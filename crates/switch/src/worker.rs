@@ -65,7 +65,8 @@ impl Worker {
         let now_ns = self.ns_at(now);
         // What has gathered leaves together: a kick costs the same for one frame as for
         // a thousand.
-        let worked = self.guests.turn(now);
+        let Self { guests, tables, .. } = self;
+        let worked = guests.turn(now, |pool| tables.awaken(pool));
         while total < u64::from(MAX_KICK_FRAMES) {
             let (taken, linked) = intake(&mut self.tables, &self.shared, now_ns);
             self.stats.link_frames += linked;
@@ -91,6 +92,12 @@ impl Worker {
         busy.then_some(total)
     }
 
+    /// Carries out orders for routers inside this switch.
+    pub(crate) fn hear_guests(&mut self) {
+        let Self { guests, tables, .. } = self;
+        guests.hear(|pool| tables.awaken(pool));
+    }
+
     /// Time of impairments and queues.
     fn ns_at(&self, time: Instant) -> u64 {
         time.duration_since(self.epoch).as_nanos() as u64
@@ -110,12 +117,11 @@ impl Worker {
     /// at between announcing sleep and sleeping.
     pub(crate) fn has_work(&self) -> bool {
         let now_ns = self.ns_at(Instant::now());
-        self.tables.interfaces.iter().any(|interface| {
-            self.tables
-                .pools
-                .get(&interface.pool)
-                .is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
-                && self.has_room(interface)
+        let Tables { interfaces, polled, awake, .. } = &self.tables;
+        let mut places = polled.iter().chain(awake);
+        places.any(|place| {
+            let interface = interfaces.get(*place);
+            interface.is_some_and(|i| self.tables.has_sent(i) && self.has_room(i))
         }) || self.next_departure(now_ns).is_some_and(|due| due <= now_ns)
             || self.guests.has_work(Instant::now())
     }
@@ -189,7 +195,8 @@ impl Worker {
     }
 
     fn send_by_socket(&mut self, index: usize, plan: Plan) {
-        let Some(port) = self.tables.ports.get_mut(index) else { return };
+        let Tables { pools, interfaces, places, ports, .. } = &mut self.tables;
+        let Some(port) = ports.get_mut(index) else { return };
         // A few frames go whatever their length; of many, only those that must.
         let few = port.queue.ready() <= SOCKET_FRAMES || !port.batching.is_live();
         let mut bytes = plan.bytes;
@@ -200,8 +207,9 @@ impl Worker {
             }
             let Some(packet) = port.queue.pop() else { break };
             bytes = bytes.saturating_sub(packet.word.length().into());
-            let policy = self.tables.interfaces.iter().find(|i| i.id == packet.interface);
-            if let (Some(pool), Some(from)) = (self.tables.pools.get(&packet.pool), policy) {
+            let place = places.get(packet.interface as usize);
+            let policy = place.and_then(|place| interfaces.get(*place));
+            if let (Some(pool), Some(from)) = (pools.get(&packet.pool), policy) {
                 self.outbox.add(&self.shared, &pool.view, &from.policy, packet);
                 self.shared.give_back(&pool.view, packet.pool, packet.word);
             }
@@ -255,7 +263,9 @@ impl Worker {
                     }
                 };
                 self.sleeper.watch(wake.waker()).map_err(|error| error.to_string())?;
-                self.tables.pools.insert(pool, Pool { view, wake, of, on_the_way: Cell::new(0) });
+                let (on_the_way, interfaces) = (Cell::new(0), Vec::new());
+                self.tables.pools.insert(pool, Pool { view, wake, of, on_the_way, interfaces });
+                self.tables.arrange();
             }
             Order::AddInline { pool } => {
                 let mut next = || descriptor();
@@ -322,7 +332,9 @@ impl Worker {
                     impairment: None,
                     filtered_by,
                     relay,
+                    awake: false,
                 });
+                self.tables.arrange();
                 self.tables.impair(&self.shared, interface, impairment);
                 if let Target::Port(port) = to {
                     let count = self.tables.interfaces.iter().filter(|i| i.to == to).count();
@@ -346,6 +358,7 @@ impl Worker {
                 self.tables.past.remove(&interface);
                 self.tables.forget_way(interface);
                 self.tables.interfaces.retain(|i| i.id != interface);
+                self.tables.arrange();
             }
             Order::Stats => return Ok(Answer::Stats(self.statistics())),
             Order::Describe => {
@@ -408,9 +421,10 @@ impl Worker {
         for port in &mut self.tables.ports {
             port.queue.remove_pool(pool);
         }
-        if let Some(pool) = self.tables.pools.remove(&pool) {
+        if let Some(pool) = self.tables.pools.remove(pool) {
             self.sleeper.leave(pool.wake.waker());
         }
+        self.tables.arrange();
         self.shared.held.clear(pool);
     }
 

@@ -80,6 +80,7 @@ impl Element for Outside {}
 /// A guest, and the node and the substrate beside it.
 struct Bench {
     guest: Guest,
+    stock: Stock,
     node: Channel<Order, Answer>,
     pool: PoolView,
     log: File,
@@ -128,6 +129,7 @@ impl Bench {
         let guest = Guest::new(orders, memory, log.try_clone().unwrap().into());
         Bench {
             guest,
+            stock: Stock::default(),
             node,
             pool,
             log,
@@ -187,7 +189,8 @@ impl Bench {
     }
 
     fn turn(&mut self) -> Result<bool, String> {
-        self.guest.turn(Instant::now())
+        self.stock.fill(24);
+        self.guest.turn(Instant::now(), &mut self.stock)
     }
 
     fn wants_turn(&self) -> bool {
