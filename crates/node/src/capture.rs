@@ -4,6 +4,7 @@
 //! long as its client's connection: a client that is killed leaves nothing behind. The thread
 //! needs only what is pinned, and is told by the node what there is.
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -216,9 +217,10 @@ pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -
         mtu: port.mtu,
         rate_bits: port.rate_bits,
     });
+    let written: HashMap<_, _> =
+        documents.routers.iter().map(|document| (document.full_name(), document)).collect();
     let routers = routers.iter().map(|router| {
-        let document =
-            documents.routers.iter().find(|document| document.full_name() == router.plan.name);
+        let document = written.get(&router.plan.name);
         let planned = router.plan.interfaces.iter().zip(&router.interfaces);
         let interfaces = planned.map(|(planned, id)| {
             let written = document

@@ -48,6 +48,7 @@ use europa_sandbox::cgroup::{Cgroups, Group};
 use europa_substrate::{PoolHandle, Substrate};
 use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{
@@ -90,6 +91,7 @@ pub fn run(
     let lock = File::create(instance.lock()).doing("opening the lock file")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
         .map_err(|_| NodeError::Refused(format!("the node `{}` already runs", instance.name())))?;
+    have_descriptors();
     let left = leftovers::exist(&instance);
     leftovers::remove_sockets(&instance);
     if lifetime == Lifetime::Lasting {
@@ -123,6 +125,17 @@ pub fn run(
     rest.end();
     result?;
     farewell.map(drop)
+}
+
+/// Six for each router, of which there may be thousands.
+fn have_descriptors() {
+    let enough = 65_536;
+    let found = getrlimit(Resource::RLIMIT_NOFILE);
+    let Ok((soft, hard)) = found else { return };
+    if soft < enough && setrlimit(Resource::RLIMIT_NOFILE, enough, hard.max(enough)).is_err() {
+        // Without the right to have more, what it may have.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 /// A socket for requests of root's.
@@ -182,6 +195,8 @@ pub(crate) struct Node {
     /// Where Prometheus asks.
     metrics_at: Option<SocketAddr>,
     filtering: Filtering,
+    /// Captures know what there was before.
+    scene_is_old: bool,
 }
 
 impl Node {
@@ -226,6 +241,7 @@ impl Node {
             slices: SliceGroups::default(),
             metrics_at,
             filtering: Filtering::default(),
+            scene_is_old: false,
         })
     }
 
@@ -248,8 +264,10 @@ impl Node {
             if let Some(switch) = &self.switch {
                 wait.push(PollFd::new(switch.child.as_fd(), PollFlags::POLLIN));
             }
+            let mut places = Vec::new();
             for process in self.routers.iter().flat_map(Router::processes) {
                 wait.extend(process.body.fd().map(|end| PollFd::new(end, PollFlags::POLLIN)));
+                places.push(wait.len());
                 wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
             }
             if let Some(checker) = self.job.as_ref().and_then(Job::checker) {
@@ -258,6 +276,11 @@ impl Node {
             match poll(&mut wait, timeout) {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(error).doing("waiting"),
+            }
+            // A thousand routers are not asked in vain, each by a system call.
+            let processes = self.routers.iter().flat_map(Router::processes);
+            for (process, place) in processes.zip(places) {
+                process.says.set(wait.get(place).and_then(PollFd::any) != Some(false));
             }
             let signalled = wait.first().and_then(PollFd::any) == Some(true);
             drop(wait);
@@ -273,12 +296,14 @@ impl Node {
             self.follow_queues();
             self.follow_meters();
             self.follow_slices();
-            self.refill_stock();
+            self.follow_scene();
             self.follow_tunnels();
             self.watch();
             for work in inbox.take() {
                 work(self);
             }
+            // Last, as it takes its time.
+            self.refill_stock();
             if self.ending {
                 return Ok(());
             }

@@ -1,5 +1,6 @@
 //! One router: its pool, its process, and when to start it again.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -85,6 +86,8 @@ pub(crate) struct Process {
     pub(crate) started: Instant,
     /// It runs its graph.
     pub(crate) ready: bool,
+    /// There was something to hear when the node looked last.
+    pub(crate) says: Cell<bool>,
     /// Who waits for answers, in the order in which they will come.
     pending: VecDeque<Pending>,
 }
@@ -191,6 +194,7 @@ impl Router {
             record: record.clone(),
             started: now.checked_sub(age).unwrap_or(now),
             ready: true,
+            says: Cell::new(true),
             pending: VecDeque::new(),
         };
         let mut wanted = plan.clone();
@@ -301,6 +305,7 @@ impl Process {
             orders,
             started: Instant::now(),
             ready: false,
+            says: Cell::new(true),
             pending: VecDeque::new(),
         }
     }
@@ -456,6 +461,11 @@ impl Process {
     /// Whether an order can be given.
     pub(crate) fn has_room(&self, orders: usize) -> bool {
         self.pending.len() + orders <= MOST_PENDING
+    }
+
+    /// Whether there is something to hear, or somebody has waited too long.
+    pub(crate) fn may_have_said(&self, now: Instant) -> bool {
+        self.says.get() || self.pending.iter().any(|pending| pending.until <= now)
     }
 
     /// Answers that have come for the node itself; others have been handed on.

@@ -64,58 +64,63 @@ impl AsFd for PoolHandle {
 
 impl Substrate {
     /// Makes a pool and enters it into the tables. Waits twice for RCU, 8 ms each: make
-    /// pools ahead of need.
+    /// pools ahead of need, or many at once.
     ///
     /// # Errors
     /// No free pool number, or what the kernel says (no memory).
     pub fn create_pool(&self, geometry: Geometry) -> Result<PoolHandle, Error> {
-        let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
-        let id = (1..MAX_POOLS)
-            .find(|id| self.pool_state.get(*id).slots == 0)
-            .ok_or(Error::Full("packet pool"))?;
-        let mut options = libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as u64,
-            ..Default::default()
-        };
-        let waker = MapHandle::create(MapType::RingBuf, Some("waker"), 0, 0, WAKER_BYTES, &options)
-            .doing("making a waker")?;
-        options.map_flags = libbpf_sys::BPF_F_MMAPABLE | libbpf_sys::BPF_F_INNER_MAP;
-        let map = MapHandle::create(
-            MapType::Array,
-            Some("packet_pool"),
-            4,
-            geometry.slot_bytes,
-            layout.elements(),
-            &options,
-        )
-        .doing(format!("making a packet pool of {} bytes", layout.memory_bytes()))?;
-        PoolView::open(&map, geometry)?.format(&[]);
-        let large = geometry.slot_bytes != SMALL_SLOT_BYTES;
-        self.pool_state.set(
-            id,
-            layout::PoolState {
-                slots: geometry.slots,
-                flags: if large { layout::LARGE } else { 0 },
-                fill_first: layout.fill.first_word,
-                fill_mask: layout.fill.words - 1,
-                recycle_first: layout.recycle.first_word,
-                recycle_mask: layout.recycle.words - 1,
-                // As `format` has filled them.
-                recycle_tail: geometry.slots - europa_pool::stock(geometry.slots),
-                done_tail: europa_pool::stock(geometry.slots),
-                done_first: layout.done.first_word,
-                done_mask: layout.done.words - 1,
-                wake_tokens: 64,
-                ..Default::default()
-            },
-        );
-        let key = id.to_ne_bytes();
-        for (table, map) in [(pools_of(large), &map), ("wakers", &waker)] {
-            self.map(table)
-                .update(&key, &map.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-                .doing("entering a packet pool into its table")?;
+        self.create_pools(geometry, 1)?.pop().ok_or(Error::Full("packet pool"))
+    }
+
+    /// Makes so many pools, or as many as there are numbers for: it takes as many waits for RCU
+    /// as one does.
+    ///
+    /// # Errors
+    /// No free pool number, or what the kernel says (no memory). Then there is none of them.
+    pub fn create_pools(&self, geometry: Geometry, count: usize) -> Result<Vec<PoolHandle>, Error> {
+        let free = (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots == 0).take(count);
+        let free: Vec<u32> = free.collect();
+        if free.is_empty() {
+            return Err(Error::Full("packet pool"));
         }
-        Ok(PoolHandle { id, layout, map, waker })
+        let pools = free.iter().map(|id| make(*id, geometry)).collect::<Result<Vec<_>, _>>()?;
+        let large = geometry.slot_bytes != SMALL_SLOT_BYTES;
+        for pool in &pools {
+            self.pool_state.set(pool.id, first_state(&pool.layout, large));
+        }
+        let maps = |of: fn(&PoolHandle) -> &MapHandle| pools.iter().map(of).collect::<Vec<_>>();
+        let entered = self
+            .enter(pools_of(large), &free, &maps(|pool| &pool.map))
+            .and_then(|()| self.enter("wakers", &free, &maps(|pool| &pool.waker)));
+        if let Err(error) = entered {
+            for (id, table) in free.iter().flat_map(|id| [(id, pools_of(large)), (id, "wakers")]) {
+                // It may not be there.
+                let _ = self.map(table).delete(&id.to_ne_bytes());
+            }
+            free.iter().for_each(|id| self.pool_state.set(*id, layout::PoolState::default()));
+            return Err(error);
+        }
+        Ok(pools)
+    }
+
+    /// Enters maps into a table of maps under these numbers. The kernel waits for RCU once.
+    fn enter(&self, table: &'static str, ids: &[u32], maps: &[&MapHandle]) -> Result<(), Error> {
+        let bytes = |fd: &MapHandle| fd.as_fd().as_raw_fd().to_ne_bytes();
+        let keys: Vec<u8> = ids.iter().flat_map(|id| id.to_ne_bytes()).collect();
+        let values: Vec<u8> = maps.iter().flat_map(|map| bytes(map)).collect();
+        let count = ids.len() as u32;
+        let table = self.map(table);
+        if count > 1
+            && table.update_batch(&keys, &values, count, MapFlags::ANY, MapFlags::ANY).is_ok()
+        {
+            return Ok(());
+        }
+        // One by one, as an old kernel can.
+        ids.iter().zip(maps).try_for_each(|(id, map)| {
+            table
+                .update(&id.to_ne_bytes(), &bytes(map), MapFlags::ANY)
+                .doing("entering a packet pool into its table")
+        })
     }
 
     /// Takes a pool out of the receive programs' reach. When this returns, none of them
@@ -141,6 +146,48 @@ impl Substrate {
             .doing("taking a waker out of its table")?;
         self.pool_state.set(pool.id, layout::PoolState::default());
         Ok(())
+    }
+}
+
+/// A pool's maps, which no table knows yet.
+fn make(id: u32, geometry: Geometry) -> Result<PoolHandle, Error> {
+    let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
+    let mut options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as u64,
+        ..Default::default()
+    };
+    let waker = MapHandle::create(MapType::RingBuf, Some("waker"), 0, 0, WAKER_BYTES, &options)
+        .doing("making a waker")?;
+    options.map_flags = libbpf_sys::BPF_F_MMAPABLE | libbpf_sys::BPF_F_INNER_MAP;
+    let map = MapHandle::create(
+        MapType::Array,
+        Some("packet_pool"),
+        4,
+        geometry.slot_bytes,
+        layout.elements(),
+        &options,
+    )
+    .doing(format!("making a packet pool of {} bytes", layout.memory_bytes()))?;
+    PoolView::open(&map, geometry)?.format(&[]);
+    Ok(PoolHandle { id, layout, map, waker })
+}
+
+/// What stands in the tables of a pool as `format` has filled it.
+fn first_state(layout: &Layout, large: bool) -> layout::PoolState {
+    let slots = layout.geometry.slots;
+    layout::PoolState {
+        slots,
+        flags: if large { layout::LARGE } else { 0 },
+        fill_first: layout.fill.first_word,
+        fill_mask: layout.fill.words - 1,
+        recycle_first: layout.recycle.first_word,
+        recycle_mask: layout.recycle.words - 1,
+        recycle_tail: slots - europa_pool::stock(slots),
+        done_tail: europa_pool::stock(slots),
+        done_first: layout.done.first_word,
+        done_mask: layout.done.words - 1,
+        wake_tokens: 64,
+        ..Default::default()
     }
 }
 

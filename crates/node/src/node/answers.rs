@@ -1,5 +1,7 @@
 //! What routers answer.
 
+use std::time::Instant;
+
 use europa_api::rest::ProblemDetails;
 use europa_router::orders::Order;
 
@@ -11,8 +13,12 @@ use crate::router::{Asked, Outcome};
 impl Node {
     /// Hears all routers; what is for others has been handed on.
     pub(super) fn hear_routers(&mut self) {
+        let now = Instant::now();
         for router in &mut self.routers {
             let Some(process) = &mut router.process else { continue };
+            if !process.may_have_said(now) {
+                continue;
+            }
             let name = &router.plan.name;
             for (asked, outcome) in process.answers() {
                 match (&asked, &outcome) {

@@ -18,6 +18,7 @@ use super::steps::{Step, Target};
 use crate::checker::{Checker, Verdict};
 use crate::control::Reply;
 use crate::difference::difference;
+use crate::plan::RouterPlan;
 use crate::store::{Snapshot, StoreError, Stored};
 use crate::{NodeError, slices};
 
@@ -154,6 +155,20 @@ impl Job {
     /// What it leads to.
     pub(super) fn target(&self) -> &Target {
         &self.target
+    }
+
+    /// Whether something is still to be done.
+    pub(super) fn has_steps(&self) -> bool {
+        self.steps.as_ref().is_some_and(|steps| !steps.is_empty())
+    }
+
+    /// Routers that are still to be added, but for the one in hand.
+    pub(super) fn additions(&self) -> impl Iterator<Item = &RouterPlan> {
+        let steps = self.steps.iter().flatten();
+        steps.filter_map(move |step| match step {
+            Step::AddRouter(name) => self.target.plan(name),
+            _ => None,
+        })
     }
 
     /// More is known now.
@@ -480,6 +495,7 @@ impl Node {
     fn finish(&mut self, mut job: Job) {
         // Whoever is told that it is done finds it so.
         self.follow_queues();
+        self.follow_scene();
         job.applied.warnings.extend(self.warnings());
         match job.purpose {
             Purpose::Apply(reply) => {

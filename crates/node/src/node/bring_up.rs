@@ -1,10 +1,13 @@
 //! One port or router added or removed, while all others go on.
 
+use std::collections::HashSet;
+
 use europa_api::{Fault, Key};
 use europa_substrate::Substrate;
 use europa_switch::orders::Order;
 
 use super::Node;
+use super::apply::Job;
 use super::tunnels::{PATIENCE, encap};
 use crate::leftovers::Noted;
 use crate::plan::{InterfacePlan, RouterPlan, To};
@@ -158,8 +161,16 @@ impl Node {
         Ok(())
     }
 
+    /// Tells captures what there is now, if it differs, and no further step is about to change it.
+    pub(super) fn follow_scene(&mut self) {
+        if self.scene_is_old && !self.job.as_ref().is_some_and(Job::has_steps) {
+            self.show_scene();
+        }
+    }
+
     /// Tells captures what there is now.
-    pub(super) fn show_scene(&self) {
+    pub(super) fn show_scene(&mut self) {
+        self.scene_is_old = false;
         if let Some(lasting) = &self.lasting {
             let scene = capture::scene(&self.desired.documents, &self.ports, &self.routers);
             self.captures.know(scene, &lasting.taps);
@@ -168,8 +179,8 @@ impl Node {
 
     /// The smallest number that no router has.
     pub(super) fn free_number(&self) -> u32 {
-        let taken = |number: &u32| self.routers.iter().any(|router| router.number == *number);
-        (0..).find(|number| !taken(number)).unwrap_or(0)
+        let taken: HashSet<u32> = self.routers.iter().map(|router| router.number).collect();
+        (0..).find(|number| !taken.contains(number)).unwrap_or(0)
     }
 
     /// Makes a router's pool, interfaces and process; it becomes ready later.

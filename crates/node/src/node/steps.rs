@@ -90,7 +90,7 @@ impl Target {
         })
     }
 
-    fn plan(&self, name: &str) -> Option<&RouterPlan> {
+    pub(super) fn plan(&self, name: &str) -> Option<&RouterPlan> {
         self.plans.iter().flatten().find(|plan| plan.name == name)
     }
 
@@ -383,9 +383,8 @@ impl Node {
     pub(super) fn take_step(&mut self, step: &Step, job: &mut Job) -> Result<(), NodeError> {
         match step {
             Step::RemoveRouter(name) => {
-                let removed = self.remove_router(name);
-                self.show_scene();
-                removed
+                self.scene_is_old = true;
+                self.remove_router(name)
             }
             Step::ClosePort(name) => self.close_port(name),
             Step::OpenPort(name) => {
@@ -454,12 +453,13 @@ impl Node {
             }
             Step::AddRouter(name) => {
                 let Some(plan) = job.target().plan(name).cloned() else { return Ok(()) };
+                self.stock_up(plan.geometry, job)?;
                 job.awaited.push(name.clone());
                 let added = self.add_router(plan);
                 if added.is_err() {
                     job.awaited.retain(|other| other != name);
                 }
-                self.show_scene();
+                self.scene_is_old = true;
                 added
             }
             Step::UpdateRouter(name) => {
@@ -469,7 +469,7 @@ impl Node {
                 if let Some(index) = self.routers.iter().position(|r| r.wanted.name == *name) {
                     self.renew_successor(index);
                 }
-                self.show_scene();
+                self.scene_is_old = true;
                 Ok(())
             }
         }
