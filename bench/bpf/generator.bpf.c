@@ -13,6 +13,8 @@ const volatile struct {
 	__u32 stamp;        /* 1: write sequence number and time after the UDP header */
 	__u8 header[UDP_END];
 	__u8 padding[2];
+	__u32 routers; /* 0, or how many: frames go to each of their MAC addresses, which end in a number */
+	__u32 more_padding;
 } config = {};
 
 /* Mirrored by `Generator::sent`. One thread runs the program, so nothing is atomic. */
@@ -83,6 +85,17 @@ int generate(struct xdp_md *context)
 		*destination = after;
 		/* RFC 1624, equation 3. */
 		*checksum = ~fold((__u16)~*checksum + (__u16)~before + after);
+	}
+	if (config.routers) {
+		__u16 *destination = (__u16 *)(data + IPV4_DESTINATION + 2);
+		__u16 *checksum = (__u16 *)(data + IPV4_CHECKSUM);
+		__u16 before = *destination, number;
+
+		state.random = state.random * 6364136223846793005ULL + 1442695040888963407ULL;
+		number = bpf_htons((__u32)(state.random >> 33) % config.routers);
+		*(__u16 *)(data + 4) = number;
+		*destination = number;
+		*checksum = ~fold((__u16)~*checksum + (__u16)~before + number);
 	}
 	if (config.stamp) {
 		if (data + STAMP_END > end)

@@ -18,6 +18,7 @@ struct counters {
 const volatile struct {
 	__u8 expected_ttl; /* 0: do not look */
 	__u8 stamped;
+	__u8 flows; /* 1: count them */
 } config = {};
 
 struct {
@@ -26,6 +27,16 @@ struct {
 	__type(key, __u32);
 	__type(value, struct counters);
 } counters SEC(".maps");
+
+/* Packets by the last two bytes of their destination, if `config` says how many there are. */
+enum { MOST_FLOWS = 1024 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, MOST_FLOWS);
+	__type(key, __u32);
+	__type(value, __u64);
+} flows SEC(".maps");
 
 /* True when the frame was the generator's and has been counted. */
 static __always_inline int count(__u8 *data, __u8 *end, __u32 length)
@@ -43,6 +54,14 @@ static __always_inline int count(__u8 *data, __u8 *end, __u32 length)
 	c->bytes += length;
 	if (config.expected_ttl && data[IPV4_TTL] != config.expected_ttl)
 		c->wrong_ttl++;
+	if (config.flows) {
+		__u64 *flow;
+
+		key = bpf_ntohs(*(__u16 *)(data + IPV4_DESTINATION + 2));
+		flow = bpf_map_lookup_elem(&flows, &key);
+		if (flow)
+			(*flow)++;
+	}
 	if (config.stamped && data + STAMP_END <= end) {
 		__u64 number = *(__u64 *)(data + UDP_END);
 

@@ -73,6 +73,8 @@ pub(crate) enum Case {
     Queues,
     /// Look-ups among 100,000 ternary rules, and changes meanwhile, beside a linear scan
     Filters,
+    /// One, ten, a hundred and a thousand routers: rate, fairness, memory and start of each
+    Scale,
 }
 
 impl Options {
@@ -86,6 +88,7 @@ impl Options {
             Case::Changes,
             Case::Queues,
             Case::Filters,
+            Case::Scale,
         ]
         .into_iter()
         .filter(|case| self.case.contains(case) || self.case.contains(&Case::All))
@@ -109,6 +112,7 @@ impl Options {
             frame_bytes: self.frame_bytes,
             packets_per_second: None,
             destinations: self.destinations,
+            routers: 0,
             stamp: false,
         }
     }
@@ -142,8 +146,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 7),
-            (&["europa-bench", "all"], 7),
+            (&["europa-bench"][..], 8),
+            (&["europa-bench", "all"], 8),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

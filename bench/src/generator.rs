@@ -34,6 +34,9 @@ pub(crate) struct Load {
     pub(crate) packets_per_second: Option<u64>,
     /// 1 sends to 10.0.1.2; a power of two up to 65536 to as many addresses in 10.1.0.0/16.
     pub(crate) destinations: u32,
+    /// 0, or a number of routers, to each of which frames go in random order: the last two bytes
+    /// of the Ethernet destination and of the address in 10.1.0.0/16 are the router's number.
+    pub(crate) routers: u32,
     /// Whether packets carry sequence number and time of sending.
     pub(crate) stamp: bool,
 }
@@ -47,7 +50,8 @@ impl Load {
     /// The 42 bytes of headers, Ethernet to UDP, without a UDP checksum.
     fn header(&self, first_hop: [u8; 6]) -> [u8; 42] {
         let ip_bytes = self.frame_bytes.saturating_sub(14);
-        let destination = if self.destinations > 1 { [10, 1, 0, 0] } else { [10, 0, 1, 2] };
+        let destination =
+            if self.destinations > 1 || self.routers > 0 { [10, 1, 0, 0] } else { [10, 0, 1, 2] };
         let mut header = Vec::with_capacity(42);
         header.extend(first_hop);
         header.extend(MAC[0]);
@@ -68,13 +72,15 @@ impl Load {
 
     /// The program's `config`.
     fn to_bytes(&self, ifindex: u32, first_hop: [u8; 6]) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(64);
+        let mut bytes = Vec::with_capacity(72);
         bytes.extend(self.packets_per_second.unwrap_or(0).to_ne_bytes());
         bytes.extend(ifindex.to_ne_bytes());
         bytes.extend(self.destinations.to_ne_bytes());
         bytes.extend(u32::from(self.stamp).to_ne_bytes());
         bytes.extend(self.header(first_hop));
         bytes.extend([0; 2]);
+        bytes.extend(self.routers.to_ne_bytes());
+        bytes.extend([0; 4]);
         bytes
     }
 }
@@ -209,7 +215,13 @@ mod tests {
     use super::*;
 
     fn load() -> Load {
-        Load { frame_bytes: 64, packets_per_second: None, destinations: 1, stamp: false }
+        Load {
+            frame_bytes: 64,
+            packets_per_second: None,
+            destinations: 1,
+            routers: 0,
+            stamp: false,
+        }
     }
 
     #[test]
@@ -226,6 +238,6 @@ mod tests {
 
     #[test]
     fn config_has_the_size_of_the_programs() {
-        assert_eq!(load().to_bytes(1, MAC[1]).len(), 64);
+        assert_eq!(load().to_bytes(1, MAC[1]).len(), 72);
     }
 }

@@ -181,7 +181,7 @@ pub(crate) fn follow(
     load: &Load,
     during: impl FnOnce() -> Result<()>,
 ) -> Result<Stamped> {
-    let sink = Sink::attach(testbed, hook, Checks { routed: false, stamped: true })?;
+    let sink = Sink::attach(testbed, hook, Checks { stamped: true, ..Checks::default() })?;
     let generator = Generator::start(testbed, &Load { stamp: true, ..load.clone() })?;
     during()?;
     let sent = generator.stop()?;

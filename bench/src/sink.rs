@@ -27,6 +27,8 @@ pub(crate) struct Checks {
     pub(crate) routed: bool,
     /// Packets are stamped: look for loss, reordering and delay.
     pub(crate) stamped: bool,
+    /// Packets are counted by the last two bytes of their destination.
+    pub(crate) flows: bool,
 }
 
 /// What arrived. Mirrors `struct counters` of bpf/sink.bpf.c.
@@ -99,7 +101,7 @@ impl Sink {
                 .ok_or_else(|| Error::Other("the sink has no configuration".into()))?;
             let ttl = if checks.routed { TTL - 1 } else { 0 };
             rodata
-                .set_initial_value(&[ttl, u8::from(checks.stamped)])
+                .set_initial_value(&[ttl, u8::from(checks.stamped), u8::from(checks.flows)])
                 .context("configuring the sink")?;
             let object = open.load().context("loading the sink's program")?;
             let attached = match hook {
@@ -131,6 +133,25 @@ impl Sink {
             .iter()
             .map(|value| Counters::from_bytes(value))
             .fold(Counters::default(), Counters::add))
+    }
+}
+
+impl Sink {
+    /// Packets of each of so many flows so far.
+    pub(crate) fn flows(&self, count: u32) -> Result<Vec<u64>> {
+        let map = self
+            .object
+            .maps()
+            .find(|map| map.name() == "flows")
+            .ok_or_else(|| Error::Other("the sink has no flows".into()))?;
+        let flow = |number: u32| -> Result<u64> {
+            let values = map
+                .lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY)
+                .context("reading the sink's flows")?;
+            let words = values.iter().flatten().filter_map(|value| value.first_chunk());
+            Ok(words.map(|word| u64::from_ne_bytes(*word)).sum())
+        };
+        (0..count).map(flow).collect()
     }
 }
 

@@ -5,6 +5,7 @@ mod filters;
 mod graph;
 mod latency;
 mod queues;
+mod scale;
 mod sweep;
 mod tcp;
 mod veth;
@@ -28,6 +29,7 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Changes => changes::run(options, progress),
         Case::Queues => queues::run(options, progress),
         Case::Filters => filters::run(options, progress),
+        Case::Scale => scale::run(options, progress),
     }
 }
 

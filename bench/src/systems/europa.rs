@@ -97,6 +97,12 @@ impl System for Europa {
 }
 
 impl Europa {
+    /// Brings up other documents than its own, until [`System::teardown`].
+    pub(crate) fn up_with(&mut self, documents: &str) -> Result<()> {
+        self.up = true;
+        self.with_file("up", documents)
+    }
+
     /// `europa COMMAND FILE` with these documents.
     pub(crate) fn with_file(&self, command: &str, documents: &str) -> Result<()> {
         let file = NamedTempFile::with_suffix(".yaml").context("making a file for europa")?;
@@ -115,10 +121,14 @@ impl Europa {
     }
 
     pub(crate) fn call(&self, arguments: &[&str]) -> Result<()> {
+        self.ask(arguments).map(drop)
+    }
+
+    /// What `europa` with these arguments prints.
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         let program = self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy();
         let words = [&[&*program], arguments].concat();
         shell::run_words(&words)
-            .map(drop)
             .map_err(|error| Error::System { system: "europa", message: error.to_string() })
     }
 }
