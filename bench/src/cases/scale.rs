@@ -102,7 +102,7 @@ fn processes(kind: &str) -> Vec<u32> {
     pids.collect()
 }
 
-/// A process's share of memory that no pool is: private memory, and files of which it has a part.
+/// A process's private memory. Pools count as files.
 fn memory_kb(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/smaps_rollup");
     let text = fs::read_to_string(&path).context(path)?;
@@ -110,7 +110,7 @@ fn memory_kb(pid: u32) -> Result<f64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0.0)
     };
-    Ok(of("Pss_Anon:") + of("Pss_File:"))
+    Ok(of("Pss_Anon:"))
 }
 
 /// Memory of all routers' own.
