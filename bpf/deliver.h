@@ -39,6 +39,23 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 	return 0;
 }
 
+/* A backlog may exceed EUROPA_RX_BACKLOG for so long, and is a new one after so long without. */
+#define BURST_NS 100000000ull
+#define BURST_PAUSE_NS 20000000ull
+/* The backlog is looked at once in so many packets: the other CPU has just written there. */
+#define BACKLOG_EVERY 64
+
+/* Whether a router has had a long backlog for too long to be called a burst. Such a queue is
+ * only delay. */
+static __always_inline int is_behind(struct europa_interface *to)
+{
+	__u64 now = bpf_ktime_get_coarse_ns();
+	if (now - to->burst_seen > BURST_PAUSE_NS)
+		to->burst_began = now;
+	to->burst_seen = now;
+	return now - to->burst_began > BURST_NS;
+}
+
 struct delivery {
 	__u32 interface;
 	__u32 skip;  /* bytes before the frame that the router sees */
@@ -65,6 +82,15 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)&to->rx_tail == tail)) {
 		count->rx_drop_ring++;
 		return CAUSE(rx_drop_ring);
+	}
+	if (!(tail & (BACKLOG_EVERY - 1)) && to->rx_mask >= EUROPA_RX_BACKLOG) {
+		place = word_at(pool, slots,
+				to->rx_first + ((tail - EUROPA_RX_BACKLOG) & to->rx_mask),
+				slot_bytes);
+		if (!place || (*(volatile __u64 *)place && is_behind(to))) {
+			count->rx_drop_ring++;
+			return CAUSE(rx_drop_ring);
+		}
 	}
 	if (length <= d->skip) {
 		count->rx_drop_long++;

@@ -75,6 +75,9 @@ struct europa_interface {
 	uint32_t reserved[3];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail __attribute__((aligned(64)));
+	/* receive programs, roughly: when more than the usual backlog was seen, first and last */
+	uint64_t burst_began __attribute__((aligned(8)));
+	uint64_t burst_seen;
 	/* the switch */
 	uint32_t tx_head __attribute__((aligned(64)));
 	uint32_t reserved_to_end[15];

@@ -126,7 +126,7 @@ pub enum SlotBytes {
 
 impl Pool {
     /// Slots of a pool that says nothing.
-    pub const DEFAULT_SLOTS: u32 = 4096;
+    pub const DEFAULT_SLOTS: u32 = 8192;
 }
 
 impl Default for Pool {

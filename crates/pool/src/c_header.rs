@@ -13,6 +13,7 @@ pub fn c_header() -> String {
         ("RESULT_BYTES", RESULT_BYTES as u64, "of what a rule answers to it"),
         ("SLOT_METADATA_BYTES", SLOT_METADATA_BYTES as u64, "metadata at the start of a slot"),
         ("RX_OFFSET_BYTES", RX_OFFSET_BYTES as u64, "a received frame starts here at the earliest"),
+        ("RX_BACKLOG", RX_BACKLOG as u64, "packets that may always wait in a receive ring"),
         ("RX_PLACES_MASK", RX_PLACES_MASK as u64, "plus 64 times (slot and this)"),
         ("TAIL_BYTES", TAIL_BYTES as u64, "room behind a received frame"),
         ("SMALL_SLOT_BYTES", SMALL_SLOT_BYTES as u64, "slots for an MTU of 1500"),

@@ -177,10 +177,14 @@ pub struct Layout {
     interface_ring_words: u32,
 }
 
-/// Most entries of one receive or transmit ring: 400,000 packets a second for a tick of 4 ms, in
-/// which a scheduler may leave a router without its core, and some. More would only lengthen the
-/// queue in front of a router that cannot keep up.
-const MAX_INTERFACE_RING: u32 = 2048;
+/// Most entries of one receive or transmit ring: two million packets a second for a tick of 4 ms,
+/// in which a scheduler may leave a router without its core.
+const MAX_INTERFACE_RING: u32 = 8192;
+
+/// So many packets may always wait in a receive ring. More are a burst, or what came while the
+/// router had no core: for a router that cannot keep up, it would only be a longer queue, and
+/// colder slots. So receive programs let only a short time begin with more.
+pub const RX_BACKLOG: u32 = 2048;
 
 impl Layout {
     /// Lays out a pool.

@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use europa_pool::layout::{RESULT_BYTES, RESULT_OFFSET_BYTES, rx_offset};
+use europa_pool::layout::{RESULT_BYTES, RESULT_OFFSET_BYTES, RX_BACKLOG, rx_offset};
 use europa_pool::{Mapping, PoolView, Word, ring};
 use europa_substrate::cause;
 use europa_substrate::layout::{Interface, PoolState};
@@ -45,7 +45,8 @@ pub(crate) fn deliver(
     }
     let rx = target.rx(interface.local);
     let rx_tail = shared.interfaces.atomic_u32(to, offset_of!(Interface, rx_tail));
-    if rx.peek(rx_tail.load(std::sync::atomic::Ordering::Acquire)).is_some() {
+    let tail = rx_tail.load(std::sync::atomic::Ordering::Acquire);
+    if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(RX_BACKLOG)).is_some() {
         count!(shared, to, rx_drop_ring, 1);
         tap(cause!(rx_drop_ring), from.mapping(), source);
         return false;
