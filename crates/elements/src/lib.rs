@@ -115,5 +115,6 @@ mod tunnel;
 mod unqueue;
 mod unstrip;
 mod values;
+mod wifi;
 
 pub use registry::registry;

@@ -34,7 +34,7 @@ impl Class for CheckCRC32 {
 }
 
 /// The CRC-32 of IEEE 802.3, bit by bit.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
             crc >> 1 ^ 0xedb8_8320 & (crc & 1).wrapping_neg()

@@ -1,0 +1,101 @@
+//! What a radio says of a frame, or is told: annotations, and a header of drivers for Click.
+
+use europa_engine::Packet;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Where the annotations are.
+const PLACE: usize = 16;
+const MAGIC: u32 = 0x0749_2001;
+
+/// The frame was sent by this host, and comes back from the driver.
+pub(super) const SENT: u32 = 1;
+/// Nobody acknowledged it.
+pub(super) const FAILED: u32 = 1 << 1;
+/// It went at another rate than the first.
+pub(super) const OTHER_RATE: u32 = 1 << 2;
+/// It came damaged.
+pub(super) const DAMAGED: u32 = 1 << 3;
+/// It is the first part of one that came in parts.
+pub(super) const MORE: u32 = 1 << 4;
+/// Nobody is to acknowledge it.
+pub(super) const NO_ACKNOWLEDGEMENT: u32 = 1 << 9;
+
+/// In the byte order of this machine, as drivers have it.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Extra {
+    magic: u32,
+    pub(super) flags: u32,
+    pub(super) signal: u8,
+    pub(super) noise: u8,
+    pub(super) power: u8,
+    /// Whether the header is filled up to 32 bits.
+    pub(super) padded: u8,
+    /// In 500 kb/s: to be tried one after the other.
+    pub(super) rates: [u8; 4],
+    /// How often each is tried.
+    pub(super) tries: [u8; 4],
+    collisions: u8,
+    pub(super) retries: u8,
+    length: u16,
+}
+
+impl Extra {
+    pub(super) const BYTES: usize = 24;
+    /// Nothing known.
+    pub(super) const EMPTY: Extra = Extra {
+        magic: MAGIC,
+        flags: 0,
+        signal: 0,
+        noise: 0,
+        power: 0,
+        padded: 0,
+        rates: [0; 4],
+        tries: [0; 4],
+        collisions: 0,
+        retries: 0,
+        length: 0,
+    };
+
+    /// The annotations of a packet, whether or not they are these.
+    pub(super) fn of(packet: &Packet) -> Extra {
+        let bytes: [u8; Extra::BYTES] = packet.annotation(PLACE);
+        zerocopy::transmute!(bytes)
+    }
+
+    /// What stands at the front of a frame, if it is that.
+    pub(super) fn before(data: &[u8]) -> Option<Extra> {
+        let bytes: [u8; Extra::BYTES] = crate::fields::bytes(data, 0)?;
+        Some(zerocopy::transmute!(bytes)).filter(Extra::is_marked)
+    }
+
+    /// Whether somebody has written it.
+    pub(super) fn is_marked(&self) -> bool {
+        self.magic == MAGIC
+    }
+
+    /// The same, as written by somebody.
+    pub(super) fn marked(self) -> Extra {
+        Extra { magic: MAGIC, ..self }
+    }
+
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub(super) fn bytes(self) -> [u8; Extra::BYTES] {
+        zerocopy::transmute!(self)
+    }
+
+    /// Writes it to the annotations of a packet.
+    pub(super) fn store(self, packet: &mut Packet) {
+        packet.set_annotation(PLACE, self.bytes());
+    }
+
+    /// Whether the annotations or the front of a packet have this flag.
+    pub(super) fn is_flagged(packet: &Packet, flag: u32) -> bool {
+        let noted = Extra::of(packet);
+        noted.is_marked() && noted.has(flag)
+            || Extra::before(packet.data()).is_some_and(|extra| extra.has(flag))
+    }
+}

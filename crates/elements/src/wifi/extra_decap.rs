@@ -1,0 +1,53 @@
+//! # ExtraDecap
+//!
+//! ## Synopsis
+//! `ExtraDecap()`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Takes off the 24 bytes that drivers made for Click put before an IEEE 802.11 frame, and notes
+//! what they say: signal, noise, rate, whether it is an own frame that was sent. Frames without
+//! pass as they are.
+//!
+//! ## Arguments
+//! - DEBUG (keyword): accepted for Click's sake.
+//!
+//! ## Handlers
+//! - `debug` (read, write): see the argument.
+//!
+//! ## See also
+//! `ExtraEncap`, `Prism2Decap`, `RadiotapDecap`, `FilterTX`
+
+use super::Extra;
+use crate::prelude::*;
+
+/// Takes notes off frames.
+#[derive(Default)]
+pub(crate) struct ExtraDecap {
+    debug: bool,
+}
+
+impl Class for ExtraDecap {
+    const INFO: ClassInfo = ClassInfo::new("ExtraDecap", "1/1");
+}
+
+impl Element for ExtraDecap {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            if let Some(extra) = Extra::before(packet.data())
+                && packet.pull(Extra::BYTES).is_some()
+            {
+                extra.store(packet);
+            }
+        }
+    }
+
+    handlers! { this, context, value; both "debug" [CHECKBOX] => this.debug; }
+}

@@ -1,0 +1,81 @@
+//! # Prism2Decap
+//!
+//! ## Synopsis
+//! `Prism2Decap()`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Takes off the 144 bytes that drivers of Prism cards put before an IEEE 802.11 frame, and notes
+//! what they say: signal, noise, rate, whether it is an own frame. Frames without pass as they
+//! are.
+//!
+//! ## Arguments
+//! - DEBUG (keyword): accepted for Click's sake.
+//!
+//! ## Handlers
+//! - `debug` (read, write): see the argument.
+//!
+//! ## See also
+//! `ExtraDecap`, `RadiotapDecap`
+
+use super::Extra;
+use super::extra::SENT;
+use crate::fields::bytes;
+use crate::prelude::*;
+
+/// Number of the message that the header is.
+const FRAME: u32 = 0x44;
+const HEADER: usize = 144;
+/// Where the values of these items are, behind message, device name and each item's own header.
+const SIGNAL: usize = 68;
+const NOISE: usize = 104;
+const RATE: usize = 116;
+const IS_SENT: usize = 128;
+
+/// Takes off headers of Prism cards.
+#[derive(Default)]
+pub(crate) struct Prism2Decap {
+    debug: bool,
+}
+
+impl Class for Prism2Decap {
+    const INFO: ClassInfo = ClassInfo::new("Prism2Decap", "1/1");
+}
+
+/// A number in the byte order of this machine.
+fn number(data: &[u8], at: usize) -> Option<u32> {
+    bytes(data, at).map(u32::from_ne_bytes)
+}
+
+fn strip(packet: &mut Packet) -> Option<()> {
+    let data = packet.data();
+    if number(data, 0)? != FRAME || data.len() < HEADER {
+        return None;
+    }
+    let mut extra = Extra::of(packet);
+    // The fields have 32 bits, the notes eight.
+    let low = |at| number(data, at).map(|value| value as u8);
+    (extra.signal, extra.noise) = (low(SIGNAL)?, low(NOISE)?);
+    extra.rates[0] = low(RATE)?;
+    extra.flags = extra.flags & !SENT | if number(data, IS_SENT)? == 0 { 0 } else { SENT };
+    packet.pull(HEADER)?;
+    extra.store(packet);
+    Some(())
+}
+
+impl Element for Prism2Decap {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            strip(packet);
+        }
+    }
+
+    handlers! { this, context, value; both "debug" [CHECKBOX] => this.debug; }
+}

@@ -1,0 +1,126 @@
+//! # RadiotapDecap
+//!
+//! ## Synopsis
+//! `RadiotapDecap()`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Takes off the radiotap header before an IEEE 802.11 frame, as monitor interfaces give it, and
+//! the frame's checksum if the header says that it is there. What it says of signal, noise, rate,
+//! damage and retries is noted. Packets that have no good header pass as they are.
+//!
+//! ## Arguments
+//! - DEBUG (keyword): accepted for Click's sake.
+//!
+//! ## Handlers
+//! - `debug` (read, write): see the argument.
+//!
+//! ## See also
+//! `RadiotapEncap`, `ExtraDecap`, `FilterPhyErr`, `FilterTX`
+
+use super::Extra;
+use super::extra::{DAMAGED, FAILED, SENT};
+use crate::fields::bytes;
+use crate::prelude::*;
+
+/// Size and alignment of the fields, by the bit that says that they are there.
+const FIELDS: [(usize, usize); 22] = [
+    (8, 8),
+    (1, 1),
+    (1, 1),
+    (4, 2),
+    (2, 1),
+    (1, 1),
+    (1, 1),
+    (2, 2),
+    (2, 2),
+    (2, 2),
+    (1, 1),
+    (1, 1),
+    (1, 1),
+    (1, 1),
+    (2, 2),
+    (2, 2),
+    (1, 1),
+    (1, 1),
+    (8, 4),
+    (3, 1),
+    (8, 4),
+    (12, 2),
+];
+
+/// Takes off radiotap headers.
+#[derive(Default)]
+pub(crate) struct RadiotapDecap {
+    debug: bool,
+}
+
+impl Class for RadiotapDecap {
+    const INFO: ClassInfo = ClassInfo::new("RadiotapDecap", "1/1");
+}
+
+/// What a header says, and its length and how many bytes to take off the end.
+fn read(data: &[u8]) -> Option<(Extra, usize, usize)> {
+    let [version, _, a, b] = bytes(data, 0)?;
+    let header = data.get(..usize::from(u16::from_le_bytes([a, b])))?;
+    if version != 0 || header.len() < 8 {
+        return None;
+    }
+    let word = |number: usize| bytes(header, 4 + number * 4).map(u32::from_le_bytes);
+    // Each word of bits says whether there is another; the first describes the fields.
+    let words = (0..).map_while(word).position(|word| word >> 31 == 0)? + 1;
+    let present = word(0)?;
+    let (mut extra, mut at, mut taken) = (Extra::EMPTY, 4 + words * 4, 0);
+    for (bit, (size, alignment)) in FIELDS.into_iter().enumerate() {
+        if present >> bit & 1 == 0 {
+            continue;
+        }
+        at = at.next_multiple_of(alignment);
+        let field = header.get(at..at + size)?;
+        at += size;
+        let first = *field.first()?;
+        match bit {
+            1 => {
+                extra.padded = first >> 5 & 1;
+                taken = usize::from(first >> 4 & 1) * 4;
+            }
+            2 => extra.rates[0] = first,
+            5 | 12 => extra.signal = first,
+            6 | 13 => extra.noise = first,
+            14 if first & 1 != 0 => extra.flags |= DAMAGED,
+            15 => extra.flags |= if first & 1 == 0 { SENT } else { SENT | FAILED },
+            17 => extra.retries = first,
+            _ => {}
+        }
+    }
+    Some((extra, header.len(), taken))
+}
+
+fn strip(packet: &mut Packet) {
+    if let Some((extra, length, taken)) = read(packet.data())
+        && packet.len() >= length + taken
+    {
+        // Both fit: that was asked.
+        packet.take(taken);
+        packet.pull(length);
+        packet.set_mac_header(0);
+        extra.store(packet);
+    }
+}
+
+impl Element for RadiotapDecap {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            strip(packet);
+        }
+    }
+
+    handlers! { this, context, value; both "debug" [CHECKBOX] => this.debug; }
+}

@@ -1,0 +1,68 @@
+//! What elements know of each other by name.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crate::prelude::*;
+
+/// An element that others use by name.
+pub(super) trait Shared: Class {
+    /// What it shares.
+    type What: Default;
+
+    fn share(&self) -> Rc<RefCell<Self::What>>;
+}
+
+/// What an element of class `E` shares, found by its name.
+pub(super) struct Reference<E: Shared> {
+    keyword: &'static str,
+    name: Option<String>,
+    what: Rc<RefCell<E::What>>,
+}
+
+impl<E: Shared> Default for Reference<E> {
+    fn default() -> Self {
+        Reference { keyword: "", name: None, what: Rc::default() }
+    }
+}
+
+impl<E: Shared> Reference<E> {
+    /// From a keyword that may be left out.
+    pub(super) fn keyword(
+        arguments: &mut Arguments<'_>,
+        keyword: &'static str,
+    ) -> Result<Self, ConfigError> {
+        Ok(Reference { keyword, name: arguments.keyword(keyword)?, what: Rc::default() })
+    }
+
+    /// From a keyword that must be there.
+    pub(super) fn mandatory(
+        arguments: &mut Arguments<'_>,
+        keyword: &'static str,
+    ) -> Result<Self, ConfigError> {
+        let name = Some(arguments.mandatory_keyword(keyword)?);
+        Ok(Reference { keyword, name, what: Rc::default() })
+    }
+
+    /// Finds the element: to be called when the router is initialised.
+    pub(super) fn connect(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let Some(name) = &self.name else { return Ok(()) };
+        let index = context.find(name);
+        let found = index.and_then(|index| context.element(index));
+        let element = found.and_then(|element| (element as &mut dyn Any).downcast_mut::<E>());
+        let (keyword, class) = (self.keyword, E::INFO.name);
+        let wrong = || ConfigError::other(format!("{keyword}: no {class} '{name}'"));
+        self.what = element.ok_or_else(wrong)?.share();
+        Ok(())
+    }
+
+    pub(super) fn is_named(&self) -> bool {
+        self.name.is_some()
+    }
+
+    /// Looks at it, or changes it.
+    pub(super) fn with<R>(&self, look: impl FnOnce(&mut E::What) -> R) -> R {
+        look(&mut self.what.borrow_mut())
+    }
+}

@@ -1,0 +1,49 @@
+//! # SetTXPower
+//!
+//! ## Synopsis
+//! `SetTXPower([POWER])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Notes with which power the radio is to send each frame.
+//!
+//! ## Arguments
+//! - POWER: 0, the default, to 63.
+//!
+//! ## Handlers
+//! - `power` (read, write): see the argument.
+//!
+//! ## See also
+//! `SetTXRate`, `ExtraEncap`, `RadiotapEncap`
+
+use super::Extra;
+use crate::prelude::*;
+
+/// Sets the power.
+#[derive(Default)]
+pub(crate) struct SetTXPower {
+    power: u8,
+}
+
+impl Class for SetTXPower {
+    const INFO: ClassInfo = ClassInfo::new("SetTXPower", "1/1");
+}
+
+impl Element for SetTXPower {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.power = arguments.positional("POWER")?.unwrap_or(0);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            let mut extra = Extra::of(packet).marked();
+            extra.power = self.power;
+            extra.store(packet);
+        }
+    }
+
+    handlers! { this, context, value; both "power" => this.power; }
+}

@@ -1,0 +1,70 @@
+//! # SetTXRate
+//!
+//! ## Synopsis
+//! `SetTXRate([RATE, TRIES, ETHTYPE, OFFSET])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Notes at which rate the radio is to send each frame, and how often it may try.
+//!
+//! ## Arguments
+//! - RATE: in 500 kb/s; 0, the default, stands for 2, which is 1 Mb/s.
+//! - TRIES (keyword): default 12.
+//! - ETHTYPE (keyword): only frames of this Ethernet type; default 0, all.
+//! - OFFSET (keyword): where their Ethernet header is, default 0.
+//!
+//! ## Handlers
+//! - `rate`, `tries` (read, write): see the arguments.
+//!
+//! ## See also
+//! `SetTXPower`, `ProbeTXRate`, `ExtraEncap`, `RadiotapEncap`
+
+use super::Extra;
+use crate::fields::be16;
+use crate::prelude::*;
+
+/// Sets rates.
+#[derive(Default)]
+pub(crate) struct SetTXRate {
+    rate: u8,
+    tries: u8,
+    ether_type: u16,
+    offset: usize,
+}
+
+impl Class for SetTXRate {
+    const INFO: ClassInfo = ClassInfo::new("SetTXRate", "1/1");
+}
+
+impl Element for SetTXRate {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.rate = arguments.positional("RATE")?.unwrap_or(0);
+        self.tries = arguments.keyword("TRIES")?.unwrap_or(12);
+        self.ether_type = arguments.keyword("ETHTYPE")?.unwrap_or(0);
+        self.offset = arguments.keyword("OFFSET")?.unwrap_or(0);
+        if self.tries == 0 {
+            return Err(ConfigError::other("TRIES must be > 0"));
+        }
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        let at = self.offset.saturating_add(12);
+        for packet in batch {
+            if self.ether_type != 0 && be16(packet.data(), at) != Some(self.ether_type) {
+                continue;
+            }
+            let mut extra = Extra::of(packet).marked();
+            extra.rates[0] = if self.rate == 0 { 2 } else { self.rate };
+            extra.tries[0] = self.tries;
+            extra.store(packet);
+        }
+    }
+
+    handlers! { this, context, value;
+        both "rate" => this.rate;
+        both "tries" => this.tries;
+    }
+}
