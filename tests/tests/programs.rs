@@ -64,6 +64,60 @@ fn arrives(node: &Node, port: u16) -> u64 {
     packets
 }
 
+/// The process that runs this program.
+fn running(program: &str) -> i32 {
+    let entries = fs::read_dir("/proc").expect("/proc").flatten();
+    let mut all = entries.filter(|entry| {
+        let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        command.starts_with(program.as_bytes())
+    });
+    let entry = all.next().expect("the program runs");
+    entry.file_name().to_str().expect("a number").parse().expect("a number")
+}
+
+fn kill(pid: i32) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).expect("it");
+}
+
+#[test]
+fn a_node_killed_and_started_again_adopts_a_program() {
+    skip_without!("cc", "ping", "nsenter");
+    let folder = compiled();
+    let program = folder.path().join("forward").to_str().expect("a path").to_owned();
+    let document = document(&format!("[{program}]"));
+    let node = Node::new(None);
+    node.up(&document);
+    pings(&node);
+    let before = running(&program);
+    let sink = node.host("b").sink("10.0.0.2:5000", 1).expect("a sink");
+    let stream = node.host("a").stream("10.0.0.2:5000", 1, 1000, 64).expect("a stream");
+    let stream = stream.paced_by(&sink);
+    for round in 0..3 {
+        let killed = *node.processes().first().expect("the node runs");
+        kill(killed as i32);
+        let begun = Instant::now();
+        while node.processes().contains(&killed) {
+            assert!(begun.elapsed() < Duration::from_secs(5), "the node does not end");
+        }
+        std::thread::sleep(Duration::from_millis(50 + 100 * round));
+        node.up(&document);
+        assert_eq!(running(&program), before, "{}", node.run(&["events"]));
+    }
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    assert!(received.is_perfect() && sent > 100, "{sent} sent, {received:?}");
+    let events = node.run(&["events"]);
+    assert!(events.contains("Adopted") && !events.contains("NotAdopted"), "{events}");
+
+    // The node that has adopted it takes care of it: it is started again, and replaced.
+    kill(before);
+    pings(&node);
+    let filter = format!("[{}, \"5000\"]", folder.path().join("filter").display());
+    node.run(&["apply", &node.file("filter.yaml", &self::document(&filter))]);
+    pings(&node);
+    assert_eq!(arrives(&node, 5000), 0);
+}
+
 #[test]
 fn programs_in_c_forward_and_filter() {
     skip_without!("cc", "ping", "nsenter");
@@ -76,15 +130,9 @@ fn programs_in_c_forward_and_filter() {
 
     // It is idle: asleep, and not polling.
     std::thread::sleep(Duration::from_millis(200));
-    let process = fs::read_dir("/proc")
-        .expect("/proc")
-        .flatten()
-        .find(|entry| {
-            let command = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            command.starts_with(program("forward").as_bytes())
-        })
-        .expect("the program runs");
-    let stat = || fs::read_to_string(process.path().join("stat")).expect("it runs");
+    let pid = running(&program("forward"));
+    let process = Path::new("/proc").join(pid.to_string());
+    let stat = || fs::read_to_string(process.join("stat")).expect("it runs");
     let ticks = |stat: &str| -> u64 {
         let rest = stat.rsplit_once(") ").expect("a name").1;
         rest.split(' ').skip(11).take(2).map(|n| n.parse::<u64>().expect("ticks")).sum()
@@ -94,7 +142,7 @@ fn programs_in_c_forward_and_filter() {
     assert!(ticks(&stat()) - before <= 2, "an idle program uses a core");
 
     // It has nothing of the machine but what it was given.
-    let status = fs::read_to_string(process.path().join("status")).expect("it runs");
+    let status = fs::read_to_string(process.join("status")).expect("it runs");
     assert!(status.contains("CapEff:\t0000000000000000") && status.contains("Seccomp:\t2"));
     assert!(status.contains("Uid:\t200"), "{status}");
 
@@ -102,8 +150,7 @@ fn programs_in_c_forward_and_filter() {
     assert!(error.stderr.contains("has no handlers"), "{}", error.stderr);
 
     // One that was killed is started again.
-    let pid: i32 = process.file_name().to_str().expect("a number").parse().expect("a number");
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::SIGKILL).expect("it");
+    kill(pid);
     pings(&node);
 
     // Another program takes over; arguments are its own.

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
@@ -81,6 +81,9 @@ pub(crate) struct RouterRecord {
 pub(crate) struct Process {
     pub(crate) body: Body,
     orders: Channel<Order, Answer>,
+    /// Of a program that was adopted, which takes no orders, the other end: without it the node
+    /// would hear all the time that there is none.
+    _nobody: Option<OwnedFd>,
     identity: Option<Identity>,
     record: RouterRecord,
     pub(crate) started: Instant,
@@ -184,12 +187,18 @@ impl Router {
         let whole = record.interfaces.len() == plan.interfaces.len()
             && all.clone().all(|id| substrate.has_interface(*id, record.pool));
         let pool = pool.filter(|_| whole).ok_or("its pool or interfaces are not there")?;
-        let orders = kept.join(&found.name).map_err(told)?;
+        let (orders, nobody) = match plan.program.is_empty() {
+            true => (kept.join(&found.name).map_err(told)?, None),
+            false => pair().map(|(orders, theirs)| (orders, Some(theirs))).map_err(|error| {
+                told(NodeError::Channel { who: format!("router {}", plan.name), error })
+            })?,
+        };
         let now = Instant::now();
         let age = found.process.map_or(Duration::ZERO, |identity| identity.age());
         let process = Process {
             body,
             orders,
+            _nobody: nobody,
             identity: found.process,
             record: record.clone(),
             started: now.checked_sub(age).unwrap_or(now),
@@ -303,6 +312,7 @@ impl Process {
             record: RouterRecord::default(),
             body,
             orders,
+            _nobody: None,
             started: Instant::now(),
             ready: false,
             says: Cell::new(true),

@@ -2,7 +2,7 @@
 //!
 //! In the sandbox already, it hears from the node what to be, and executes the program, which
 //! finds the descriptors of the pool by their numbers in its environment. From then on nobody
-//! listens at the control socket: a program takes no orders, and the next node starts it anew.
+//! listens at the control socket: a program takes no orders. The next node adopts it all the same.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
