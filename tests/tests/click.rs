@@ -259,6 +259,22 @@ fn scripts_hear_signals() {
 }
 
 #[test]
+fn a_signal_after_a_scripts_exit_does_what_it_does_to_others() {
+    let text = "Script(TYPE SIGNAL USR1, print '#heard', exit); Script(print '#ready', pause)";
+    let mut running = Running::start(&["-e", text]);
+    let mut out = BufReader::new(running.0.stdout.take().expect("output"));
+    let process = nix::unistd::Pid::from_raw(running.0.id() as i32);
+    for expected in ["#ready\n", "#heard\n"] {
+        let mut line = String::new();
+        out.read_line(&mut line).expect("a line");
+        assert_eq!(line, expected);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGUSR1).expect("a process");
+    }
+    let status = running.0.wait().expect("an end");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(10));
+}
+
+#[test]
 fn interfaces_are_reached_by_packet_sockets() -> Result<(), europa_tests::Error> {
     if let Some(reason) = missing(&["ping"]) {
         skipped(&reason);

@@ -7,7 +7,7 @@ use europa_port::{Device, Namespace, open_listener, set_promiscuous};
 use nix::sys::socket::{LinkAddr, MsgFlags, recvfrom, send, setsockopt, sockopt};
 
 /// Classes whose first argument is an interface.
-const USERS: &[&str] = &["FromDevice", "ToDevice", "FromHost", "ToHost"];
+const USERS: &[&str] = &["FromDevice", "ToDevice"];
 /// What the kernel calls frames that this machine sends itself.
 const OUTGOING: u8 = 4;
 
@@ -52,6 +52,30 @@ fn wanted_by(element: &GraphElement) -> Wanted {
         }
         _ => Wanted::default(),
     }
+}
+
+/// All interfaces of the machine, for configurations that say an interface's name in the place of
+/// its addresses.
+fn all_interfaces() -> Vec<Interface> {
+    let mut found: Vec<Interface> = Vec::new();
+    // Who may not see them has no names for addresses.
+    for seen in nix::ifaddrs::getifaddrs().into_iter().flatten() {
+        let at = found.iter().position(|known| known.name == seen.interface_name);
+        let at = at.unwrap_or_else(|| {
+            let name = seen.interface_name.clone();
+            found.push(Interface { name, mac: [0; 6], mtu: 0, address: None });
+            found.len() - 1
+        });
+        if let (Some(known), Some(address)) = (found.get_mut(at), seen.address) {
+            if let Some(mac) = address.as_link_addr().and_then(LinkAddr::addr) {
+                known.mac = mac;
+            } else if let Some(address) = address.as_sockaddr_in() {
+                // The first is what the system calls the interface's own.
+                known.address.get_or_insert(address.ip());
+            }
+        }
+    }
+    found
 }
 
 /// All interfaces that a configuration names.
@@ -130,6 +154,10 @@ impl PacketDevices {
 }
 
 impl Devices for PacketDevices {
+    fn others(&self) -> Vec<Interface> {
+        all_interfaces()
+    }
+
     fn rx(&mut self, interface: usize, batch: &mut Batch, max: usize) {
         let Some(open) = self.open.get(interface) else { return };
         let room = max.min(batch.room());

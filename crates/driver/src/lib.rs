@@ -12,7 +12,7 @@
 //! | `globals`        | handlers of the router itself                                    |
 //! | `control_socket` | handlers over TCP and Unix sockets                               |
 //! | `chatter_socket` | messages over the same                                           |
-//! | `kernel_tun`     | tun and tap devices as elements                                  |
+//! | `kernel_tun`     | tun and tap devices as elements, `FromHost` and `ToHost` among them |
 //!
 //! # Order
 //! Where it can be seen which packet was where first, each packet goes alone, as in Click

@@ -86,8 +86,11 @@ pub(crate) fn run(
         for signal in signals.take() {
             if running.router.signals().any(|wanted| wanted == signal) {
                 running.router.caught_signal(signal, &mut running.devices);
-            } else {
+            } else if [SIGINT as i32, SIGTERM as i32].contains(&signal) {
                 return Ok(());
+            } else {
+                // The element that wanted it wants it no more.
+                low_level::emulate_default_handler(signal)?;
             }
         }
         rounds = rounds.wrapping_add(1);

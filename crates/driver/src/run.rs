@@ -14,6 +14,8 @@ use crate::clock::Clock;
 use crate::control_socket::ControlSocket;
 use crate::devices::PacketDevices;
 use crate::globals::{Pending, add_hotconfig, add_texts, add_timewarp};
+use crate::kernel_tun::from_host::FromHost;
+use crate::kernel_tun::to_host::ToHost;
 use crate::kernel_tun::{KernelTun, kernel_tap::KernelTap};
 use crate::load::{self, Text};
 use crate::options::Options;
@@ -30,8 +32,10 @@ pub fn registry() -> Registry {
     let mut registry = europa_elements::registry();
     registry.add::<ChatterSocket>();
     registry.add::<ControlSocket>();
+    registry.add::<FromHost>();
     registry.add::<KernelTap>();
     registry.add::<KernelTun>();
+    registry.add::<ToHost>();
     registry
 }
 

@@ -1,7 +1,7 @@
 //! # FromHost
 //!
 //! ## Synopsis
-//! `FromHost(DEVNAME [, keywords])`
+//! `FromHost(DEVNAME [, ADDRESS, keywords])`
 //!
 //! ## Ports
 //! One push output.
@@ -11,14 +11,18 @@
 //! whole Ethernet frames, usually for `ToDevice` of the same interface. Packets carry the
 //! place of the Ethernet header.
 //!
+//! In `europa click`, which has no slow path, makes a tap device of this name, with the address
+//! and subnet ADDRESS if it is given; what Linux sends on it comes out.
+//!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
-//! - ETHER, GATEWAY, TYPE, MTU, HEADROOM, SNIFFER, CAPACITY (keywords): accepted for Click's
-//!   sake; the YAML says what the slow path's devices are like.
-//! - Further arguments: likewise.
+//! - ADDRESS, and ETHER, GATEWAY, MTU, HEADROOM (keywords): what a tap device is to be like. In a
+//!   node the YAML says what the slow path's devices are like.
+//! - TYPE, SNIFFER, CAPACITY (keywords): accepted for Click's sake.
 //!
 //! ## Handlers
 //! - `count` (read): packets received.
+//! - `dev_name` (read): of a tap device, its name.
 //!
 //! ## See also
 //! `ToHost`, `FromDevice`

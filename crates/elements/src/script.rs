@@ -76,7 +76,7 @@ pub(crate) use self::words::{quoted, shift_word, unquoted};
 
 use self::expand::Form;
 use self::own::HANDLERS;
-use self::program::{Action, End, Instruction, Jump};
+use self::program::{Action, End, Instruction};
 
 /// When the script runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -267,12 +267,11 @@ where
     }
 
     fn caught_signal(&mut self, _: i32, context: &mut Context<'_>) {
-        let exited = matches!(
-            self.program.get(self.position).map(|instruction| &instruction.action),
-            Some(Action::Ends(End::Exit) | Action::Goto(Jump::Ends(End::Exit)))
-        );
-        if !exited {
+        if !self.has_exited() {
             let _ = self.run(Call { handler: "run".to_owned(), ..Call::default() }, context);
+        }
+        if self.has_exited() {
+            context.release_signals();
         }
     }
 

@@ -10,12 +10,15 @@
 //! Gives packets (whole Ethernet frames) to the router's own Linux, its slow path, as if they had
 //! arrived by an interface there.
 //!
+//! In `europa click`, gives them to the tap device that `FromHost` has made under this name.
+//!
 //! ## Arguments
-//! - DEVNAME: name of the interface; without it, the one that each packet came in by.
+//! - DEVNAME: name of the interface; without it, in a node, the one that each packet came in by.
 //! - SNIFFERS, TYPE (keywords): accepted for Click's sake; no effect.
 //!
 //! ## Handlers
 //! - `count` (read): packets given.
+//! - `drops` (read): of a tap device, packets that Linux did not take.
 //!
 //! ## See also
 //! `FromHost`, `FromDevice`

@@ -268,6 +268,13 @@ impl Context<'_> {
         self.core.watched.retain(|watched| !watched.is(me, token, interest));
     }
 
+    /// Asks for no more signals of the operating system: those that nobody wants do what they
+    /// do to other processes.
+    pub fn release_signals(&mut self) {
+        let me = self.me;
+        self.core.signals.retain(|(_, element)| *element != me);
+    }
+
     /// Number of this element.
     pub fn index(&self) -> usize {
         self.me

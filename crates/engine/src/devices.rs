@@ -50,6 +50,12 @@ pub trait Devices {
         false
     }
 
+    /// Interfaces whose names stand for their addresses in a configuration, beside those that
+    /// it can use.
+    fn others(&self) -> Vec<Interface> {
+        Vec::new()
+    }
+
     /// Number of the interface of this name.
     fn index(&self, name: &str) -> Option<usize>;
 

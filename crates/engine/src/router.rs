@@ -209,10 +209,11 @@ impl Router {
 
     fn configure(&mut self, devices: &dyn Devices) -> Result<(), Vec<BuildError>> {
         let mut names = Names::default();
-        for interface in (0..).map_while(|index| devices.interface(index)) {
+        let own = (0..).map_while(|index| devices.interface(index));
+        for interface in devices.others().iter().chain(own) {
             let entry = names.entry(&interface.name);
             entry.mac = Some(interface.mac);
-            entry.ipv4 = interface.address;
+            entry.ipv4 = interface.address.or(entry.ipv4);
         }
         let mut wrong = false;
         for index in self.order() {
@@ -664,11 +665,9 @@ impl Router {
 
     /// Tells elements that a signal of the operating system came.
     pub fn caught_signal(&mut self, signal: i32, devices: &mut dyn Devices) {
-        for at in 0..self.core.signals.len() {
-            let Some((_, element)) = self.core.signals.get(at).filter(|(s, _)| *s == signal) else {
-                continue;
-            };
-            let element = *element;
+        let wanted = self.core.signals.iter().filter(|(wanted, _)| *wanted == signal);
+        let elements: Vec<usize> = wanted.map(|(_, element)| *element).collect();
+        for element in elements {
             with_element(&mut self.core, &mut self.elements, devices, element, |e, context| {
                 e.caught_signal(signal, context);
             });

@@ -25,7 +25,12 @@ pub(crate) fn click(arguments: &[String]) -> ExitCode {
             ExitCode::SUCCESS
         }
         "check" => with_graph(rest, |graph, _| describe(graph)),
-        "flatten" => with_graph(rest, |graph, _| graph.to_string()),
+        "flatten" => {
+            // There is nothing else that could be written, as in an archive.
+            let rest: Vec<String> =
+                rest.iter().filter(|argument| *argument != "--config").cloned().collect();
+            with_graph(&rest, |graph, _| graph.to_string())
+        }
         "graph" => {
             let (own, rest): (Vec<String>, Vec<String>) =
                 rest.iter().cloned().partition(|argument| argument == "--dot");

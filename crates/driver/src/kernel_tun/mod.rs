@@ -37,7 +37,9 @@
 //! ## See also
 //! `KernelTap`, `FromDevice`, `ToHost`
 
+pub(crate) mod from_host;
 pub(crate) mod kernel_tap;
+pub(crate) mod to_host;
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -107,9 +109,11 @@ impl KernelTun {
         if self.mtu != 1500 {
             set_mtu(&namespace, &device, self.mtu as u32)?;
         }
-        let subnet = ipnet::Ipv4Net::new(self.near.address, self.near.length);
-        let subnet = subnet.map_err(io::Error::other)?;
-        add_address(&namespace, &device, subnet.into())?;
+        if !self.near.address.is_unspecified() {
+            let subnet = ipnet::Ipv4Net::new(self.near.address, self.near.length);
+            let subnet = subnet.map_err(io::Error::other)?;
+            add_address(&namespace, &device, subnet.into())?;
+        }
         set_up(&namespace, &device)?;
         if let Some(gateway) = self.gateway {
             let to = ipnet::Ipv4Net::default().into();

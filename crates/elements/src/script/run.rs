@@ -14,6 +14,14 @@ use super::{By, Call, Kind, Scripted, shift_word, unquoted};
 const MOST_JUMPS: u32 = 1000;
 
 impl<const DRIVER: bool> Scripted<DRIVER> {
+    /// Whether it has come to an `exit`, after which it hears of nothing any more.
+    pub(super) fn has_exited(&self) -> bool {
+        matches!(
+            self.program.get(self.position).map(|instruction| &instruction.action),
+            Some(Action::Ends(End::Exit) | Action::Goto(Jump::Ends(End::Exit)))
+        )
+    }
+
     /// Carries out instructions for `steps` blocking ones. Returns jumps made, and whether the
     /// script waits now (rather than having ended).
     fn step(
