@@ -49,6 +49,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) routes: Option<PathBuf>,
 
+    /// Be a stand-in for a router for so long: what `preemption` starts
+    #[arg(long, hide = true, value_name = "MS")]
+    pub(crate) poll_clock_ms: Option<u64>,
+
     /// The `europa` program [default: the one beside europa-bench]
     #[arg(long, value_name = "FILE", env = "EUROPA")]
     pub(crate) europa: Option<PathBuf>,
@@ -71,6 +75,8 @@ pub(crate) enum Case {
     Changes,
     /// What a packet costs in the queue manager, beside a plain queue
     Queues,
+    /// How long a router waits for a core that eight of them want
+    Preemption,
     /// Look-ups among 100,000 ternary rules, and changes meanwhile, beside a linear scan
     Filters,
     /// One, ten, a hundred and a thousand routers: rate, fairness, memory and start of each
@@ -87,6 +93,7 @@ impl Options {
             Case::Graph,
             Case::Changes,
             Case::Queues,
+            Case::Preemption,
             Case::Filters,
             Case::Scale,
         ]

@@ -42,6 +42,9 @@ fn main() -> ExitCode {
 }
 
 fn run(options: &cli::Options) -> Result<()> {
+    if let Some(ms) = options.poll_clock_ms {
+        return cases::preemption::poll(std::time::Duration::from_millis(ms));
+    }
     interrupt::install()?;
     let _alone = testbed::only_one()?;
     testbed::remove_leftovers();

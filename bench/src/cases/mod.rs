@@ -4,6 +4,7 @@ mod changes;
 mod filters;
 mod graph;
 mod latency;
+pub(crate) mod preemption;
 mod queues;
 mod scale;
 mod sweep;
@@ -28,6 +29,7 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Graph => graph::run(options, progress),
         Case::Changes => changes::run(options, progress),
         Case::Queues => queues::run(options, progress),
+        Case::Preemption => preemption::run(options, progress),
         Case::Filters => filters::run(options, progress),
         Case::Scale => scale::run(options, progress),
     }

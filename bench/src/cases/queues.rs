@@ -1,17 +1,24 @@
 //! `queues`: what a packet costs in the queue manager, beside a plain first-in-first-out queue.
+//!
+//! Statistics are counted in memory that is mapped and shared, as the switch's are, and packets
+//! come in batches with what is fetched ahead, as in the switch's intake. What the loop itself
+//! costs, with the packets' lengths and numbers, is measured without a tree and subtracted.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
+use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
+use europa_pool::Mapping;
 use europa_queue::{
-    Error as TreeError, Id, Limit, Policy, QueueSettings, Rate, Settings, Share, Tree,
+    Error as TreeError, Id, Limit, Policy, QueueSettings, Rate, Settings, Share, WORDS,
 };
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::cli::Options;
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::interrupt;
 use crate::progress::Progress;
 use crate::report::{Align, Outcome, Table};
@@ -20,8 +27,11 @@ use crate::statistics::Spread;
 /// Packets of one run.
 const PACKETS: usize = 1 << 19;
 const BATCH: usize = 64;
-/// Packets that wait in each queue, where queues are full.
+/// Least packets that wait in each queue, where queues are full.
 const FULL: usize = 4;
+/// As far ahead as in the switch's intake.
+const SOON: usize = 4;
+const LATER: usize = 12;
 /// Queues, and slices that have them.
 const TREES: [(usize, usize); 3] = [(10, 5), (1000, 10), (65_536, 64)];
 
@@ -34,12 +44,42 @@ struct Measured {
     full_ns: Vec<f64>,
     /// Each queue goes empty with each packet.
     one_each_ns: Vec<f64>,
+    /// What of each has been subtracted.
+    loop_ns: Vec<f64>,
+}
+
+/// Shared memory for statistics, as in the switch.
+struct Words(Mapping);
+
+impl AsRef<[AtomicU64]> for Words {
+    #[inline]
+    fn as_ref(&self) -> &[AtomicU64] {
+        self.0.words(0, self.0.bytes() / 8).unwrap_or_default()
+    }
+}
+
+type Tree = europa_queue::Tree<u64, Words>;
+type Due = europa_queue::Due<u64>;
+
+/// How many packets wait in each queue: a batch never empties them.
+fn depth(queues: usize) -> usize {
+    FULL.max(4 * BATCH / queues)
+}
+
+fn words(settings: Settings) -> Result<Words> {
+    let bytes = (settings.nodes as usize + 1) * WORDS * 8;
+    let file = memfd_create("queues", MFdFlags::MFD_CLOEXEC).context("memory for statistics")?;
+    nix::unistd::ftruncate(&file, bytes as i64).context("memory for statistics")?;
+    Ok(Words(Mapping::new(&file, bytes).context("memory for statistics")?))
 }
 
 /// A tree with a rate that nobody reaches, and its queues in an order that caches do not know.
-fn tree(queues: usize, slices: usize) -> std::result::Result<(Tree<u64>, Vec<Id>), TreeError> {
-    let packets = queues.saturating_mul(FULL + 1).saturating_add(1024) as u32;
-    let mut tree = Tree::new(Settings::new(queues as u32, packets));
+fn tree(
+    queues: usize,
+    slices: usize,
+    (settings, words): (Settings, Words),
+) -> std::result::Result<(Tree, Vec<Id>), TreeError> {
+    let mut tree = Tree::with_words(settings, words)?;
     let rate = Rate::over(400_000_000_000, 1000);
     tree.set_share(Id::PORT, Share::weight(1).capped(rate))?;
     let scheduler = tree.add_class(Id::PORT, Share::weight(1), Limit::NONE)?;
@@ -68,14 +108,12 @@ fn ns_per_packet(start: Instant, packets: usize) -> f64 {
 }
 
 /// One packet in each queue, taken out again.
-fn one_each(tree: &mut Tree<u64>, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
+fn one_each(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
     let start = Instant::now();
     let mut passed = 0;
     while passed < PACKETS {
         for (at, id) in ids.iter().enumerate() {
-            if let Some(ahead) = ids.get(at + 8) {
-                tree.prefetch(*ahead);
-            }
+            fetch_ahead(tree, |by| ids.get(at + by).copied());
             tree.enqueue(*now, *id, at as u64, length(at), false, |_, _| ());
         }
         while !tree.is_empty() {
@@ -88,11 +126,39 @@ fn one_each(tree: &mut Tree<u64>, ids: &[Id], now: &mut u64, out: &mut Vec<Due>)
     ns_per_packet(start, passed)
 }
 
-type Due = europa_queue::Due<u64>;
+/// What the switch does for packets that it sees coming.
+#[inline]
+fn fetch_ahead(tree: &Tree, ahead: impl Fn(usize) -> Option<Id>) {
+    if tree.is_large() {
+        ahead(LATER).into_iter().for_each(|id| tree.prefetch(id));
+        ahead(SOON).into_iter().for_each(|id| tree.prefetch_end(id));
+    }
+}
+
+/// The same loops without a tree: what lengths, numbers and the batch cost.
+fn nothing(ids: &[Id], out: &mut Vec<Due>) -> f64 {
+    out.clear();
+    let due = Due { packet: 0, length: 0, mark: false, queue: 0 };
+    out.resize(BATCH.min(out.capacity()), due);
+    let start = Instant::now();
+    let (mut passed, mut next) = (0, 0);
+    while passed < PACKETS {
+        for due in &mut *out {
+            due.packet = next as u64;
+            next = (next + 1) % ids.len();
+        }
+        passed += black_box(&*out).len();
+        for due in &*out {
+            let at = due.packet as usize;
+            black_box((ids[at], length(passed + at)));
+        }
+    }
+    ns_per_packet(start, passed)
+}
 
 /// One packet comes for each that leaves, and all queues have some.
-fn full(tree: &mut Tree<u64>, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
-    for round in 0..FULL {
+fn full(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
+    for round in 0..depth(ids.len()) {
         for (at, id) in ids.iter().enumerate() {
             tree.enqueue(*now, *id, at as u64, length(at + round), false, |_, _| ());
         }
@@ -104,7 +170,8 @@ fn full(tree: &mut Tree<u64>, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> 
         out.clear();
         tree.dequeue(*now, u64::MAX, out, |_, _| ());
         passed += out.len();
-        for due in &*out {
+        for (place, due) in out.iter().enumerate() {
+            fetch_ahead(tree, |by| Some(ids[out.get(place + by)?.packet as usize]));
             let at = due.packet as usize;
             tree.enqueue(*now, ids[at], due.packet, length(passed + at), false, |_, _| ());
         }
@@ -139,13 +206,17 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         slices: 0,
         full_ns: (0..repeat).map(|_| plain()).collect(),
         one_each_ns: Vec::new(),
+        loop_ns: Vec::new(),
     }];
     for (queues, slices) in TREES {
         let made =
             |error: TreeError| Error::System { system: "queues", message: error.to_string() };
-        let (mut tree, ids) = tree(queues, slices).map_err(made)?;
+        let packets = queues.saturating_mul(depth(queues) + 1).saturating_add(1024) as u32;
+        let settings = Settings::new(queues as u32, packets);
+        let (mut tree, ids) = tree(queues, slices, (settings, words(settings)?)).map_err(made)?;
         let (mut now, mut out) = (0, Vec::with_capacity(BATCH));
-        let mut one = Measured { queues, slices, full_ns: Vec::new(), one_each_ns: Vec::new() };
+        let (full_ns, one_each_ns, loop_ns) = (Vec::new(), Vec::new(), Vec::new());
+        let mut one = Measured { queues, slices, full_ns, one_each_ns, loop_ns };
         // The first run of each touches memory for the first time.
         for round in 0..=repeat {
             interrupt::check()?;
@@ -154,9 +225,11 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
                 full(&mut tree, &ids, &mut now, &mut out),
                 one_each(&mut tree, &ids, &mut now, &mut out),
             ];
+            let around = nothing(&ids, &mut out);
             if round > 0 {
-                one.full_ns.push(found[0]);
-                one.one_each_ns.push(found[1]);
+                one.full_ns.push(found[0] - around);
+                one.one_each_ns.push(found[1] - around);
+                one.loop_ns.push(around);
             }
         }
         all.push(one);
@@ -172,6 +245,7 @@ fn report(all: &[Measured]) -> Outcome {
         ("smallest–largest", Align::Right),
         ("one packet each: ns/packet", Align::Right),
         ("smallest–largest", Align::Right),
+        ("subtracted", Align::Right),
     ];
     let mut table = Table::new("Cost of queueing", &columns);
     for one in all {
@@ -188,7 +262,8 @@ fn report(all: &[Measured]) -> Outcome {
             queues => queues.to_string(),
         };
         let slices = if one.slices == 0 { "–".to_owned() } else { one.slices.to_string() };
-        table.push([queues, slices, full, full_range, each, each_range]);
+        let [around, _] = cells(&one.loop_ns);
+        table.push([queues, slices, full, full_range, each, each_range, around]);
     }
     Outcome {
         name: "queues",
@@ -198,8 +273,10 @@ fn report(all: &[Measured]) -> Outcome {
         notes: vec![format!(
             "A packet of 64 to 1514 bytes that comes *and* leaves, through port, scheduler, slice, \
              router and queue, with statistics, on one core, in batches of {BATCH}; medians. Full: \
-             {FULL} packets wait in each queue all the time. One packet each: every queue goes \
-             empty with every packet, which is the worst."
+             {FULL} packets or more wait in each queue all the time, so that no batch empties it. One \
+             packet each: every queue goes empty with every packet, which is the worst. Counters are \
+             in shared memory and what comes is fetched ahead, as in the switch. Subtracted: what \
+             the same loop costs without a tree."
         )],
         data: json!({ "queues": all }),
     }

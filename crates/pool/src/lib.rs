@@ -43,7 +43,7 @@ pub use batch::{BATCH, Batch, STOP};
 pub use c_header::c_header;
 #[cfg(not(loom))]
 pub use endpoint::{Endpoint, stock};
-pub use hints::prefetch;
+pub use hints::{huge_pages, prefetch};
 pub use idle::{Idle, Rest};
 pub use layout::{Geometry, GeometryError, Layout};
 #[cfg(not(loom))]

@@ -3,10 +3,13 @@
 use std::sync::atomic::AtomicU64;
 
 use crate::entries::{LONGEST, Taken};
-use crate::node::{HEAD, Level, NONE, Node, RED, ROOT};
+use crate::node::{HEAD, Level, NONE, RED, ROOT};
 use crate::red::Verdict;
-use crate::statistics::{Cause, WAITING, WAITING_BYTES};
+use crate::statistics::{Cause, WAITING};
 use crate::tree::{Id, PolicyState, Tree, counters};
+
+/// So many nodes and their counters stay in a cache of the first two levels.
+const NEAR: usize = 512;
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Puts a packet of `length` bytes into a queue; `ecn` says that it understands marks
@@ -31,7 +34,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         };
         let mut mark = false;
         if self.nodes.at(queue).flags & RED != 0 {
-            let bytes = self.nodes.at(queue).bytes;
+            let bytes = self.nodes.at(queue).waiting.bytes();
             if let PolicyState::Red(red) = &mut self.policies[queue as usize] {
                 match red.judge(now_ns, bytes.into(), ecn) {
                     Verdict::Pass => (),
@@ -54,23 +57,35 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let was_empty = !self.nodes.at(queue).has_work();
         let new = Taken { packet, since_ns: now_ns, length, ecn, mark };
         self.entries.push(self.nodes.at_mut(queue), new);
-        let &Node { packets, bytes, .. } = self.nodes.at(queue);
-        let counters = counters(&self.words, queue);
-        counters.set(WAITING, packets.into());
-        counters.set(WAITING_BYTES, bytes.into());
+        let waiting = self.nodes.at(queue).waiting;
+        counters(&self.words, queue).set(WAITING, waiting.0);
         if was_empty {
             self.activate(queue);
         }
         true
     }
 
-    /// Fetches what [`Self::enqueue`] will touch, for a caller that knows a few packets ahead.
+    /// Whether there are more nodes than the nearest caches hold, so that it pays to fetch ahead.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.nodes.0.len() > NEAR
+    }
+
+    /// Fetches what [`Self::enqueue`] will touch, for a caller that knows some packets ahead.
     #[inline]
     pub fn prefetch(&self, queue: Id) {
         let index = queue.index();
         if let Some(node) = self.nodes.0.get(index as usize) {
             europa_pool::prefetch(node);
-            europa_pool::prefetch(&counters(&self.words, index).0[0]);
+            europa_pool::prefetch(counters(&self.words, index).line());
+        }
+    }
+
+    /// Fetches the rest, which depends on that: for fewer packets ahead.
+    #[inline]
+    pub fn prefetch_end(&self, queue: Id) {
+        if let Some(node) = self.nodes.0.get(queue.index() as usize) {
+            self.entries.prefetch(node.second);
         }
     }
 
@@ -93,8 +108,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                 self.give_back(parent, class, length);
                 return Some(if class == ROOT { Cause::Room } else { Cause::Share });
             }
-            node.packets += 1;
-            node.bytes += length;
+            node.waiting.add(length);
             class = node.parent;
         }
         None
@@ -105,8 +119,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     fn give_back(&mut self, mut class: u32, end: u32, length: u32) {
         while class != end {
             let node = self.nodes.at_mut(class);
-            node.packets -= 1;
-            node.bytes -= length;
+            node.waiting.take(1, length);
             class = node.parent;
         }
     }

@@ -37,7 +37,9 @@ pub(crate) struct Entries<T> {
 
 impl<T: Copy> Entries<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { entries: Vec::with_capacity(capacity), free: NONE, capacity }
+        let entries = Vec::with_capacity(capacity);
+        europa_pool::huge_pages(&entries);
+        Self { entries, free: NONE, capacity }
     }
 
     /// Whether there is one left.
@@ -65,8 +67,7 @@ impl<T: Copy> Entries<T> {
             self.entries[queue.second as usize].next = index;
         }
         queue.second = index;
-        queue.packets += 1;
-        queue.bytes += new.length;
+        queue.waiting.add(new.length);
     }
 
     /// Takes out the packet that waits longest.
@@ -82,9 +83,14 @@ impl<T: Copy> Entries<T> {
             queue.second = NONE;
         }
         let (ecn, mark, length) = (length & ECN != 0, length & MARK != 0, length & LONGEST);
-        queue.packets -= 1;
-        queue.bytes -= length;
+        queue.waiting.take(1, length);
         Some(Taken { packet, since_ns, length, ecn, mark })
+    }
+
+    /// The entry after this one.
+    #[inline]
+    pub(crate) fn after(&self, index: u32) -> u32 {
+        self.entries.get(index as usize).map_or(NONE, |entry| entry.next)
     }
 
     /// Fetches an entry that will be taken soon.

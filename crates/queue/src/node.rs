@@ -62,10 +62,46 @@ pub(crate) const ASSURED: u8 = 32;
 /// All of a queue's policies.
 pub(crate) const POLICIES: u8 = HEAD | RED | CODEL;
 
+/// Packets that wait, and above them their bytes: one word, so that a packet that comes or leaves
+/// costs each class above it one addition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting(pub(crate) u64);
+
+impl Waiting {
+    #[inline]
+    fn of(packets: u32, bytes: u32) -> u64 {
+        u64::from(packets) | u64::from(bytes) << 32
+    }
+
+    #[inline]
+    pub(crate) fn packets(self) -> u32 {
+        self.0 as u32
+    }
+
+    #[inline]
+    pub(crate) fn bytes(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    /// A packet more. Limits see to it that neither half overflows.
+    #[inline]
+    pub(crate) fn add(&mut self, bytes: u32) {
+        self.0 = self.0.wrapping_add(Self::of(1, bytes));
+    }
+
+    /// Packets less, which were there.
+    #[inline]
+    pub(crate) fn take(&mut self, packets: u32, bytes: u32) {
+        self.0 = self.0.wrapping_sub(Self::of(packets, bytes));
+    }
+}
+
 /// See the file.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Node {
+    /// What waits in or under it; what more than 4 GiB would be is refused.
+    pub(crate) waiting: Waiting,
     /// Neighbours in the cyclic list in which the node is.
     pub(crate) next: u32,
     pub(crate) prev: u32,
@@ -79,11 +115,7 @@ pub(crate) struct Node {
     /// Of a queue, the newest entry; of a class, whose turn it is by weight among all that are
     /// ready.
     pub(crate) second: u32,
-    /// What waits in or under it.
-    pub(crate) packets: u32,
     pub(crate) packet_limit: u32,
-    /// What more than 4 GiB would be is refused.
-    pub(crate) bytes: u32,
     pub(crate) byte_limit: u32,
     pub(crate) peak_packets: u32,
     pub(crate) peak_bytes: u32,
@@ -101,15 +133,14 @@ impl Node {
     /// The root, or a record that nobody uses.
     pub(crate) fn new(level: Level) -> Self {
         Self {
+            waiting: Waiting::default(),
             next: NONE,
             prev: NONE,
             parent: NONE,
             deficit: 0,
             first: NONE,
             second: NONE,
-            packets: 0,
             packet_limit: u32::MAX,
-            bytes: 0,
             byte_limit: u32::MAX,
             peak_packets: 0,
             peak_bytes: 0,
@@ -129,22 +160,32 @@ impl Node {
     }
 
     /// Remembers what waits, if it is more than ever. Before anything leaves is enough: only
-    /// then it has been at its highest.
+    /// then it has been at its highest. Says whether it was.
     #[inline]
-    pub(crate) fn note_peak(&mut self) {
-        self.peak_packets = self.peak_packets.max(self.packets);
-        self.peak_bytes = self.peak_bytes.max(self.bytes);
+    pub(crate) fn note_peak(&mut self) -> bool {
+        let (packets, bytes) = (self.waiting.packets(), self.waiting.bytes());
+        let is_higher = packets > self.peak_packets || bytes > self.peak_bytes;
+        if is_higher {
+            self.peak_packets = self.peak_packets.max(packets);
+            self.peak_bytes = self.peak_bytes.max(bytes);
+        }
+        is_higher
+    }
+
+    /// Its peaks as the statistics have them.
+    pub(crate) fn peak(&self) -> u64 {
+        Waiting::of(self.peak_packets, self.peak_bytes)
     }
 
     /// Whether a packet more would be too many.
     #[inline]
     pub(crate) fn is_full(&self, length: u32) -> bool {
-        self.packets >= self.packet_limit || self.is_full_of_bytes(length)
+        self.waiting.packets() >= self.packet_limit || self.is_full_of_bytes(length)
     }
 
     #[inline]
     pub(crate) fn is_full_of_bytes(&self, length: u32) -> bool {
-        self.bytes.saturating_add(length) > self.byte_limit
+        u64::from(self.waiting.bytes()) + u64::from(length) > u64::from(self.byte_limit)
     }
 }
 

@@ -1,26 +1,35 @@
 //! What has become of packets, in memory that others may read meanwhile.
 //!
-//! Each node has [`WORDS`] words of 64 bits, at its [`Id::index`](crate::Id::index). One thread
-//! writes them, with plain stores; whoever maps them sees each word whole. Layout 1:
+//! One thread writes them, with plain stores; whoever maps them sees each word whole. Of memory for n
+//! nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
+//! [`Id::index`](crate::Id::index), one cache line; the other 32 n are *cold*, 32 for each node in the
+//! same order. Layout 2:
 //!
-//! | word    | what                                                                   |
-//! |---------|------------------------------------------------------------------------|
-//! | 0, 1    | packets, bytes that left                                               |
-//! | 2, 3    | packets, bytes that wait now                                           |
-//! | 4, 5    | most packets, most bytes that have waited                              |
-//! | 6       | packets that left with a mark                                          |
-//! | 7       | packets handed back when their queue was removed                       |
-//! | 8 to 13 | packets dropped, by [`Cause`] in its order                             |
-//! | 14      | bytes dropped                                                          |
-//! | 15      | unused                                                                 |
-//! | 16      | packets that waited less than 1024 ns                                  |
-//! | 16 + n  | packets that waited 2^(9+n) ns or more, and less than 2^(10+n), n < 23 |
-//! | 39      | packets that waited 2^32 ns (4.3 s) or more                            |
+//! | hot     | what                                                                          |
+//! |---------|-------------------------------------------------------------------------------|
+//! | 0, 1    | packets, bytes that left                                                      |
+//! | 2       | packets that wait now, and in the upper 32 bits their bytes                   |
+//! | 3       | most packets that have waited, and in the upper half most bytes               |
+//! | 4 to 6  | the lowest 8 bits of each count of waiting times, eight a word, lowest first  |
+//! | 7       | packets that left with a mark                                                 |
+//!
+//! | cold    | what                                                                          |
+//! |---------|-------------------------------------------------------------------------------|
+//! | 0       | packets handed back when their queue was removed                              |
+//! | 1 to 6  | packets dropped, by [`Cause`] in its order                                    |
+//! | 7       | bytes dropped                                                                 |
+//! | 8       | packets that waited less than 1024 ns                                         |
+//! | 8 + n   | packets that waited 2^(9+n) ns or more, and less than 2^(10+n), n < 23        |
+//! | 31      | packets that waited 2^32 ns (4.3 s) or more                                   |
+//!
+//! Cold words 8 to 31 are written each 64th time only, as each is a cache line that a packet would
+//! wait for: the count is the word plus what its lowest 8 bits are behind the hot ones, as a signed
+//! byte. So it matters little which of the two was read first.
 //!
 //! A class's words are its queues' sums, also of those that are gone, but it has no waiting times:
-//! who wants a slice's adds its queues'. Its words 2 and 3 are brought up to date when a packet
-//! leaves, is dropped from a head or handed back, not when one comes; so are words 4 and 5 of all:
-//! if word 2 is more than word 4, it is the highest. That saves 16 stores a packet.
+//! who wants a slice's adds its queues'. Its hot word 2 is brought up to date when a packet leaves, is
+//! dropped from a head or handed back, not when one comes; so is word 3 of all: if word 2 is more,
+//! that is the highest. That saves 16 stores a packet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,19 +38,22 @@ pub const WORDS: usize = 40;
 /// Of them, for waiting times.
 pub const BUCKETS: usize = 24;
 /// Version of the layout.
-pub const LAYOUT: u32 = 1;
+pub const LAYOUT: u32 = 2;
 
+const HOT: usize = 8;
+const COLD: usize = WORDS - HOT;
 pub(crate) const PACKETS: usize = 0;
 pub(crate) const BYTES: usize = 1;
 pub(crate) const WAITING: usize = 2;
-pub(crate) const WAITING_BYTES: usize = 3;
-pub(crate) const PEAK: usize = 4;
-pub(crate) const PEAK_BYTES: usize = 5;
-pub(crate) const MARKS: usize = 6;
-pub(crate) const HANDED_BACK: usize = 7;
-const DROPS: usize = 8;
-pub(crate) const DROPPED_BYTES: usize = 14;
-const WAITED: usize = 16;
+pub(crate) const PEAK: usize = 3;
+const RECENT: usize = 4;
+pub(crate) const MARKS: usize = 7;
+const HANDED_BACK: usize = 0;
+const DROPS: usize = 1;
+const DROPPED_BYTES: usize = 7;
+const WAITED: usize = 8;
+/// How often a cold word of waiting times is written.
+const LAG: u64 = 64;
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,22 +108,36 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Reads a node's words. Of words that there are not, zeros.
+    /// Reads a node's words, of which `words` are all. Of words that there are not, zeros.
     pub fn read(words: &[AtomicU64], index: u32) -> Self {
-        let from = index as usize * WORDS;
-        let word = |at: usize| words.get(from + at).map_or(0, |word| word.load(Ordering::Relaxed));
+        let (nodes, index) = (words.len() / WORDS, index as usize);
+        let word = |at: usize| words.get(at).map_or(0, |word| word.load(Ordering::Acquire));
+        let hot = |at: usize| word(index * HOT + at);
+        let cold = |at: usize| word(nodes * HOT + index * COLD + at);
+        if index >= nodes {
+            return Self::default();
+        }
+        let halves = |word: u64| (word & 0xffff_ffff, word >> 32);
+        let ((waiting, waiting_bytes), (peak, peak_bytes)) =
+            (halves(hot(WAITING)), halves(hot(PEAK)));
+        let waited = |bucket: usize| {
+            let recent = hot(RECENT + bucket / 8).to_le_bytes()[bucket % 8];
+            let written = cold(WAITED + bucket);
+            let behind = recent.wrapping_sub(written as u8).cast_signed();
+            written.saturating_add_signed(behind.into())
+        };
         Self {
-            packets: word(PACKETS),
-            bytes: word(BYTES),
-            waiting: word(WAITING),
-            waiting_bytes: word(WAITING_BYTES),
-            peak: word(PEAK).max(word(WAITING)),
-            peak_bytes: word(PEAK_BYTES).max(word(WAITING_BYTES)),
-            marks: word(MARKS),
-            handed_back: word(HANDED_BACK),
-            drops: std::array::from_fn(|cause| word(DROPS + cause)),
-            dropped_bytes: word(DROPPED_BYTES),
-            waited: std::array::from_fn(|bucket| word(WAITED + bucket)),
+            packets: hot(PACKETS),
+            bytes: hot(BYTES),
+            waiting,
+            waiting_bytes,
+            peak: peak.max(waiting),
+            peak_bytes: peak_bytes.max(waiting_bytes),
+            marks: hot(MARKS),
+            handed_back: cold(HANDED_BACK),
+            drops: std::array::from_fn(|cause| cold(DROPS + cause)),
+            dropped_bytes: cold(DROPPED_BYTES),
+            waited: std::array::from_fn(waited),
         }
     }
 
@@ -140,38 +166,72 @@ pub fn bucket_ns(bucket: usize) -> u64 {
     if bucket + 1 < BUCKETS { 1 << (10 + bucket) } else { u64::MAX }
 }
 
-/// The words of one node.
+/// The words of one node among all.
 #[derive(Clone, Copy)]
-pub(crate) struct Counters<'a>(pub(crate) &'a [AtomicU64; WORDS]);
+pub(crate) struct Counters<'a> {
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) node: usize,
+}
 
-impl Counters<'_> {
-    /// One writer: a load and a store do.
+/// One writer: a load and a store do.
+#[inline]
+fn add(word: &AtomicU64, count: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+impl<'a> Counters<'a> {
+    /// What each packet touches.
+    #[inline]
+    pub(crate) fn line(self) -> &'a [AtomicU64; HOT] {
+        let hot = &self.words[self.node * HOT..];
+        hot.first_chunk().expect("the tree has looked that all are there")
+    }
+
+    fn cold(self) -> &'a [AtomicU64] {
+        &self.words[self.words.len() / WORDS * HOT + self.node * COLD..][..COLD]
+    }
+
     #[inline]
     pub(crate) fn add(self, word: usize, count: u64) {
-        let word = &self.0[word];
-        word.store(word.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+        add(&self.line()[word], count);
     }
 
     #[inline]
     pub(crate) fn set(self, word: usize, value: u64) {
-        self.0[word].store(value, Ordering::Relaxed);
+        self.line()[word].store(value, Ordering::Relaxed);
     }
 
     #[inline]
     pub(crate) fn waited(self, ns: u64) {
         let bucket = (64 - (ns >> 10).leading_zeros()).min(BUCKETS as u32 - 1);
-        self.add(WAITED + bucket as usize, 1);
+        let (word, shift) = (&self.line()[RECENT + bucket as usize / 8], bucket % 8 * 8);
+        let old = word.load(Ordering::Relaxed);
+        let count = (old >> shift).wrapping_add(1) & 0xff;
+        word.store(old & !(0xff << shift) | count << shift, Ordering::Relaxed);
+        if count.is_multiple_of(LAG) {
+            self.write(bucket);
+        }
+    }
+
+    #[cold]
+    fn write(self, bucket: u32) {
+        add(&self.cold()[WAITED + bucket as usize], LAG);
+    }
+
+    pub(crate) fn handed_back(self) {
+        add(&self.cold()[HANDED_BACK], 1);
     }
 
     pub(crate) fn dropped(self, cause: Cause, bytes: u32) {
         if let Some(at) = Cause::COUNTED.iter().position(|counted| *counted == cause) {
-            self.add(DROPS + at, 1);
-            self.add(DROPPED_BYTES, bytes.into());
+            add(&self.cold()[DROPS + at], 1);
+            add(&self.cold()[DROPPED_BYTES], bytes.into());
         }
     }
 
     pub(crate) fn clear(self) {
-        self.0.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let all = self.line().iter().chain(self.cold());
+        all.for_each(|word| word.store(0, Ordering::Relaxed));
     }
 }
 
@@ -181,7 +241,8 @@ mod tests {
 
     #[test]
     fn waiting_times_fall_into_the_buckets_that_the_layout_says() {
-        let words: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+        let words: [AtomicU64; 2 * WORDS] = [const { AtomicU64::new(0) }; 2 * WORDS];
+        let counters = Counters { words: &words, node: 1 };
         let table = [
             (0, 0),
             (1023, 0),
@@ -193,12 +254,32 @@ mod tests {
             (u64::MAX, 23),
         ];
         for (ns, bucket) in table {
-            Counters(&words).clear();
-            Counters(&words).waited(ns);
-            let read = Statistics::read(&words, 0);
+            counters.clear();
+            counters.waited(ns);
+            let read = Statistics::read(&words, 1);
             assert_eq!(read.waited.iter().position(|count| *count == 1), Some(bucket), "{ns}");
             assert_eq!(read.waited_ns(0.99), bucket_ns(bucket));
             assert!(ns < bucket_ns(bucket) || bucket == 23);
+        }
+    }
+
+    #[test]
+    fn counts_are_whole_wherever_they_are_and_whenever_they_are_read() {
+        let words: [AtomicU64; 3 * WORDS] = [const { AtomicU64::new(0) }; 3 * WORDS];
+        let of = |node| Counters { words: &words, node };
+        for count in 1..=1000 {
+            of(1).waited(5000);
+            of(1).waited(1 << 40);
+            of(1).dropped(Cause::Room, 100);
+            let read = Statistics::read(&words, 1);
+            assert_eq!((read.waited[3], read.waited[23]), (count, count));
+            assert_eq!((read.drops[5], read.dropped_bytes), (count, count * 100));
+        }
+        // The cold word was written after the hot one had been read.
+        of(1).write(3);
+        assert_eq!(Statistics::read(&words, 1).waited[3], 1000);
+        for other in [0, 2, 3, 1000] {
+            assert_eq!(Statistics::read(&words, other), Statistics::default());
         }
     }
 }

@@ -8,9 +8,7 @@ use crate::entries::Entries;
 use crate::node::{CODEL, Level, NONE, Node, Nodes, RED, ROOT};
 use crate::red::RedState;
 use crate::settings::{Limit, QueueSettings, Settings, Share};
-use crate::statistics::{
-    Cause, Counters, HANDED_BACK, PEAK, PEAK_BYTES, Statistics, WAITING, WAITING_BYTES, WORDS,
-};
+use crate::statistics::{Cause, Counters, PEAK, Statistics, WAITING, WORDS};
 use crate::wheel::Wheel;
 
 const INDEX_BITS: u32 = 20;
@@ -117,9 +115,7 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
 /// The words of a node. All are there: [`Tree::with_words`] has looked.
 #[inline]
 pub(crate) fn counters(words: &impl AsRef<[AtomicU64]>, node: u32) -> Counters<'_> {
-    let (words, _) =
-        words.as_ref()[node as usize * WORDS..].split_first_chunk().expect("looked at");
-    Counters(words)
+    Counters { words: words.as_ref(), node: node as usize }
 }
 
 impl<T: Copy> Tree<T> {
@@ -152,8 +148,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         settings.nodes = settings.nodes.min(INDEX_MASK - 1);
         settings.quantum_bytes = settings.quantum_bytes.clamp(64, 16384);
         let nodes = settings.nodes as usize + 1;
+        let records = Vec::with_capacity(nodes);
+        europa_pool::huge_pages(&records);
         let mut new = Self {
-            nodes: Nodes(Vec::with_capacity(nodes)),
+            nodes: Nodes(records),
             shapes: Vec::with_capacity(nodes),
             wheel: Wheel::new(nodes),
             entries: Entries::new(settings.packets as usize),
@@ -328,7 +326,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Hands back those waiting packets that are not to be kept. The others keep their places.
     pub fn retain(&mut self, keep: impl Fn(&T) -> bool, mut handed_back: impl FnMut(T)) {
         for queue in 0..self.nodes.0.len() as u32 {
-            let &Node { level, packets, parent, .. } = self.nodes.at(queue);
+            let &Node { level, waiting, parent, .. } = self.nodes.at(queue);
+            let packets = waiting.packets();
             if level != Level::Queue || packets == 0 {
                 continue;
             }
@@ -339,7 +338,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                     self.entries.push(self.nodes.at_mut(queue), taken);
                 } else {
                     self.leaves(parent, taken.length);
-                    self.count_up(queue, |counters| counters.add(HANDED_BACK, 1));
+                    self.count_up(queue, |counters| counters.handed_back());
                     handed_back(taken.packet);
                 }
             }
@@ -357,7 +356,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             self.nodes.at_mut(node).note_peak();
             while let Some(taken) = self.entries.pop(self.nodes.at_mut(node)) {
                 self.leaves(parent, taken.length);
-                self.count_up(node, |counters| counters.add(HANDED_BACK, 1));
+                self.count_up(node, |counters| counters.handed_back());
                 handed_back(taken.packet);
             }
             self.publish(node);
@@ -399,7 +398,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// How many packets wait in or under a node; 0 if it has gone.
     #[inline]
     pub fn waiting(&self, id: Id) -> u32 {
-        self.find(id).map_or(0, |node| self.nodes.at(node).packets)
+        self.find(id).map_or(0, |node| self.nodes.at(node).waiting.packets())
     }
 
     /// Whether a queue's policy marks packets that understand it, so that it matters which do.
@@ -416,7 +415,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
 
     /// How many packets wait.
     pub fn len(&self) -> u32 {
-        self.nodes.at(ROOT).packets
+        self.nodes.at(ROOT).waiting.packets()
     }
 
     /// Whether none does.
@@ -430,7 +429,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// It has gone.
     pub fn statistics(&self, id: Id) -> Result<Statistics, Error> {
         let index = self.get(id)?;
-        let Node { packets, bytes, peak_packets, peak_bytes, .. } = *self.nodes.at(index);
+        let Node { waiting, peak_packets, peak_bytes, .. } = *self.nodes.at(index);
+        let (packets, bytes) = (waiting.packets(), waiting.bytes());
         Ok(Statistics {
             waiting: packets.into(),
             waiting_bytes: bytes.into(),
@@ -455,12 +455,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Says in a node's statistics what waits.
     #[inline]
     pub(crate) fn publish(&self, node: u32) {
-        let Node { packets, bytes, peak_packets, peak_bytes, .. } = *self.nodes.at(node);
         let counters = counters(&self.words, node);
-        counters.set(WAITING, packets.into());
-        counters.set(WAITING_BYTES, bytes.into());
-        counters.set(PEAK, peak_packets.into());
-        counters.set(PEAK_BYTES, peak_bytes.into());
+        let node = self.nodes.at(node);
+        counters.set(WAITING, node.waiting.0);
+        counters.set(PEAK, node.peak());
     }
 
     /// A packet has left a queue below: says so to this class and all above it.
@@ -468,8 +466,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         while class != NONE {
             let node = self.nodes.at_mut(class);
             node.note_peak();
-            node.packets -= 1;
-            node.bytes -= bytes;
+            node.waiting.take(1, bytes);
             let parent = node.parent;
             self.publish(class);
             class = parent;

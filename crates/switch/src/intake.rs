@@ -18,6 +18,10 @@ use crate::tables::{Interface, Port, Shared, Tables, count};
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
 
+/// So many packets ahead, what they will touch is fetched.
+const SOON: u32 = 4;
+const LATER: u32 = 12;
+
 /// Takes up to a turn from every transmit ring that may have something. Returns how many packets
 /// came, and how many of them went over links.
 pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {

@@ -113,6 +113,31 @@ impl Managed {
         }
     }
 
+    /// The queue of a number; one that the slice does not have here counts for nothing.
+    #[inline]
+    fn queue(&self, own: Own, number: u16) -> Id {
+        match number {
+            0 => own.queue,
+            number => self.tree.queue(own.slice, number).unwrap_or(own.queue),
+        }
+    }
+
+    /// See [`PortQueue::fetch_ahead`](crate::queue::PortQueue::fetch_ahead).
+    #[inline]
+    pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
+        // Few queues are in the cache anyway.
+        if !self.tree.is_large() {
+            return;
+        }
+        let Some(own) = self.own(interface) else { return };
+        if let Some(number) = later {
+            self.tree.prefetch(self.queue(own, number));
+        }
+        if let Some(number) = soon {
+            self.tree.prefetch_end(self.queue(own, number));
+        }
+    }
+
     /// Puts a packet into the queue that it names, or its interface's own. It, or others in its
     /// place, may be dropped.
     #[inline]
@@ -121,11 +146,7 @@ impl Managed {
             dropped(shared, pools, packet);
             return;
         };
-        let queue = match packet.queue {
-            0 => own.queue,
-            // The number of a queue that the slice does not have here counts for nothing.
-            number => self.tree.queue(own.slice, number).unwrap_or(own.queue),
-        };
+        let queue = self.queue(own, packet.queue);
         let capable = self.tree.marks(queue)
             && pools.get(&packet.pool).is_some_and(|pool| ecn::is_capable(&pool.view, packet.word));
         let length = u32::from(packet.word.length()) + u32::from(packet.before);

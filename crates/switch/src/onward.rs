@@ -64,6 +64,14 @@ impl<'a> Onward<'a> {
         u64::from(delivered)
     }
 
+    /// Fetches what passing on a later frame of `interface`'s will touch.
+    #[inline]
+    pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
+        if let Self::Port(port, ..) = self {
+            port.queue.fetch_ahead(interface, soon, later);
+        }
+    }
+
     /// After a batch: wakes the other end's router if it sleeps.
     pub(crate) fn finish(&self) {
         if let Self::Link(_, other) = self {

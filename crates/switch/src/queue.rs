@@ -73,6 +73,15 @@ impl PortQueue {
         }
     }
 
+    /// Fetches what [`Self::push`] will touch for packets that name these queues: all for the one
+    /// that comes soon, what that depends on for the one that comes later.
+    #[inline]
+    pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
+        if let Some(managed) = &self.managed {
+            managed.fetch_ahead(interface, soon, later);
+        }
+    }
+
     #[inline]
     fn push_ready(&mut self, packet: Queued) {
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
