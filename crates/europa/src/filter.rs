@@ -10,14 +10,14 @@ use europa_api::filters::{Action, Rule};
 use europa_api::rest::{
     ClassBench, FilterChanged, FilterChanges, FilterList, FilterStatus, NewFilter,
 };
-use europa_client::escape;
+use europa_client::{Client, escape};
 use europa_node::Instance;
 use serde_json::Value;
 
 use crate::complete;
 use crate::exit::Failure;
 use crate::table::{Colours, Table, errors_in_colour, line, out};
-use crate::up::client;
+use crate::up::{Progress, client};
 
 /// What can be done with rules.
 #[derive(Subcommand)]
@@ -97,6 +97,16 @@ pub(crate) fn filter(instance: &Instance, command: FilterCommand) -> Result<Exit
     }
 }
 
+/// The node; where there is none, inside a router, the socket at which it answers that router's
+/// programs.
+fn node(instance: &Instance) -> Client {
+    let inside = Client::new("\0europa");
+    match instance.socket().exists() || !inside.is_there() {
+        true => client(instance),
+        false => inside,
+    }
+}
+
 fn url(slice: &str) -> String {
     format!("/v1/slices/{}/filters", escape(slice))
 }
@@ -129,7 +139,10 @@ fn change(
     changes: &FilterChanges,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let changed: FilterChanged = client(instance).post(&url(slice), changes)?;
+    let progress = Progress::new("changing rules");
+    let changed = node(instance).post(&url(slice), changes);
+    progress.end();
+    let changed: FilterChanged = changed?;
     if json {
         line!("{}", serde_json::to_string_pretty(&changed)?);
         return Ok(ExitCode::SUCCESS);
@@ -144,7 +157,7 @@ fn change(
 }
 
 fn list(instance: &Instance, slice: &str, json: bool) -> Result<ExitCode, Failure> {
-    let list: FilterList = client(instance).get(&url(slice))?;
+    let list: FilterList = node(instance).get(&url(slice))?;
     if json {
         line!("{}", serde_json::to_string_pretty(&list)?);
         return Ok(ExitCode::SUCCESS);

@@ -288,13 +288,13 @@ fn counted(applied: &Applied) -> String {
 }
 
 /// Shows on a terminal that something happens, when it takes longer than a second.
-struct Progress {
+pub(crate) struct Progress {
     done: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Progress {
-    fn new(what: &'static str) -> Progress {
+    pub(crate) fn new(what: &'static str) -> Progress {
         let (done, wait) = channel();
         let turn = move || {
             if wait.recv_timeout(SHOW_AFTER) != Err(RecvTimeoutError::Timeout) {
@@ -312,7 +312,7 @@ impl Progress {
         Progress { done, thread: terminal.then(|| thread::spawn(turn)) }
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         drop(self.done);
         if let Some(thread) = self.thread {
             let _ = thread.join();

@@ -109,6 +109,7 @@ pub fn run(
     let (control, inbox) = queue()?;
     let mut node = Node::new(instance, lifetime, Box::new(store), metrics_at)?;
     let rest = Rest::start(&node.instance, control, node.events.clone(), metrics_at)?;
+    node.slow_paths.open_doors(rest.doors());
     node.restore(left)?;
     let result = node.serve(&inbox, &signals);
     let farewell = node.take_down();

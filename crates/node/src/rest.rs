@@ -10,12 +10,14 @@
 //! | `apply`    | `/v1/apply`, `PUT` and `DELETE` of objects     |
 //! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
 //! | `filters`  | rules of slices                               |
+//! | `door`     | the same from inside, for a slice's own       |
 //! | `handlers` | handlers of a router's elements, restart      |
 //! | `streams`  | `/v1/events`, `/v1/logs`                      |
 //! | `metrics`  | `/metrics`                                    |
 //! | `openapi`  | `/v1/openapi.json`, `/v1/schema.json`         |
 
 mod apply;
+mod door;
 mod filters;
 mod handlers;
 mod metrics;
@@ -32,8 +34,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use axum::Router;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 
+pub(crate) use self::door::{Door, Doors};
 pub use self::openapi::openapi;
 use crate::control::Control;
 use crate::events::Events;
@@ -55,6 +58,7 @@ pub(crate) struct Api {
 /// The thread that serves.
 pub(crate) struct Rest {
     stop: oneshot::Sender<()>,
+    doors: Doors,
     thread: JoinHandle<()>,
 }
 
@@ -80,6 +84,7 @@ impl Rest {
             .doing("starting the REST interface")?;
         let api = Api { control, events, instance: instance.clone() };
         let (stop, stopped) = oneshot::channel::<()>();
+        let (doors, opened) = mpsc::unbounded_channel();
         let serve = async move {
             let listener = match tokio::net::UnixListener::from_std(listener) {
                 Ok(listener) => listener,
@@ -93,6 +98,7 @@ impl Rest {
                     Err(error) => tracing::error!("metrics: {error}"),
                 }
             }
+            tokio::spawn(door::serve(api.clone(), opened));
             let (end, ended) = oneshot::channel::<()>();
             let served = axum::serve(listener, routes(api)).with_graceful_shutdown(async {
                 let _ = ended.await;
@@ -112,7 +118,12 @@ impl Rest {
             .name("rest".into())
             .spawn(move || runtime.block_on(serve))
             .doing("starting the REST interface")?;
-        Ok(Rest { stop, thread })
+        Ok(Rest { stop, doors: Doors(Some(doors)), thread })
+    }
+
+    /// Who opens doors for slices.
+    pub(crate) fn doors(&self) -> Doors {
+        self.doors.clone()
     }
 
     /// Ends it, when answers under way have been sent.

@@ -34,6 +34,7 @@ use serde_json::json;
 use crate::events::Events;
 use crate::kept::Kept;
 use crate::plan::plan;
+use crate::rest::{Door, Doors};
 use crate::router::Process;
 use crate::{Doing, Instance, NodeError};
 
@@ -46,6 +47,8 @@ use make::{describe, facts, make_one, statics, watches};
 pub(crate) struct SlowPaths {
     /// By router.
     all: HashMap<String, SlowPath>,
+    /// Where their programs change rules of their slices.
+    doors: Doors,
     /// Follows link states.
     carrier: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
@@ -62,6 +65,7 @@ struct SlowPath {
     /// started again.
     adopted: HashMap<String, Option<Child>>,
     keepers: Vec<JoinHandle<()>>,
+    door: Option<Door>,
     started: bool,
     stop: Arc<AtomicBool>,
 }
@@ -150,6 +154,11 @@ fn at<T>(value: T) -> At<T> {
 }
 
 impl SlowPaths {
+    /// Has programs change rules of their slices from now on.
+    pub(crate) fn open_doors(&mut self, doors: Doors) {
+        self.doors = doors;
+    }
+
     /// Whether what there is is what documents want.
     pub(crate) fn is_same(&self, documents: &Documents) -> bool {
         let mut wanted = documents.routers.iter().filter(|router| router.slow_path.is_some());
@@ -448,6 +457,13 @@ impl SlowPaths {
         }
         for one in self.all.values_mut().filter(|one| !one.started) {
             one.started = true;
+            match self.doors.open(&one.spec.namespace, &one.router.slice) {
+                Ok(door) => one.door = door,
+                // Programs of another node's time can take its name; they lose what it is for.
+                Err(error) => {
+                    tracing::warn!("router {}: rules from inside: {error}", one.spec.router)
+                }
+            }
             // Also for what is run by `europa exec` alone.
             let group = daemons::group_of(cgroups, instance, &one.spec.router)?;
             for daemon in &one.daemons {

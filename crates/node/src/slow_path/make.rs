@@ -84,6 +84,7 @@ pub(super) fn describe(
         daemons,
         adopted: HashMap::new(),
         keepers: Vec::new(),
+        door: None,
         started: false,
         stop: Arc::default(),
     })

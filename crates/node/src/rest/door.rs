@@ -1,0 +1,213 @@
+//! The rules of a slice from inside: an abstract Unix socket `@europa` in the network namespace of
+//! each router with a slow path, at which the node answers the programs there.
+//!
+//! Abstract sockets belong to a network namespace: nobody else can reach it, and what is asked there
+//! can be about the router's own slice only. There is nothing but `/v1/slices/SLICE/filters`, in the
+//! same words as outside. Whoever asks may mean no good: connections are few and end after a while,
+//! requests are short, and come one after the other with a pause between them, so that the node has
+//! time for others.
+
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::routing::get;
+use axum::{Json, Router};
+use europa_api::rest::{FilterChanged, FilterChanges, FilterList, ProblemDetails};
+use europa_port::{Namespace, in_namespace};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::UnixStream;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::time::{Sleep, sleep};
+
+use super::problem::{self, Answer};
+use super::{Api, filters};
+
+/// The socket's name.
+const NAME: &str = "europa";
+/// Connections of a router at a time. More wait.
+const MOST_CONNECTIONS: usize = 4;
+/// How long one lasts.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Largest request: some hundred thousand rules as ClassBench writes them.
+const MOST_BYTES: usize = 16 << 20;
+/// Between two requests.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// A door that is to be served.
+pub(super) struct Opened {
+    listener: UnixListener,
+    slice: String,
+    closed: oneshot::Receiver<()>,
+}
+
+/// Opens doors. One that has been given to nobody opens none.
+#[derive(Clone, Default)]
+pub(crate) struct Doors(pub(super) Option<mpsc::UnboundedSender<Opened>>);
+
+/// A door that is open until this is dropped.
+pub(crate) struct Door(#[expect(dead_code, reason = "its end is what counts")] oneshot::Sender<()>);
+
+impl Doors {
+    /// Opens the door of a router of this slice.
+    ///
+    /// # Errors
+    /// When there is such a socket already, whose ever that may be.
+    pub(crate) fn open(&self, inside: &Namespace, slice: &str) -> io::Result<Option<Door>> {
+        let Some(doors) = &self.0 else { return Ok(None) };
+        let address = SocketAddr::from_abstract_name(NAME)?;
+        let listener = in_namespace(inside, || UnixListener::bind_addr(&address))??;
+        listener.set_nonblocking(true)?;
+        let (open, closed) = oneshot::channel();
+        // Whoever serves has gone: so does the node.
+        let _ = doors.send(Opened { listener, slice: slice.to_owned(), closed });
+        Ok(Some(Door(open)))
+    }
+}
+
+/// Serves all doors that are opened, until there is nobody left who could open one.
+pub(super) async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<Opened>) {
+    while let Some(Opened { listener, slice, closed }) = doors.recv().await {
+        let listener = match tokio::net::UnixListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => {
+                tracing::warn!("slice {slice}: rules from inside: {error}");
+                continue;
+            }
+        };
+        let inside = Inside { api: api.clone(), slice: slice.into(), turn: Arc::default() };
+        let listener = Few { listener, free: Arc::new(Semaphore::new(MOST_CONNECTIONS)) };
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = closed => {}
+                _ = axum::serve(listener, routes(inside)).into_future() => {}
+            }
+        });
+    }
+}
+
+/// What handlers have here.
+#[derive(Clone)]
+struct Inside {
+    api: Api,
+    slice: Arc<str>,
+    turn: Arc<Mutex<()>>,
+}
+
+fn routes(inside: Inside) -> Router {
+    Router::new()
+        .route("/v1/slices/{slice}/filters", get(list).post(change))
+        .fallback(problem::no_such_path)
+        .method_not_allowed_fallback(problem::no_such_method)
+        .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .with_state(inside)
+}
+
+impl Inside {
+    /// Waits for its turn, and sees to it that others of the router wait a little, too.
+    async fn enter(&self, slice: &str) -> Result<(), ProblemDetails> {
+        let turn = self.turn.lock().await;
+        sleep(PAUSE).await;
+        drop(turn);
+        if *slice == *self.slice {
+            return Ok(());
+        }
+        let own = &self.slice;
+        Err(ProblemDetails::not_found(format!("there is no slice {slice} here, only {own}")))
+    }
+}
+
+async fn list(State(inside): State<Inside>, Path(slice): Path<String>) -> Answer<FilterList> {
+    inside.enter(&slice).await?;
+    filters::list(State(inside.api), Path(slice)).await
+}
+
+async fn change(
+    State(inside): State<Inside>,
+    Path(slice): Path<String>,
+    Json(request): Json<FilterChanges>,
+) -> Answer<FilterChanged> {
+    inside.enter(&slice).await?;
+    filters::change(State(inside.api), Path(slice), Json(request)).await
+}
+
+/// Takes few connections at a time.
+struct Few {
+    listener: tokio::net::UnixListener,
+    free: Arc<Semaphore>,
+}
+
+impl axum::serve::Listener for Few {
+    type Io = Short;
+    type Addr = tokio::net::unix::SocketAddr;
+
+    async fn accept(&mut self) -> (Short, Self::Addr) {
+        loop {
+            let taken = Arc::clone(&self.free).acquire_owned().await;
+            match (taken, self.listener.accept().await) {
+                (Ok(taken), Ok((stream, from))) => {
+                    let end = Box::pin(sleep(PATIENCE));
+                    return (Short { stream, end, _taken: taken }, from);
+                }
+                // No descriptors are left, for example.
+                _ => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        self.listener.local_addr()
+    }
+}
+
+/// A connection that ends after a while.
+struct Short {
+    stream: UnixStream,
+    end: Pin<Box<Sleep>>,
+    _taken: OwnedSemaphorePermit,
+}
+
+impl Short {
+    fn look(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        match self.end.as_mut().poll(context) {
+            Poll::Ready(()) => Err(io::ErrorKind::TimedOut.into()),
+            Poll::Pending => Ok(()),
+        }
+    }
+}
+
+impl AsyncRead for Short {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.look(context)?;
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Short {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.look(context)?;
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
