@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 8),
-            (&["europa-bench", "all"], 8),
+            (&["europa-bench"][..], 9),
+            (&["europa-bench", "all"], 9),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

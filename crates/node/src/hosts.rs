@@ -196,6 +196,11 @@ pub(crate) fn stays_whole(old: &Host, new: &Host) -> bool {
     stays(old, new) && cut(one(old), one(new)).is_empty()
 }
 
+/// The control group of a host's programs. A group's name has no dot.
+pub(crate) fn group(host: &str) -> String {
+    format!("host_{host}")
+}
+
 /// Makes of the hosts `made` those that are `wanted`, but for their commands. `made` is true
 /// also when it fails half-way.
 pub(crate) fn make(

@@ -86,6 +86,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         // Held, passed, cleared, in this order, for each packet: whenever a switch
         // dies, the next one finds out how far it came. See `Worker::reclaim`.
         let fresh = shared.held.take(packet.pool, slot);
+        let ahead = |by| ring.peek(head.wrapping_add(by)).map(|word| word.queue());
+        onward.fetch_ahead(*id, ahead(SOON), ahead(LATER));
         let at = *head;
         *head = at.wrapping_add(1);
         cursor.store(*head, Ordering::Release);

@@ -20,6 +20,12 @@ impl Axis {
         Self { low: 0.0, high, from, to, logarithmic: false }
     }
 
+    /// From 0 to `largest`, for what ends where it ends: a time.
+    pub(super) fn until(largest: f64, from: f64, to: f64) -> Self {
+        let high = if largest > 0.0 { largest } else { 1.0 };
+        Self { low: 0.0, high, from, to, logarithmic: false }
+    }
+
     /// Around the figures in steps of 1, 2, 5, 10, …
     pub(super) fn logarithmic(smallest: f64, largest: f64, from: f64, to: f64) -> Self {
         let smallest = smallest.max(1e-9);
@@ -49,7 +55,7 @@ impl Axis {
             return decades(self.low, self.high);
         }
         let step = step(self.high);
-        let count = (self.high / step).round() as u32;
+        let count = (self.high / step + 1e-6).floor() as u32;
         (0..=count).map(|index| f64::from(index) * step).collect()
     }
 }
@@ -93,6 +99,9 @@ mod tests {
         ] {
             assert_eq!(labels(Axis::linear(largest, 0.0, 1.0)), expected, "{largest}");
         }
+        let axis = Axis::until(31.2, 0.0, 1.0);
+        assert_eq!(labels(axis), ["0", "5", "10", "15", "20", "25", "30"]);
+        assert!((axis.at(31.2) - 1.0).abs() < 1e-9);
         let axis = Axis::logarithmic(13.0, 170.0, 0.0, 1.0);
         assert_eq!(labels(axis), ["10", "20", "50", "100", "200"]);
     }

@@ -55,7 +55,7 @@ impl Lines {
 
     fn axes(&self, top: f64, height: f64) -> (Axis, Axis) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let x = Axis::linear(points().map(|point| point.0).fold(0.0, f64::max), LEFT, RIGHT);
+        let x = Axis::until(points().map(|point| point.0).fold(0.0, f64::max), LEFT, RIGHT);
         let y = points().map(|point| point.1).fold(0.0, f64::max);
         (x, Axis::linear(y, top + height, top))
     }

@@ -24,7 +24,7 @@ use crate::ports::{Needs, Port};
 use crate::relays::Relay;
 use crate::router::{ANOTHER_VERSION, Process, Router, RouterRecord, name_of};
 use crate::switch::{Lasting, Switch, SwitchRecord};
-use crate::{NodeError, slices};
+use crate::{NodeError, hosts, slices};
 
 impl Node {
     /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
@@ -221,6 +221,7 @@ impl Node {
         groups.extend(of_slices.collect::<Vec<_>>());
         groups.extend(self.switch.iter().map(|_| "switch".to_owned()));
         groups.extend(self.slow_paths.routers().map(europa_slowpath::environment::group));
+        groups.extend(self.hosts_made.iter().map(|host| hosts::group(&host.name)));
         let all = Cgroups::detect()?;
         for name in all.names(self.instance.name())? {
             if !groups.contains(&name) {

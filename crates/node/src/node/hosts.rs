@@ -39,7 +39,7 @@ impl Node {
                 continue;
             }
             let name = format!("host.{}", host.name);
-            let (log, group) = (self.log(&name)?, self.group(&name));
+            let (log, group) = (self.log(&name)?, self.group(&hosts::group(&host.name)));
             let shell = hosts::run(&self.instance, host, log, group.as_ref())?;
             self.running.push((host.name.to_string(), shell));
         }
