@@ -28,7 +28,7 @@ export DESTDIR ?=
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build demo demo-queues test lint unit model end-to-end docs fuzz bench install uninstall deb \
+.PHONY: help build demo demo-queues test lint unit model end-to-end instructions docs fuzz bench install uninstall deb \
 	install-build install-demo install-test clean
 
 help: ## Show this list
@@ -43,7 +43,7 @@ demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill
 demo-queues: install-demo build ## Five slices share a port, drawn live beside ideal fair queueing
 	@cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo queues
 
-test: lint unit model end-to-end ## Check everything: format, lints, documentation, tests
+test: lint unit model end-to-end instructions ## Check everything: format, lints, documentation, tests
 
 # All in one profile, the one that users run unless CI checks, and always for the whole workspace:
 # another selection of crates has other features of their libraries, and is built anew.
@@ -66,6 +66,11 @@ model: install-build ## Check the rings under all interleavings of their users (
 end-to-end: install-test ## Run the tests with real namespaces and traffic
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast $(END_TO_END)
+
+# Counts do not depend on the machine, but on the profile: bench/instructions.json has those of both.
+instructions: install-test ## Compare the instructions of the hot loops with the committed ones
+	cargo build $(CARGO_FLAGS) --release --workspace --bins
+	target/release/europa-bench instructions --out target/instructions $(if $(WRITE),--write)
 
 docs: install-build ## Generate docs/elements and docs/reference.md
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q --workspace --test reference

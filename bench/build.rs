@@ -1,6 +1,8 @@
-//! Compiles the benchmark's eBPF programs; the objects are embedded in the binary.
+//! Compiles the benchmark's eBPF programs; the objects are embedded in the binary. Tells it how it
+//! was compiled itself.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use libbpf_cargo::SkeletonBuilder;
 
@@ -23,4 +25,11 @@ fn main() {
         }
     }
     println!("cargo::rerun-if-changed=bpf/headers.h");
+
+    let level = std::env::var("OPT_LEVEL").expect("cargo sets the level of optimisation");
+    println!("cargo::rustc-env=EUROPA_BENCH_PROFILE={arch}, opt-level {level}");
+    let compiler = std::env::var_os("RUSTC").expect("cargo sets the compiler");
+    let version = Command::new(compiler).arg("--version").output().expect("the compiler runs");
+    let version = String::from_utf8_lossy(&version.stdout);
+    println!("cargo::rustc-env=EUROPA_BENCH_COMPILER={}", version.trim());
 }

@@ -53,9 +53,29 @@ pub(crate) struct Options {
     #[arg(long, hide = true, value_name = "MS")]
     pub(crate) poll_clock_ms: Option<u64>,
 
+    /// Click, a reference of `graph` [default: `click` on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) click: Option<PathBuf>,
+
+    /// FastClick, another one [default: `fastclick` on PATH]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fastclick: Option<PathBuf>,
+
     /// The `europa` program [default: the one beside europa-bench]
     #[arg(long, value_name = "FILE", env = "EUROPA")]
     pub(crate) europa: Option<PathBuf>,
+
+    /// Committed counts of `instructions`
+    #[arg(long, value_name = "FILE", default_value = "bench/instructions.json")]
+    pub(crate) counts: PathBuf,
+
+    /// Write fresh counts of `instructions` there
+    #[arg(long)]
+    pub(crate) write: bool,
+
+    /// Run one hot loop for callgrind, which this program starts so
+    #[arg(long, value_name = "LOOP", hide = true)]
+    pub(crate) count: Option<String>,
 }
 
 /// What can be measured.
@@ -81,6 +101,10 @@ pub(crate) enum Case {
     Filters,
     /// One, ten, a hundred and a thousand routers: rate, fairness, memory and start of each
     Scale,
+    /// Over a packet pool to an isolated process and back, beside testpmd over memif
+    Pool,
+    /// Instructions of the hot loops, beside the committed ones; fails if they have grown
+    Instructions,
 }
 
 impl Options {
@@ -96,10 +120,17 @@ impl Options {
             Case::Preemption,
             Case::Filters,
             Case::Scale,
+            Case::Pool,
+            Case::Instructions,
         ]
         .into_iter()
         .filter(|case| self.case.contains(case) || self.case.contains(&Case::All))
         .collect()
+    }
+
+    /// Whether a case was asked for by its name.
+    pub(crate) fn asks(&self, case: Case) -> bool {
+        self.case.contains(&case)
     }
 
     /// Runs of which the median counts.
@@ -153,8 +184,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 9),
-            (&["europa-bench", "all"], 9),
+            (&["europa-bench"][..], 11),
+            (&["europa-bench", "all"], 11),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

@@ -9,6 +9,7 @@
 
 mod cases;
 mod cli;
+mod counted;
 mod cpu;
 mod error;
 mod generator;
@@ -23,6 +24,7 @@ mod sink;
 mod statistics;
 mod systems;
 mod testbed;
+mod testpmd;
 
 use std::process::ExitCode;
 
@@ -44,6 +46,10 @@ fn main() -> ExitCode {
 fn run(options: &cli::Options) -> Result<()> {
     if let Some(ms) = options.poll_clock_ms {
         return cases::preemption::poll(std::time::Duration::from_millis(ms));
+    }
+    if let Some(name) = &options.count {
+        println!("{}", counted::run(name)?);
+        return Ok(());
     }
     interrupt::install()?;
     let _alone = testbed::only_one()?;

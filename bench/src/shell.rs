@@ -1,5 +1,6 @@
 //! Runs the system's own tools (`ip`, `ethtool`, …) and keeps what they complain about.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use crate::error::{Context, Error, Result};
@@ -12,10 +13,16 @@ pub(crate) fn run(line: &str) -> Result<String> {
 
 /// Runs a command given as words; its standard output.
 pub(crate) fn run_words(words: &[&str]) -> Result<String> {
+    run_both(words).map(|(output, _)| output)
+}
+
+/// Runs a command given as words; its standard output, and what it wrote beside it.
+pub(crate) fn run_both(words: &[&str]) -> Result<(String, String)> {
     let command = || words.join(" ");
     let output = command_of(words)?.output().context(command())?;
     if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        return Ok((text(&output.stdout), text(&output.stderr)));
     }
     let mut message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     if message.is_empty() {
@@ -34,8 +41,13 @@ pub(crate) fn start(line: &str) -> Result<Background> {
 
 /// Whether a program can be found.
 pub(crate) fn exists(program: &str) -> bool {
-    let Some(path) = std::env::var_os("PATH") else { return false };
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    find(program).is_some()
+}
+
+/// Where a program is.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
 }
 
 fn command_of(words: &[&str]) -> Result<Command> {

@@ -3,13 +3,12 @@
 //! The graph is an example of `europa-elements`, run as a program of its own.
 
 use std::io::Write;
-use std::path::Path;
 
 use serde::Serialize;
 use serde_json::json;
 use tempfile::NamedTempFile;
 
-use super::example;
+use super::{clicks, example};
 use crate::cli::Options;
 use crate::error::{Context, Error, Result};
 use crate::interrupt;
@@ -19,6 +18,10 @@ use crate::shell;
 use crate::statistics::Spread;
 
 const ROUTES: usize = 170_000;
+/// More than any table has: all of it.
+const ALL: usize = 2_000_000;
+/// The small table, as the example has it.
+const TWO: [&str; 2] = ["10.1.0.0/16", "10.2.0.0/16"];
 
 /// A line of the example's output.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -38,7 +41,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     let mut notes = vec![
         "64-byte packets through the 13 elements of Click's standard IPv4 router, from a source \
          that copies them to a sink that drops them, in one thread; medians. Source and sink are \
-         part of the figures and are also given alone. Least: the quickest tenth of a run."
+         part of the figures and are also given alone. Least: the quickest tenth of a run. Click \
+         and FastClick have the same elements, source and sink, in one thread; FastClick replays the \
+         frames in batches of 32, Click draws destinations."
             .to_owned(),
     ];
     let example = match example("europa-elements", "graph") {
@@ -49,26 +54,46 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         }
     };
     let mut runs: Vec<Vec<Figure>> = Vec::new();
+    let mut references: Vec<Reference> = Vec::new();
     if let Some(example) = example {
-        let routes = match &options.routes {
-            Some(path) => copied(path)?,
-            None => {
-                notes.push(format!("{ROUTES} synthetic routes, half of them /24."));
-                synthetic_routes()?
-            }
-        };
-        let repeat = if options.quick { 1 } else { options.repeat().min(3) };
-        for round in 1..=repeat {
-            progress.show(&format!("graph: {round}/{repeat}"));
+        let (file, prefixes) = routes_of(options, &mut notes)?;
+        let mut counts = vec![2, ROUTES.min(prefixes.len())];
+        counts.extend((prefixes.len() > 2 * ROUTES).then_some(prefixes.len()));
+        let (clicks, missing) = clicks::present(options)?;
+        notes.extend(missing);
+        for click in &clicks {
+            let name = click.name();
+            let of = |routes| Reference { name, routes, ns_per_packet: Vec::new() };
+            references.extend(counts.iter().copied().map(of));
+        }
+        for round in 1..=options.repeat() {
+            progress.show(&format!("graph: {round}/{}", options.repeat()));
             interrupt::check()?;
-            let (example, routes) = (example.to_string_lossy(), routes.path().to_string_lossy());
-            let output =
-                shell::run_words(&["taskset", "-c", "1", &example, &routes, &ROUTES.to_string()])?;
+            let (example, file) = (example.to_string_lossy(), file.path().to_string_lossy());
+            let (some, all) = (ROUTES.to_string(), ALL.to_string());
+            let mut words = vec!["taskset", "-c", "1", &example, &file, &some];
+            words.extend((counts.len() > 2).then_some(all.as_str()));
+            let output = shell::run_words(&words)?;
             let figures: Vec<Figure> = output.lines().filter_map(parse).collect();
             if figures.is_empty() {
                 return Err(Error::Other(format!("no figures in what {example} wrote:\n{output}")));
             }
             runs.push(figures);
+            for reference in &mut references {
+                progress.show(&format!(
+                    "graph: {}, {} routes, {round}/{}",
+                    reference.name,
+                    reference.routes,
+                    options.repeat()
+                ));
+                interrupt::check()?;
+                let two = TWO.map(String::from);
+                let routes = if reference.routes == 2 { &two[..] } else { &prefixes };
+                let routes = routes.get(..reference.routes).unwrap_or(routes);
+                if let Some(click) = clicks.iter().find(|click| click.name() == reference.name) {
+                    reference.ns_per_packet.push(click.measure(routes)?);
+                }
+            }
         }
     }
 
@@ -110,6 +135,18 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     if figures.is_empty() {
         table.push(vec!["–".to_owned(); columns.len()]);
     }
+    let beside = beside(&runs, &references);
+    for reference in &references {
+        let Some(ns) = Spread::of(&reference.ns_per_packet) else { continue };
+        bars.push(Bar {
+            label: format!("{} routes", reference.routes),
+            detail: reference.name.into(),
+            value: ns.median,
+            range: Some((ns.min, ns.max)),
+            note: format!("{:.1} ns", ns.median),
+            series: 0,
+        });
+    }
     let chart = Chart::Bars(Bars {
         title: "IPv4 router as an element graph, one core, no devices".into(),
         unit: "nanoseconds per packet, source and sink included".into(),
@@ -119,10 +156,10 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     Ok(Outcome {
         name: "graph",
         title: "Element graph without devices".into(),
-        tables: vec![table],
+        tables: [Some(table), beside].into_iter().flatten().collect(),
         charts: if figures.is_empty() { vec![] } else { vec![("graph".into(), chart)] },
         notes,
-        data: json!({ "runs": runs }),
+        data: json!({ "runs": runs, "references": references }),
     })
 }
 
@@ -146,24 +183,68 @@ fn parse(line: &str) -> Option<Figure> {
     }
 }
 
-/// A copy of a file; `zcat -f` also takes what is not packed.
-fn copied(path: &Path) -> Result<NamedTempFile> {
-    let text = shell::run_words(&["zcat", "-f", &path.to_string_lossy()])?;
+/// What Click or FastClick needed with so many routes.
+#[derive(Serialize)]
+struct Reference {
+    name: &'static str,
+    routes: usize,
+    ns_per_packet: Vec<f64>,
+}
+
+/// Ours in batches of 256, and the references: the same elements, source and sink included.
+fn beside(runs: &[Vec<Figure>], references: &[Reference]) -> Option<Table> {
+    let columns = [
+        ("system", Align::Left),
+        ("routes", Align::Right),
+        ("ns/packet", Align::Right),
+        ("smallest–largest", Align::Right),
+        ("times europa", Align::Right),
+    ];
+    let mut table = Table::new("Beside Click and FastClick", &columns);
+    let ours = |routes: usize| {
+        let same = |figure: &&Figure| figure.routes as usize == routes && figure.batch == 256;
+        let all = runs.iter().flatten().filter(same).map(|figure| figure.ns_per_packet);
+        Spread::of(&all.collect::<Vec<f64>>())
+    };
+    for reference in references {
+        let Some(ns) = Spread::of(&reference.ns_per_packet) else { continue };
+        let Some(own) = ours(reference.routes) else { continue };
+        table.push([
+            reference.name.to_owned(),
+            reference.routes.to_string(),
+            format!("{:.1}", ns.median),
+            format!("{:.1}–{:.1}", ns.min, ns.max),
+            format!("{:.2}", ns.median / own.median),
+        ]);
+    }
+    (!references.is_empty()).then_some(table)
+}
+
+/// The IPv4 routes that were given, or synthetic ones: as a file and one by one.
+fn routes_of(options: &Options, notes: &mut Vec<String>) -> Result<(NamedTempFile, Vec<String>)> {
+    let text = match &options.routes {
+        // `zcat -f` also takes what is not packed.
+        Some(path) => shell::run_words(&["zcat", "-f", &path.to_string_lossy()])?,
+        None => {
+            notes.push(format!("{ROUTES} synthetic routes, half of them /24."));
+            synthetic_routes()
+        }
+    };
+    let four = text.lines().filter_map(|line| line.split_whitespace().next());
+    let four: Vec<String> = four.filter(|word| !word.contains(':')).map(String::from).collect();
     let mut file = NamedTempFile::new().context("making a file for routes")?;
-    file.write_all(text.as_bytes()).context("writing routes")?;
-    Ok(file)
+    file.write_all(four.join("\n").as_bytes()).context("writing routes")?;
+    Ok((file, four))
 }
 
 /// Distinct prefixes whose lengths are spread somewhat as in the Internet.
-fn synthetic_routes() -> Result<NamedTempFile> {
-    let mut file = NamedTempFile::new().context("making a file for routes")?;
+fn synthetic_routes() -> String {
     let mut text = String::new();
     for (network, length) in prefixes(ROUTES) {
         let [a, b, c, d] = network.to_be_bytes();
         text.push_str(&format!("{a}.{b}.{c}.{d}/{length}\n"));
     }
-    file.write_all(text.as_bytes()).context("writing routes")?;
-    Ok(file)
+    text
 }
 
 fn prefixes(count: usize) -> Vec<(u32, u32)> {

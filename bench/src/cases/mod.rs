@@ -1,9 +1,12 @@
 //! The cases: what is run, and what its figures mean.
 
 mod changes;
+mod clicks;
 mod filters;
 mod graph;
+mod instructions;
 mod latency;
+mod pool;
 pub(crate) mod preemption;
 mod queues;
 mod scale;
@@ -32,6 +35,8 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Preemption => preemption::run(options, progress),
         Case::Filters => filters::run(options, progress),
         Case::Scale => scale::run(options, progress),
+        Case::Pool => pool::run(options, progress),
+        Case::Instructions => instructions::run(options, progress),
     }
 }
 

@@ -18,8 +18,8 @@ use crate::graph::GraphArgs;
 use crate::plot::PlotArgs;
 use crate::trace::TraceArgs;
 use crate::{
-    capture, click, complete, filter, follow, graph, import, plot, print, roles, routers, show,
-    slow_path, top, trace, up, watch,
+    bench, capture, click, complete, filter, follow, graph, import, plot, print, roles, routers,
+    show, slow_path, top, trace, up, watch,
 };
 
 /// Many isolated, freely programmable virtual routers on one Linux server.
@@ -279,6 +279,16 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Measure Europa beside Linux, XDP, Click and testpmd: rates, round trips, costs.
+    ///
+    /// Hands over to `europa-bench`, which is installed beside this program if it was built.
+    /// `europa bench --help` tells its cases and options.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Bench {
+        /// Cases and options; see `europa bench --help`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Run a Click configuration in this process, as the program `click` does.
     ///
     /// With its options, messages and exit codes, so that `alias click='europa click'` serves;
@@ -431,6 +441,7 @@ impl Cli {
             Command::Write { router, handler, value } => {
                 routers::write(&instance, &router, &handler, value)
             }
+            Command::Bench { arguments } => bench::bench(&arguments),
             Command::Click { arguments } => Ok(click::click(&arguments)),
             Command::Capture(args) => Ok(capture::capture(&instance, &args)?),
             Command::Trace(args) => Ok(trace::trace(&instance, &args)?),

@@ -7,7 +7,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 22] = [
+const EXAMPLES: [(&str, &str); 23] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -24,6 +24,7 @@ const EXAMPLES: [(&str, &str); 22] = [
         "europa click router.click\n  europa click check router.click\n  \
          europa click -h counter.count router.click",
     ),
+    ("bench", "europa bench graph --quick\n  europa bench veth latency --out results"),
     ("down", "europa down\n  europa --instance lab down"),
     (
         "get",

@@ -21,12 +21,14 @@
 //! | `import`   | topologies of other tools                                    |
 //! | `follow`   | `events`, `logs`                                             |
 //! | `print`    | `completion`, `man`, `schema`                                |
+//! | `bench`    | `bench`: the harness that measures                           |
 //! | `click`    | `click`: Click configurations without a node                 |
 //! | `complete` | names of objects, for completion                             |
 //! | `table`    | aligned columns, colours                                     |
 //! | `slow_path`| `exec`, and the programs of slow paths                       |
 //! | `roles`    | `node`, `switch` and `router` processes                      |
 
+mod bench;
 mod capture;
 mod cli;
 mod click;
