@@ -482,15 +482,15 @@ fn reservations_and_queues() {
             ", queues: {1: {guarantee: 60Mb/s}}",
             &["17:51 slice \"red\" has no guarantee on port \"p\" to give"],
         ),
-        (rate, "cpu: 0.25, memory: 1.5GB, slots: 4096", "", &[]),
+        (rate, "cpu: 0.25, memory: 1.5GB, slots: 8192", "", &[]),
         (
             rate,
-            "cpu: 0.1, memory: 7, slots: 4095",
+            "cpu: 0.1, memory: 7, slots: 8191",
             "",
             &[
                 "8:20 0.1 is no number of CPU cores from 0.2 to 10000",
                 "8:33 expected a number of bytes, found the number 7",
-                "15:7 router \"r1\" wants a pool of 4096 slots, and 4095 of slice \"red\"'s 4095 are left",
+                "15:7 router \"r1\" wants a pool of 8192 slots, and 8191 of slice \"red\"'s 8191 are left",
             ],
         ),
         (
