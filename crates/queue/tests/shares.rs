@@ -219,10 +219,12 @@ impl Plan {
         sure: f64,
         made: &mut Vec<Source>,
     ) {
-        let rate = |part: f64| Rate::over((part * bits) as u64, 2000);
+        let rate = |part: f64, us| Rate::over((part * bits) as u64, us);
         let sure = self.sure(sure);
-        let guarantee = self.guarantee.filter(|_| sure > 0.0).map(|_| rate(sure));
-        let share = Share { weight: self.weight, guarantee, cap: self.cap.map(rate) };
+        let guarantee = self.guarantee.filter(|_| sure > 0.0).map(|_| rate(sure, 2_000));
+        // Longer than a round: who waits longer for its turn than its burst lasts loses of its cap.
+        let cap = self.cap.map(|part| rate(part, 10_000));
+        let share = Share { weight: self.weight, guarantee, cap };
         if self.children.is_empty() {
             let number = made.len();
             let queue = tree.add_queue(parent, number as u16, queue(share)).unwrap();
