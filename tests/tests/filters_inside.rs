@@ -2,6 +2,8 @@
 //! and cannot keep the node from others by what they ask.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -10,9 +12,18 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+/// A folder with the program that is there inside as well: a router has `/tmp`, below which this
+/// repository may lie, for itself.
+fn visible() -> tempfile::TempDir {
+    let folder = tempfile::tempdir_in("/srv").expect("a folder");
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("for everybody");
+    fs::copy(europa(), folder.path().join("europa")).expect("a copy");
+    folder
+}
+
 /// `a` ── lab/r ── `b`; slice `other` beside it. A program of r's adds a rule when it starts.
-fn topology() -> String {
-    let europa = europa().display().to_string();
+fn topology(europa: &Path) -> String {
+    let europa = europa.display();
     let rule = "protocol: udp, destination_port: 7401, action: drop";
     let program = format!("until {europa} filter add lab '{rule}'; do sleep 0.1; done; sleep 1000");
     let mut text = format!(
@@ -67,8 +78,10 @@ fn talk(node: &Node, says: &str, more: usize) -> String {
 fn programs_change_rules_of_their_own_slice_only() {
     skip_without!("ping", "python3");
     let node = Node::new(None);
-    node.up(&topology());
-    let europa = europa().display().to_string();
+    let folder = visible();
+    let program = folder.path().join("europa");
+    node.up(&topology(&program));
+    let europa = program.display().to_string();
     let inside = |arguments: &[&str]| {
         node.attempt(&[&["exec", "lab/r", &europa, "filter"], arguments].concat())
     };
@@ -151,7 +164,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     let pid = node.processes().into_iter().find(is_node).expect("a node");
     kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).expect("killed");
     until("the end of the node", || fs::metadata(format!("/proc/{pid}")).is_err());
-    node.up(&topology());
+    node.up(&topology(&program));
     until("the next node", || inside(&["list", "lab"]).status.success());
     assert!(passes(&node));
 }
