@@ -69,7 +69,7 @@ end-to-end: install-test ## Run the tests with real namespaces and traffic
 
 # Counts do not depend on the machine, but on the profile: bench/instructions.json has those of both.
 instructions: install-test ## Compare the instructions of the hot loops with the committed ones
-	cargo build $(CARGO_FLAGS) --release --workspace --bins
+	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	target/release/europa-bench instructions --out target/instructions $(if $(WRITE),--write)
 
 docs: install-build ## Generate docs/elements and docs/reference.md
