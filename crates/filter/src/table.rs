@@ -201,10 +201,13 @@ impl<T: Copy, const N: usize> Table<T, N> {
         };
         places.insert(rule.number, place);
         tuples[at].insert(place, &self.slots, &mut self.links);
-        // To where it belongs now: its rank may have grown.
+        // To where it belongs now: its rank may have risen, and falls if it is counted anew.
         let rank = tuples[at].rank;
-        let to = tuples[..at].partition_point(|tuple| tuple.rank > rank);
+        let is_higher = |tuple: &Tuple<N>| tuple.rank > rank;
+        let to = tuples[..at].partition_point(is_higher);
         tuples[to..=at].rotate_right(1);
+        let lower = to + 1 + tuples[to + 1..].partition_point(is_higher);
+        tuples[to..lower].rotate_left(1);
     }
 
     fn remove(&mut self, slice: usize, number: Number) {

@@ -131,6 +131,29 @@ proptest! {
 }
 
 #[test]
+fn a_tuple_whose_highest_rule_left_hides_no_other() {
+    let add = |number, priority, value: u64, mask| {
+        let value = [0, value];
+        Change::Add(Rule { number, priority, value, mask, result: number })
+    };
+    let second = [0, u64::MAX];
+    let changes = [
+        add(6, 5, 1, second),
+        add(2, 0, 2, second),
+        Change::Remove(6),
+        add(12, 4, 0, [u64::MAX, 0]),
+        add(18, 0, 3, second),
+        add(4, 4, 0, [0, 1 << 31]),
+        // Its tuple grows, and counts what it has: nothing of priority 5 any more.
+        add(5, 0, 4, second),
+        add(0, 0, 0, [0, 0]),
+    ];
+    let mut table = Table::new(100);
+    table.apply(Slice(0), &changes).unwrap();
+    assert_eq!(table.lookup(Slice(0), &[0, 1 << 31]).map(|found| found.result), Some(12));
+}
+
+#[test]
 fn rules_like_classbench_are_found_while_they_come_and_go() {
     for (kind, seed) in KINDS {
         let filters = generate(kind, 1500, seed);
