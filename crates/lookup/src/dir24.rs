@@ -2,15 +2,17 @@
 //! Access Speeds, INFOCOM 1998).
 
 use std::alloc::{Layout, handle_alloc_error};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use europa_packet::Ipv4Prefix;
 use zerocopy::FromZeros;
 
-use crate::few::{self, Few};
+use crate::TableFull;
+use crate::default_route::DefaultRoute;
+use crate::grace::{Free, Readers};
 use crate::pages::Pages;
 use crate::routes::{Address, Routes};
-use crate::{NextHop, RouteTable, TableFull};
+use crate::table::{Arrays, Entries, Table};
 
 /// Entries of the first table: one for each /24.
 const FIRST: usize = 1 << 24;
@@ -37,39 +39,33 @@ const GROUP: u16 = 0x8000;
 ///
 /// A change costs time in proportion to the /24s that its prefix covers and the
 /// routes inside it; the default route, nothing.
-pub struct Dir24 {
-    routes: Routes<u32>,
-    few: Few<u32>,
-    many: Option<Box<Many>>,
-}
+pub type Dir24 = Table<Many>;
 
 /// What there is for many routes.
-struct Many {
-    tables: Tables,
+pub struct Many {
+    tables: Arc<Tables>,
     groups: Groups,
     /// Of both tables, one behind the other.
     pages: Pages,
 }
 
 /// What look-ups read.
-struct Tables {
+pub struct Tables {
     first: Box<[AtomicU16; FIRST]>,
     second: Box<[AtomicU16; SECOND]>,
-    /// Next hop of the default route, 0 for none.
-    default: AtomicU16,
+    default: DefaultRoute,
 }
 
 /// Which groups are in use.
-#[derive(Default)]
 struct Groups {
-    free: Vec<u16>,
+    free: Free<u16>,
     /// Groups from here on were never used.
     fresh: u16,
 }
 
 impl Groups {
-    fn take(&mut self) -> Option<u16> {
-        self.free.pop().or_else(|| {
+    fn take(&mut self, readers: &mut Readers) -> Option<u16> {
+        self.free.take(readers).or_else(|| {
             let group = self.fresh;
             (usize::from(group) < GROUPS).then(|| {
                 self.fresh += 1;
@@ -90,17 +86,6 @@ impl Tables {
     fn second(&self, group: u16, address: u32) -> &AtomicU16 {
         let group = usize::from(group & !GROUP);
         &self.second[group * GROUP_LEN + (address & 0xff) as usize]
-    }
-
-    /// What the tables say: a next hop, or 0 for none or the default route.
-    #[inline]
-    fn entry(&self, address: u32) -> u16 {
-        // Acquire pairs with the publication of a group; a plain load on x86.
-        let entry = self.first(address).load(Ordering::Acquire);
-        if entry & GROUP == 0 {
-            return entry;
-        }
-        self.second(entry, address).load(Ordering::Relaxed)
     }
 
     /// Gives all addresses from `first` to `last` this entry. They must be whole
@@ -125,171 +110,27 @@ fn zeroed<T: FromZeros>() -> Box<T> {
     T::new_box_zeroed().unwrap_or_else(|_| handle_alloc_error(Layout::new::<T>()))
 }
 
-impl Many {
-    /// For these routes.
-    fn of(routes: &Routes<u32>) -> Result<Box<Self>, TableFull> {
-        let tables = Tables { first: zeroed(), second: zeroed(), default: AtomicU16::new(0) };
-        let pages = Pages::of((FIRST + SECOND) * size_of::<AtomicU16>());
-        let mut many = Box::new(Self { tables, groups: Groups::default(), pages });
-        for (prefix, next_hop) in routes.iter() {
-            many.make_way(prefix)?;
-            many.paint(routes, prefix, next_hop.get());
-        }
-        Ok(many)
-    }
-
-    /// Makes sure that a prefix can be painted.
-    fn make_way(&mut self, prefix: (u32, u8)) -> Result<(), TableFull> {
-        if prefix.1 > 24 { self.add_group(prefix.0, prefix.1) } else { Ok(()) }
-    }
-
-    /// Makes sure that the /24 of `address` has a group.
-    fn add_group(&mut self, address: u32, prefix_bits: u8) -> Result<(), TableFull> {
-        let here = self.tables.first(address);
-        let entry = here.load(Ordering::Relaxed);
-        if entry & GROUP != 0 {
-            return Ok(());
-        }
-        let what = "groups for prefixes longer than 24 bits";
-        let group = self.groups.take().ok_or(TableFull { prefix_bits, what, capacity: GROUPS })?;
-        for last_byte in 0..=0xff {
-            self.tables.second(group, last_byte).store(entry, Ordering::Relaxed);
-        }
-        here.store(GROUP | group, Ordering::Release);
-        let at = (FIRST + usize::from(group) * GROUP_LEN) * size_of::<AtomicU16>();
-        self.pages.touch(at, at + GROUP_LEN * size_of::<AtomicU16>() - 1);
-        self.touch_first(address, address);
-        Ok(())
-    }
-
-    /// Drops the group of the /24 of `address` if no longer route lies in it.
-    fn drop_group(&mut self, routes: &Routes<u32>, address: u32) {
-        let block = (address.first(24), 24);
-        let here = self.tables.first(address);
-        let entry = here.load(Ordering::Relaxed);
-        if entry & GROUP != 0 && !routes.has_longer(block) {
-            here.store(routes.covering_entry(block), Ordering::Relaxed);
-            self.groups.free.push(entry & !GROUP);
-        }
-    }
-
-    fn touch_first(&mut self, first: u32, last: u32) {
-        let at = |address: u32| (address >> 8) as usize * size_of::<AtomicU16>();
-        self.pages.touch(at(first), at(last));
-    }
-
-    fn paint(&mut self, routes: &Routes<u32>, prefix: (u32, u8), entry: u16) {
-        if prefix.1 == 0 {
-            self.tables.default.store(entry, Ordering::Relaxed);
-            return;
-        }
-        routes.for_each_gap(prefix, |first, last| {
-            self.tables.paint(first, last, entry);
-            self.touch_first(first, last);
-        });
-    }
-}
-
-impl Dir24 {
-    /// An empty table.
-    pub fn new() -> Self {
-        Self { routes: Routes::new(), few: Few::new(), many: None }
-    }
-
-    /// An empty table that has its arrays already: one that will have many routes.
-    pub fn for_many() -> Self {
-        let routes = Routes::new();
-        // There is no route for which there could be no group.
-        let many = Many::of(&routes).ok();
-        Self { routes, few: Few::new(), many }
-    }
-
-    /// Has the processor fetch what a look-up of `address` reads first.
-    #[inline(always)]
-    pub fn prefetch(&self, address: u32) {
-        // Few routes are in the cache.
-        if let Some(many) = &self.many {
-            europa_pool::prefetch(many.tables.first(address));
-        }
-    }
-}
-
-impl Default for Dir24 {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn pair(prefix: Ipv4Prefix) -> (u32, u8) {
-    (prefix.addr().into(), prefix.prefix_len())
-}
-
-impl RouteTable for Dir24 {
+impl Entries for Tables {
     type Address = u32;
-    type Prefix = Ipv4Prefix;
 
-    fn insert(
-        &mut self,
-        prefix: Ipv4Prefix,
-        next_hop: NextHop,
-    ) -> Result<Option<NextHop>, TableFull> {
-        let prefix = pair(prefix);
-        if let Some(many) = &mut self.many {
-            many.make_way(prefix)?;
+    #[inline]
+    fn found(&self, address: u32) -> u16 {
+        // Acquire pairs with the publication of a group; a plain load on x86.
+        let entry = self.first(address).load(Ordering::Acquire);
+        if entry & GROUP == 0 {
+            return entry;
         }
-        let old = self.routes.insert(prefix, next_hop);
-        if old == Some(next_hop) {
-            return Ok(old);
-        }
-        match &mut self.many {
-            Some(many) => many.paint(&self.routes, prefix, next_hop.get()),
-            None if self.routes.len() <= few::MOST => self.few.renew(&self.routes),
-            None => {
-                let many = Many::of(&self.routes).inspect_err(|_| {
-                    self.routes.remove(prefix);
-                })?;
-                self.many = Some(many);
-            }
-        }
-        Ok(old)
-    }
-
-    fn remove(&mut self, prefix: Ipv4Prefix) -> Option<NextHop> {
-        let prefix = pair(prefix);
-        let old = self.routes.remove(prefix)?;
-        let Some(many) = &mut self.many else {
-            self.few.renew(&self.routes);
-            return Some(old);
-        };
-        many.paint(&self.routes, prefix, self.routes.covering_entry(prefix));
-        if prefix.1 > 24 {
-            many.drop_group(&self.routes, prefix.0);
-        }
-        Some(old)
-    }
-
-    fn get(&self, prefix: Ipv4Prefix) -> Option<NextHop> {
-        self.routes.get(pair(prefix))
+        self.second(entry, address).load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn lookup(&self, address: u32) -> Option<NextHop> {
-        let Some(many) = &self.many else { return NextHop::from_entry(self.few.entry(address)) };
-        let entry = many.tables.entry(address);
-        let default = many.tables.default.load(Ordering::Relaxed);
-        NextHop::from_entry(if entry == 0 { default } else { entry })
-    }
-
-    #[inline]
-    fn lookup_batch(&self, addresses: &[u32], next_hops: &mut [u16]) {
-        let Some(many) = &self.many else { return self.few.entries(addresses, next_hops) };
-        let tables = &many.tables;
-        let default = tables.default.load(Ordering::Relaxed);
+    fn entries(&self, addresses: &[u32], next_hops: &mut [u16]) {
+        let default = self.default.hop();
         // All loads of the first table before any use of one, so that their misses
         // overlap whatever the branches below guess.
         let mut all = 0;
         for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
-            let entry = tables.first(address).load(Ordering::Acquire);
+            let entry = self.first(address).load(Ordering::Acquire);
             *next_hop = entry;
             all |= entry;
         }
@@ -298,7 +139,7 @@ impl RouteTable for Dir24 {
             for (next_hop, &address) in pairs {
                 let mut entry = *next_hop;
                 if entry & GROUP != 0 {
-                    entry = tables.second(entry, address).load(Ordering::Relaxed);
+                    entry = self.second(entry, address).load(Ordering::Relaxed);
                 }
                 *next_hop = if entry == 0 { default } else { entry };
             }
@@ -309,25 +150,119 @@ impl RouteTable for Dir24 {
         }
     }
 
-    fn len(&self) -> usize {
-        self.routes.len()
+    fn default(&self) -> &DefaultRoute {
+        &self.default
+    }
+}
+
+impl Many {
+    /// Makes sure that the /24 of `address` has a group.
+    fn add_group(
+        &mut self,
+        (address, prefix_bits): (u32, u8),
+        readers: &mut Readers,
+    ) -> Result<(), TableFull> {
+        let here = self.tables.first(address);
+        let entry = here.load(Ordering::Relaxed);
+        if entry & GROUP != 0 {
+            return Ok(());
+        }
+        let what = "groups for prefixes longer than 24 bits";
+        let full = TableFull { prefix_bits, what, capacity: GROUPS };
+        let group = self.groups.take(readers).ok_or(full)?;
+        for last_byte in 0..=0xff {
+            self.tables.second(group, last_byte).store(entry, Ordering::Relaxed);
+        }
+        here.store(GROUP | group, Ordering::Release);
+        let at = (FIRST + usize::from(group) * GROUP_LEN) * size_of::<AtomicU16>();
+        self.pages.touch(at, at + GROUP_LEN * size_of::<AtomicU16>() - 1);
+        self.touch_first(address, address);
+        Ok(())
     }
 
-    fn iter(&self) -> impl Iterator<Item = (Ipv4Prefix, NextHop)> {
-        self.routes.iter().filter_map(|((address, len), next_hop)| {
-            Some((Ipv4Prefix::new(address.into(), len).ok()?, next_hop))
-        })
+    fn touch_first(&mut self, first: u32, last: u32) {
+        let at = |address: u32| (address >> 8) as usize * size_of::<AtomicU16>();
+        self.pages.touch(at(first), at(last));
+    }
+}
+
+impl Arrays for Many {
+    type Address = u32;
+    type Entries = Tables;
+
+    fn new() -> Self {
+        let tables = Tables { first: zeroed(), second: zeroed(), default: DefaultRoute::none() };
+        let pages = Pages::of((FIRST + SECOND) * size_of::<AtomicU16>());
+        let groups = Groups { free: Free::new(), fresh: 0 };
+        Self { tables: Arc::new(tables), groups, pages }
+    }
+
+    #[inline(always)]
+    fn entries(&self) -> &Arc<Tables> {
+        &self.tables
+    }
+
+    fn make_way(
+        &mut self,
+        _: &Routes<u32>,
+        prefix: (u32, u8),
+        readers: &mut Readers,
+    ) -> Result<(), TableFull> {
+        if prefix.1 > 24 { self.add_group(prefix, readers) } else { Ok(()) }
+    }
+
+    fn paint(&mut self, routes: &Routes<u32>, prefix: (u32, u8), entry: u16) {
+        if prefix.1 == 0 {
+            self.tables.default.set(entry);
+            return;
+        }
+        routes.for_each_gap(prefix, |first, last| {
+            self.tables.paint(first, last, entry);
+            self.touch_first(first, last);
+        });
+    }
+
+    /// Drops the group of this /24 if no longer route lies in it.
+    fn clear_way(&mut self, routes: &Routes<u32>, prefix: (u32, u8), readers: &mut Readers) {
+        if prefix.1 <= 24 {
+            return;
+        }
+        let block = (prefix.0.first(24), 24);
+        let here = self.tables.first(prefix.0);
+        let entry = here.load(Ordering::Relaxed);
+        if entry & GROUP != 0 && !routes.has_longer(block) {
+            here.store(routes.covering_entry(block), Ordering::Relaxed);
+            self.groups.free.put(entry & !GROUP, readers);
+        }
     }
 
     fn memory_bytes(&self) -> usize {
-        let many = self.many.as_ref().map_or(0, |many| many.pages.bytes());
-        many + Few::<u32>::memory_bytes() + self.routes.memory_bytes()
+        self.pages.bytes()
+    }
+}
+
+impl Dir24 {
+    /// An empty table that has its arrays already: one that will have many routes.
+    pub fn for_many() -> Self {
+        Self::with(Some(Many::new()))
+    }
+
+    /// Has the processor fetch what a look-up of `address` reads first.
+    #[inline(always)]
+    pub fn prefetch(&self, address: u32) {
+        // Few routes are in the cache.
+        if let Some(tables) = &self.entries {
+            europa_pool::prefetch(tables.first(address));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use europa_packet::Ipv4Prefix;
+
     use super::*;
+    use crate::{NextHop, RouteTable};
 
     fn hop(number: u16) -> NextHop {
         NextHop::new(number).unwrap()
@@ -352,12 +287,12 @@ mod tests {
             assert_eq!(table.lookup(address), Some(hop(found)), "{address:x}");
         }
         table.remove(prefix("10.0.0.5/32"));
-        assert_eq!(groups(&table).free, []);
+        assert_eq!(groups(&table).free.ready(), 0);
         table.remove(prefix("10.0.0.0/25"));
-        assert_eq!(groups(&table).free, [0]);
+        assert_eq!(groups(&table).free.ready(), 1);
         assert_eq!(table.lookup(0x0a00_0005), Some(hop(1)));
         table.insert(prefix("11.0.0.0/32"), hop(4)).unwrap();
-        assert_eq!((groups(&table).fresh, groups(&table).free.len()), (1, 0));
+        assert_eq!((groups(&table).fresh, groups(&table).free.ready()), (1, 0));
     }
 
     #[test]

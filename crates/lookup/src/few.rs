@@ -14,6 +14,7 @@ const PLACES: usize = 256;
 /// A table of a few routes would touch pages all over the arrays of its large form: what
 /// `builtin: ipv4` knows of reserved addresses alone takes half a megabyte there. Here a
 /// look-up is a binary search without branches, in the first-level cache.
+#[derive(Clone)]
 pub(crate) struct Few<A> {
     /// Where stretches start; the first at 0, and places that none has at the last address.
     starts: Box<[A; PLACES]>,
@@ -66,6 +67,15 @@ where
             stretches.resume(last, &covering);
         }
         self.fill(&stretches.0);
+    }
+}
+
+impl<A: Address> Few<A> {
+    /// Becomes as another, in its own memory.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        *self.starts = *other.starts;
+        *self.hops = *other.hops;
+        self.half = other.half;
     }
 
     /// The entry for an address.

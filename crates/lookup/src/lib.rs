@@ -13,23 +13,46 @@
 //!
 //! # Reading while writing
 //!
-//! Entries of the arrays are atomics already (plain loads on x86), nodes are filled before
-//! they are published, and an address's answer goes from the old to the new one
-//! in one store. For readers on other threads two things are still missing: the
-//! arrays behind an `Arc`, apart from the routes on record; and a grace period
-//! before a freed group or node is used again, because a reader may hold its
-//! number between two loads.
+//! A table has one owner, who changes it, and any number of [readers](Reader) on other threads
+//! ([`RouteTable::reader`]). Entries of the arrays are atomics (plain loads on x86), nodes are
+//! filled before they are published, and an address's answer goes from the old to the new one in one
+//! store; where the default route answers, readers look again if it has changed meanwhile. A freed group or node waits until no reader can hold its number (`grace.rs`, checked with
+//! loom); few routes are published as a whole (`shared.rs`). The owner never waits for readers,
+//! readers never for the owner, and a table without readers has none of this.
 
+// Under loom there is the grace period only.
+#[cfg_attr(loom, allow(dead_code, unreachable_pub))]
+mod grace;
+
+#[cfg(not(loom))]
+mod default_route;
+#[cfg(not(loom))]
 mod dir24;
+#[cfg(not(loom))]
 mod few;
+#[cfg(not(loom))]
 mod multibit6;
+#[cfg(not(loom))]
 mod next_hop;
+#[cfg(not(loom))]
 mod pages;
+#[cfg(not(loom))]
 mod routes;
+#[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
+mod table;
 
+#[cfg(not(loom))]
 pub use dir24::Dir24;
+#[cfg(not(loom))]
 pub use multibit6::Multibit6;
+#[cfg(not(loom))]
 pub use next_hop::NextHop;
+#[cfg(not(loom))]
+pub use shared::{Batch, Reader};
+#[cfg(not(loom))]
+pub use table::Table;
 
 /// The table has no room for the nodes that a route needs; it is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -44,11 +67,14 @@ pub struct TableFull {
 }
 
 /// Longest prefix match. Next hops are small numbers, see [`NextHop`].
+#[cfg(not(loom))]
 pub trait RouteTable {
     /// An address as a number: `u32` or `u128`.
     type Address: Copy;
     /// A prefix.
     type Prefix: Copy;
+    /// What look-ups read where there are many routes.
+    type Arrays: table::Arrays<Address = Self::Address>;
 
     /// Adds a route, or changes its next hop. Returns the one it had.
     fn insert(
@@ -72,6 +98,10 @@ pub trait RouteTable {
     /// loads of different addresses overlap, so that a batch costs a fraction of
     /// the single look-ups; 32 to 256 addresses are a good size.
     fn lookup_batch(&self, addresses: &[Self::Address], next_hops: &mut [u16]);
+
+    /// Somebody else who looks up, on whichever thread. Goes on with the routes of the end when the
+    /// table is gone.
+    fn reader(&mut self) -> Reader<Self::Arrays>;
 
     /// Number of routes.
     fn len(&self) -> usize;

@@ -1,15 +1,17 @@
 //! IPv6: a multibit trie with answers pushed to the leaves.
 
 use std::alloc::{Layout, handle_alloc_error};
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use europa_packet::Ipv6Prefix;
 use zerocopy::FromZeros;
 
-use crate::few::{self, Few};
+use crate::TableFull;
+use crate::default_route::DefaultRoute;
+use crate::grace::{Free, Readers};
 use crate::pages::Pages;
 use crate::routes::{Address, Routes};
-use crate::{NextHop, RouteTable, TableFull};
+use crate::table::{Arrays, Entries, Table};
 
 /// The root is indexed by this many bits.
 const ROOT_BITS: u32 = 24;
@@ -42,15 +44,11 @@ const LANES: usize = 32;
 ///
 /// A change costs time in proportion to the entries that its prefix covers and the
 /// routes inside it.
-pub struct Multibit6 {
-    routes: Routes<u128>,
-    few: Few<u128>,
-    many: Option<Box<Many>>,
-}
+pub type Multibit6 = Table<Many>;
 
 /// What there is for many routes.
-struct Many {
-    trie: Trie,
+pub struct Many {
+    trie: Arc<Trie>,
     places: Places,
     /// Of the root. All of the nodes that was ever used is taken.
     pages: Pages,
@@ -58,18 +56,17 @@ struct Many {
 }
 
 /// What look-ups read.
-struct Trie {
+pub struct Trie {
     root: Box<[AtomicU32; ROOT]>,
     /// Nodes of both sizes.
     nodes: Box<[AtomicU32]>,
-    /// Next hop of the default route, 0 for none.
-    default: AtomicU16,
+    default: DefaultRoute,
 }
 
 /// Which places in `Trie::nodes` are in use.
 struct Places {
-    free_upper: Vec<u32>,
-    free_lower: Vec<u32>,
+    free_upper: Free<u32>,
+    free_lower: Free<u32>,
     /// Entries from here on were never used.
     fresh: usize,
     end: usize,
@@ -108,14 +105,18 @@ impl Node {
 }
 
 impl Places {
-    fn free(&mut self, node: Node) -> &mut Vec<u32> {
+    fn between(fresh: usize, end: usize) -> Self {
+        Self { free_upper: Free::new(), free_lower: Free::new(), fresh, end }
+    }
+
+    fn free(&mut self, node: Node) -> &mut Free<u32> {
         if node.bits() == UPPER_BITS { &mut self.free_upper } else { &mut self.free_lower }
     }
 
     /// A place for a node at `depth`.
-    fn take(&mut self, depth: u32) -> Option<Node> {
+    fn take(&mut self, depth: u32, readers: &mut Readers) -> Option<Node> {
         let node = Node { place: 0, depth };
-        let place = self.free(node).pop().or_else(|| {
+        let place = self.free(node).take(readers).or_else(|| {
             let place = u32::try_from(self.fresh).ok().filter(|place| place & NODE == 0)?;
             let fresh = self.fresh + (1 << node.bits());
             (fresh <= self.end).then(|| {
@@ -193,17 +194,39 @@ impl Trie {
     }
 }
 
-impl Many {
-    /// For these routes, with room for so many nodes.
-    fn of(routes: &Routes<u128>, nodes: usize) -> Result<Box<Self>, TableFull> {
-        let mut many = Box::new(Self::with_capacity(nodes));
-        for (prefix, next_hop) in routes.iter() {
-            many.add_nodes(routes, prefix)?;
-            many.paint(routes, prefix, next_hop.get());
-        }
-        Ok(many)
+impl Entries for Trie {
+    type Address = u128;
+
+    #[inline]
+    fn found(&self, address: u128) -> u16 {
+        self.answer(self.root_entry(address), address)
     }
 
+    #[inline]
+    fn entries(&self, addresses: &[u128], next_hops: &mut [u16]) {
+        let default = self.default.hop();
+        let batches = addresses.chunks(LANES).zip(next_hops.chunks_mut(LANES));
+        for (addresses, next_hops) in batches {
+            // All loads of the root before any use of one, so that their misses
+            // overlap whatever the branches below guess.
+            let mut entries = [0; LANES];
+            for (entry, &address) in entries.iter_mut().zip(addresses) {
+                *entry = self.root_entry(address);
+            }
+            for ((next_hop, &address), &entry) in next_hops.iter_mut().zip(addresses).zip(&entries)
+            {
+                let entry = self.answer(entry, address);
+                *next_hop = if entry == 0 { default } else { entry };
+            }
+        }
+    }
+
+    fn default(&self) -> &DefaultRoute {
+        &self.default
+    }
+}
+
+impl Many {
     fn with_capacity(nodes: usize) -> Self {
         let root = <[AtomicU32; ROOT]>::new_box_zeroed()
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<[AtomicU32; ROOT]>()));
@@ -215,19 +238,50 @@ impl Many {
             .unwrap_or_else(|_| panic!("no memory for {nodes} nodes of a route table"));
         let past_line = nodes.as_ptr().addr() % 64 / size_of::<AtomicU32>();
         let fresh = (LINE - past_line) % LINE;
-        let places =
-            Places { free_upper: vec![], free_lower: vec![], fresh, end: fresh + length - LINE };
-        let trie = Trie { root, nodes, default: AtomicU16::new(0) };
+        let places = Places::between(fresh, fresh + length - LINE);
+        let trie = Arc::new(Trie { root, nodes, default: DefaultRoute::none() });
         let pages = |entries: usize| Pages::of(entries * size_of::<AtomicU32>());
         Self { trie, places, pages: pages(ROOT), node_pages: pages(length) }
     }
 
+    /// Frees a node that nothing points to, and all below it.
+    fn free(&mut self, node: Node, readers: &mut Readers) {
+        for slot in 0..1 << node.bits() {
+            let inner = self.trie.nodes.get(node.place as usize + slot);
+            let entry = inner.map_or(0, |inner| inner.load(Ordering::Relaxed));
+            if let Some(child) = node.child(entry) {
+                self.free(child, readers);
+            }
+        }
+        self.places.free(node).put(node.place, readers);
+    }
+
+    fn touch_root(&mut self, first: u128, last: u128) {
+        let at = |address: u128| (address >> Node::ROOT.shift()) as usize * size_of::<AtomicU32>();
+        self.pages.touch(at(first), at(last));
+    }
+}
+
+impl Arrays for Many {
+    type Address = u128;
+    type Entries = Trie;
+
+    fn new() -> Self {
+        Self::with_capacity(Multibit6::DEFAULT_CAPACITY)
+    }
+
+    #[inline(always)]
+    fn entries(&self) -> &Arc<Trie> {
+        &self.trie
+    }
+
     /// Makes sure that there are nodes down to where `prefix` is made of whole
     /// entries.
-    fn add_nodes(
+    fn make_way(
         &mut self,
         routes: &Routes<u128>,
         (address, len): (u128, u8),
+        readers: &mut Readers,
     ) -> Result<(), TableFull> {
         let mut node = Node::ROOT;
         while node.depth + node.bits() < u32::from(len) {
@@ -237,8 +291,8 @@ impl Many {
                 Some(child) => child,
                 None => {
                     let depth = node.depth + node.bits();
-                    let Some(child) = self.places.take(depth) else {
-                        self.drop_nodes(routes, (address, len));
+                    let Some(child) = self.places.take(depth, readers) else {
+                        self.clear_way(routes, (address, len), readers);
                         return Err(TableFull {
                             prefix_bits: len,
                             what: "entries of nodes",
@@ -263,7 +317,12 @@ impl Many {
     }
 
     /// Drops the nodes on the way down to `prefix` in which no longer route lies.
-    fn drop_nodes(&mut self, routes: &Routes<u128>, (address, len): (u128, u8)) {
+    fn clear_way(
+        &mut self,
+        routes: &Routes<u128>,
+        (address, len): (u128, u8),
+        readers: &mut Readers,
+    ) {
         let mut node = Node::ROOT;
         while node.depth + node.bits() < u32::from(len) {
             let Some(entry) = self.trie.entry(node, address) else { return };
@@ -272,33 +331,16 @@ impl Many {
             let block = (address.first(bits), bits);
             if !routes.has_longer(block) {
                 entry.store(routes.covering_entry(block).into(), Ordering::Relaxed);
-                self.free(child);
+                self.free(child, readers);
                 return;
             }
             node = child;
         }
     }
 
-    /// Frees a node that nothing points to, and all below it.
-    fn free(&mut self, node: Node) {
-        for slot in 0..1 << node.bits() {
-            let inner = self.trie.nodes.get(node.place as usize + slot);
-            let entry = inner.map_or(0, |inner| inner.load(Ordering::Relaxed));
-            if let Some(child) = node.child(entry) {
-                self.free(child);
-            }
-        }
-        self.places.free(node).push(node.place);
-    }
-
-    fn touch_root(&mut self, first: u128, last: u128) {
-        let at = |address: u128| (address >> Node::ROOT.shift()) as usize * size_of::<AtomicU32>();
-        self.pages.touch(at(first), at(last));
-    }
-
     fn paint(&mut self, routes: &Routes<u128>, prefix: (u128, u8), answer: u16) {
         if prefix.1 == 0 {
-            self.trie.default.store(answer, Ordering::Relaxed);
+            self.trie.default.set(answer);
             return;
         }
         routes.for_each_gap(prefix, |first, last| {
@@ -308,14 +350,13 @@ impl Many {
             }
         });
     }
+
+    fn memory_bytes(&self) -> usize {
+        self.pages.bytes() + self.node_pages.bytes()
+    }
 }
 
 impl Multibit6 {
-    /// An empty table that will have room for [`Self::DEFAULT_CAPACITY`] nodes.
-    pub fn new() -> Self {
-        Self { routes: Routes::new(), few: Few::new(), many: None }
-    }
-
     /// Room for nodes that tables reserve when they become large: 64 MiB.
     pub const DEFAULT_CAPACITY: usize = 1 << 16;
 
@@ -325,117 +366,16 @@ impl Multibit6 {
     /// # Panics
     /// If there is no memory for it.
     pub fn with_capacity(nodes: usize) -> Self {
-        let many = Box::new(Many::with_capacity(nodes));
-        Self { routes: Routes::new(), few: Few::new(), many: Some(many) }
-    }
-}
-
-impl Default for Multibit6 {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn pair(prefix: Ipv6Prefix) -> (u128, u8) {
-    (prefix.addr().into(), prefix.prefix_len())
-}
-
-impl RouteTable for Multibit6 {
-    type Address = u128;
-    type Prefix = Ipv6Prefix;
-
-    fn insert(
-        &mut self,
-        prefix: Ipv6Prefix,
-        next_hop: NextHop,
-    ) -> Result<Option<NextHop>, TableFull> {
-        let prefix = pair(prefix);
-        if let Some(many) = &mut self.many {
-            many.add_nodes(&self.routes, prefix)?;
-        }
-        let old = self.routes.insert(prefix, next_hop);
-        if old == Some(next_hop) {
-            return Ok(old);
-        }
-        match &mut self.many {
-            Some(many) => many.paint(&self.routes, prefix, next_hop.get()),
-            None if self.routes.len() <= few::MOST => self.few.renew(&self.routes),
-            None => {
-                let many = Many::of(&self.routes, Self::DEFAULT_CAPACITY).inspect_err(|_| {
-                    self.routes.remove(prefix);
-                })?;
-                self.many = Some(many);
-            }
-        }
-        Ok(old)
-    }
-
-    fn remove(&mut self, prefix: Ipv6Prefix) -> Option<NextHop> {
-        let prefix = pair(prefix);
-        let old = self.routes.remove(prefix)?;
-        let Some(many) = &mut self.many else {
-            self.few.renew(&self.routes);
-            return Some(old);
-        };
-        many.paint(&self.routes, prefix, self.routes.covering_entry(prefix));
-        many.drop_nodes(&self.routes, prefix);
-        Some(old)
-    }
-
-    fn get(&self, prefix: Ipv6Prefix) -> Option<NextHop> {
-        self.routes.get(pair(prefix))
-    }
-
-    #[inline]
-    fn lookup(&self, address: u128) -> Option<NextHop> {
-        let Some(many) = &self.many else { return NextHop::from_entry(self.few.entry(address)) };
-        let trie = &many.trie;
-        let entry = trie.answer(trie.root_entry(address), address);
-        let default = trie.default.load(Ordering::Relaxed);
-        NextHop::from_entry(if entry == 0 { default } else { entry })
-    }
-
-    #[inline]
-    fn lookup_batch(&self, addresses: &[u128], next_hops: &mut [u16]) {
-        let Some(many) = &self.many else { return self.few.entries(addresses, next_hops) };
-        let trie = &many.trie;
-        let default = trie.default.load(Ordering::Relaxed);
-        let batches = addresses.chunks(LANES).zip(next_hops.chunks_mut(LANES));
-        for (addresses, next_hops) in batches {
-            // All loads of the root before any use of one, so that their misses
-            // overlap whatever the branches below guess.
-            let mut entries = [0; LANES];
-            for (entry, &address) in entries.iter_mut().zip(addresses) {
-                *entry = trie.root_entry(address);
-            }
-            for ((next_hop, &address), &entry) in next_hops.iter_mut().zip(addresses).zip(&entries)
-            {
-                let entry = trie.answer(entry, address);
-                *next_hop = if entry == 0 { default } else { entry };
-            }
-        }
-    }
-
-    fn len(&self) -> usize {
-        self.routes.len()
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (Ipv6Prefix, NextHop)> {
-        self.routes.iter().filter_map(|((address, len), next_hop)| {
-            Some((Ipv6Prefix::new(address.into(), len).ok()?, next_hop))
-        })
-    }
-
-    fn memory_bytes(&self) -> usize {
-        let many = self.many.as_ref();
-        let many = many.map_or(0, |many| many.pages.bytes() + many.node_pages.bytes());
-        many + Few::<u128>::memory_bytes() + self.routes.memory_bytes()
+        Self::with(Some(Many::with_capacity(nodes)))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use europa_packet::Ipv6Prefix;
+
     use super::*;
+    use crate::{NextHop, RouteTable};
 
     fn hop(number: u16) -> NextHop {
         NextHop::new(number).unwrap()
@@ -467,6 +407,6 @@ mod tests {
         assert_eq!(table.lookup(0x3000_0000_0200 << 80), None);
         table.remove(prefix("2001:db8::/32")).unwrap();
         table.remove(prefix("3000:0:100::/40")).unwrap();
-        assert_eq!(table.many.unwrap().places.free_upper.len(), 3);
+        assert_eq!(table.many.unwrap().places.free_upper.ready(), 3);
     }
 }

@@ -1,11 +1,18 @@
 //! The routes as they were given, and what a change of one of them concerns.
 
+use europa_packet::{Ipv4Prefix, Ipv6Prefix};
 use prefix_trie::{Prefix, PrefixMap};
 
 use crate::NextHop;
 
 /// Arithmetic on addresses.
-pub(crate) trait Address: Copy + Ord {
+pub trait Address: Copy + Ord + Send + Sync + 'static {
+    /// A prefix of such addresses.
+    type Prefix: Copy;
+    /// A prefix as first address and length in bits.
+    fn pair(prefix: Self::Prefix) -> (Self, u8);
+    /// The same the other way.
+    fn prefix(pair: (Self, u8)) -> Option<Self::Prefix>;
     /// The lowest one.
     const FIRST: Self;
     /// The highest one.
@@ -21,8 +28,18 @@ pub(crate) trait Address: Copy + Ord {
 }
 
 macro_rules! address {
-    ($type:ty) => {
+    ($type:ty, $prefix:ty) => {
         impl Address for $type {
+            type Prefix = $prefix;
+
+            fn pair(prefix: $prefix) -> (Self, u8) {
+                (prefix.addr().into(), prefix.prefix_len())
+            }
+
+            fn prefix((first, len): (Self, u8)) -> Option<$prefix> {
+                <$prefix>::new(first.into(), len).ok()
+            }
+
             const FIRST: Self = 0;
             const LAST: Self = Self::MAX;
 
@@ -45,12 +62,12 @@ macro_rules! address {
     };
 }
 
-address!(u32);
-address!(u128);
+address!(u32, Ipv4Prefix);
+address!(u128, Ipv6Prefix);
 
 /// Routes by prefix: first address and length in bits.
 #[derive(Clone)]
-pub(crate) struct Routes<A: Address>
+pub struct Routes<A: Address>
 where
     (A, u8): Prefix<R = A>,
 {

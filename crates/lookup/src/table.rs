@@ -1,0 +1,226 @@
+//! Routes on record, and beside them what packets look at.
+
+use std::sync::Arc;
+
+use prefix_trie::Prefix;
+
+use crate::default_route::DefaultRoute;
+use crate::few::{self, Few};
+use crate::grace::Readers;
+use crate::routes::{Address, Routes};
+use crate::shared::{Reader, Shared};
+use crate::{NextHop, RouteTable, TableFull};
+
+/// What look-ups read where there are many routes.
+pub trait Entries: Send + Sync + 'static {
+    /// Of the packets.
+    type Address: Address;
+
+    /// The entry for an address, 0 if the default route answers.
+    fn found(&self, address: Self::Address) -> u16;
+
+    /// The answers for many addresses, 0 for none.
+    fn entries(&self, addresses: &[Self::Address], answers: &mut [u16]);
+
+    /// What stands in for entries of 0.
+    fn default(&self) -> &DefaultRoute;
+}
+
+/// What a table has for many routes: entries, and who uses which of them.
+pub trait Arrays: Sized {
+    /// Of the packets.
+    type Address: Address;
+    /// What look-ups read.
+    type Entries: Entries<Address = Self::Address>;
+
+    /// For no routes yet.
+    fn new() -> Self;
+
+    /// What look-ups read.
+    fn entries(&self) -> &Arc<Self::Entries>;
+
+    /// Makes sure that a prefix can be painted.
+    fn make_way(
+        &mut self,
+        routes: &Routes<Self::Address>,
+        prefix: (Self::Address, u8),
+        readers: &mut Readers,
+    ) -> Result<(), TableFull>
+    where
+        (Self::Address, u8): Prefix<R = Self::Address>;
+
+    /// Gives all addresses of a prefix that no longer route covers this answer.
+    fn paint(&mut self, routes: &Routes<Self::Address>, prefix: (Self::Address, u8), answer: u16)
+    where
+        (Self::Address, u8): Prefix<R = Self::Address>;
+
+    /// Frees what only this prefix needed, which is no route any more.
+    fn clear_way(
+        &mut self,
+        routes: &Routes<Self::Address>,
+        prefix: (Self::Address, u8),
+        readers: &mut Readers,
+    ) where
+        (Self::Address, u8): Prefix<R = Self::Address>;
+
+    /// Bytes that have memory behind them.
+    fn memory_bytes(&self) -> usize;
+}
+
+/// Longest prefix match: see [`crate::Dir24`] and [`crate::Multibit6`].
+pub struct Table<T: Arrays>
+where
+    (T::Address, u8): Prefix<R = T::Address>,
+{
+    routes: Routes<T::Address>,
+    few: Few<T::Address>,
+    pub(crate) many: Option<Box<T>>,
+    /// Those of `many`, one step nearer for look-ups.
+    pub(crate) entries: Option<Arc<T::Entries>>,
+    readers: Readers,
+    /// Where readers find it, once there was one.
+    shared: Option<Arc<Shared<T>>>,
+}
+
+impl<T: Arrays> Table<T>
+where
+    (T::Address, u8): Prefix<R = T::Address>,
+{
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::with(None)
+    }
+
+    pub(crate) fn with(many: Option<T>) -> Self {
+        let (routes, few, readers) = (Routes::new(), Few::new(), Readers::new());
+        let entries = many.as_ref().map(|many| many.entries().clone());
+        Self { routes, few, many: many.map(Box::new), entries, readers, shared: None }
+    }
+
+    /// Whether it has arrays for many routes, as after 127 of them it always has.
+    pub fn is_large(&self) -> bool {
+        self.many.is_some()
+    }
+
+    /// Goes on with arrays.
+    fn grow(&mut self) -> Result<(), TableFull> {
+        let mut many = T::new();
+        for (prefix, next_hop) in self.routes.iter() {
+            many.make_way(&self.routes, prefix, &mut self.readers)?;
+            many.paint(&self.routes, prefix, next_hop.get());
+        }
+        if let Some(shared) = &self.shared {
+            shared.grow(many.entries());
+        }
+        self.entries = Some(many.entries().clone());
+        self.many = Some(Box::new(many));
+        Ok(())
+    }
+
+    /// After a change of few routes.
+    fn renew(&mut self) -> Result<(), TableFull> {
+        self.few.renew(&self.routes);
+        match &self.shared {
+            Some(shared) if !shared.replace(&self.few) => self.grow(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<T: Arrays> Default for Table<T>
+where
+    (T::Address, u8): Prefix<R = T::Address>,
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: Arrays> RouteTable for Table<T>
+where
+    (T::Address, u8): Prefix<R = T::Address>,
+{
+    type Address = T::Address;
+    type Prefix = <T::Address as Address>::Prefix;
+    type Arrays = T;
+
+    fn insert(
+        &mut self,
+        prefix: Self::Prefix,
+        next_hop: NextHop,
+    ) -> Result<Option<NextHop>, TableFull> {
+        let prefix = Address::pair(prefix);
+        if let Some(many) = &mut self.many {
+            many.make_way(&self.routes, prefix, &mut self.readers)?;
+        }
+        let old = self.routes.insert(prefix, next_hop);
+        if old == Some(next_hop) {
+            return Ok(old);
+        }
+        match &mut self.many {
+            Some(many) => many.paint(&self.routes, prefix, next_hop.get()),
+            None if self.routes.len() <= few::MOST => self.renew()?,
+            None => self.grow().inspect_err(|_| {
+                self.routes.remove(prefix);
+            })?,
+        }
+        Ok(old)
+    }
+
+    fn remove(&mut self, prefix: Self::Prefix) -> Option<NextHop> {
+        let prefix = Address::pair(prefix);
+        let old = self.routes.remove(prefix)?;
+        match &mut self.many {
+            Some(many) => {
+                many.paint(&self.routes, prefix, self.routes.covering_entry(prefix));
+                many.clear_way(&self.routes, prefix, &mut self.readers);
+            }
+            // Arrays have room for as few routes as these.
+            None => drop(self.renew()),
+        }
+        Some(old)
+    }
+
+    fn get(&self, prefix: Self::Prefix) -> Option<NextHop> {
+        self.routes.get(Address::pair(prefix))
+    }
+
+    #[inline]
+    fn lookup(&self, address: T::Address) -> Option<NextHop> {
+        let Some(entries) = &self.entries else {
+            return NextHop::from_entry(self.few.entry(address));
+        };
+        // Asked for as one, these cost the loop around it three instructions more.
+        let (entry, default) = (entries.found(address), entries.default().hop());
+        NextHop::from_entry(if entry == 0 { default } else { entry })
+    }
+
+    #[inline]
+    fn lookup_batch(&self, addresses: &[T::Address], next_hops: &mut [u16]) {
+        match &self.entries {
+            Some(entries) => entries.entries(addresses, next_hops),
+            None => self.few.entries(addresses, next_hops),
+        }
+    }
+
+    fn reader(&mut self) -> Reader<T> {
+        let shared =
+            self.shared.get_or_insert_with(|| Shared::new(&self.few, self.entries.as_ref()));
+        Reader::new(self.readers.add(), shared.clone())
+    }
+
+    fn len(&self) -> usize {
+        self.routes.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (Self::Prefix, NextHop)> {
+        let routes = self.routes.iter();
+        routes.filter_map(|(pair, next_hop)| Some((T::Address::prefix(pair)?, next_hop)))
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let many = self.many.as_ref().map_or(0, |many| many.memory_bytes());
+        let shared = self.shared.as_ref().map_or(0, |_| Shared::<T>::memory_bytes());
+        many + shared + Few::<T::Address>::memory_bytes() + self.routes.memory_bytes()
+    }
+}
