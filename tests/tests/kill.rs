@@ -105,6 +105,30 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
 }
 
 #[test]
+fn a_switch_that_does_not_answer_is_replaced() {
+    skip_without!("nft", "bridge");
+    let tenants = Tenants::new();
+    tenants.up();
+    let victim = &tenants.victim;
+    let pid = tenants.switch_pid().expect("the switch runs");
+    kill(Pid::from_raw(pid), Signal::SIGSTOP).expect("a switch to stop");
+    // Whoever asks is answered without what the switch would say, and not never.
+    let start = Instant::now();
+    tenants.stats();
+    eprintln!("a node beside a switch that stands still answers after {:?}", start.elapsed());
+    tenants.await_switch(pid);
+    assert!(!is_alive(pid));
+    let answers =
+        || victim.a.ping(&victim.addresses[1], 1, &["-W", "1"]).is_ok_and(|p| p.is_perfect());
+    let start = Instant::now();
+    while !answers() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{}", tenants.log("node"));
+    }
+    let ping = victim.a.ping(&victim.addresses[1], 20, &["-i", "0.01"]).expect("a ping");
+    assert!(ping.is_perfect(), "{ping:?}");
+}
+
+#[test]
 fn a_killed_node_disturbs_nobody_until_down_takes_everything_away() {
     skip_without!("nft", "bridge");
     let tenants = Tenants::new();

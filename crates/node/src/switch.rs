@@ -1,7 +1,8 @@
 //! The switch: started, told everything, and started again when it ends.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
 use europa_port::Namespace;
@@ -13,6 +14,7 @@ use europa_switch::orders::{
     Answer, FilteredBy, Order, START_DESCRIPTORS, Served, SwitchStats, Target,
 };
 use europa_switch::{HELD_BYTES, STATUS_BYTES};
+use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::backoff::Backoff;
@@ -24,6 +26,10 @@ use crate::{Doing, NodeError};
 
 /// Number of the only worker there is yet.
 pub(crate) const WORKER: u32 = 0;
+
+/// How long a switch may take for an order, which is milliseconds on a machine that is not
+/// taken away.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Memory and descriptors that outlive a switch process.
 pub(crate) struct Lasting {
@@ -110,8 +116,13 @@ impl Switch {
             lasting.taps.as_fd(),
             listener.as_fd(),
         ]);
-        let start =
-            Order::Start { worker: WORKER, counter_rows: substrate.counter_rows(), busy: false };
+        let start = Order::Start {
+            worker: WORKER,
+            counter_rows: substrate.counter_rows(),
+            // It cannot ask for them, locked in as it is.
+            cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
+            busy: false,
+        };
         switch.orders.send(&start, &descriptors).map_err(failed)?;
         match switch.orders.receive().map_err(failed)? {
             (Answer::Done, _) => {}
@@ -175,13 +186,30 @@ impl Switch {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Answer, NodeError> {
         let failed = |error| NodeError::Channel { who: "the switch".into(), error };
+        let asked = Instant::now();
         self.orders.send(order, descriptors).map_err(failed)?;
-        match self.orders.receive().map_err(failed)?.0 {
-            Answer::Refused(why) => {
-                Err(NodeError::Refused(format!("the switch refuses {order:?}: {why}")))
+        loop {
+            let left = PATIENCE.saturating_sub(asked.elapsed());
+            match self.orders.receive_within(left).map_err(failed)? {
+                Some((Answer::Refused(why), _)) => {
+                    let why = format!("the switch refuses {order:?}: {why}");
+                    return Err(NodeError::Refused(why));
+                }
+                Some((answer, _)) => return Ok(answer),
+                None if asked.elapsed() >= PATIENCE => return Err(self.give_up(order)),
+                None => {}
             }
-            answer => Ok(answer),
         }
+    }
+
+    /// Kills a switch that does not answer, perhaps because a router inside it has no end. The
+    /// node starts another one when it sees it gone.
+    fn give_up(&self, order: &Order) -> NodeError {
+        let why = format!("the switch has not answered {order:?} for {PATIENCE:?}: it is killed");
+        tracing::error!("{why}");
+        // One that has just ended is gone as well.
+        let _ = self.child.kill(Signal::SIGKILL);
+        NodeError::Refused(why)
     }
 
     pub(crate) fn stats(&mut self) -> Option<SwitchStats> {

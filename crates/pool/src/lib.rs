@@ -44,7 +44,7 @@ pub use c_header::c_header;
 #[cfg(not(loom))]
 pub use endpoint::{Endpoint, stock};
 pub use hints::{huge_pages, prefetch};
-pub use idle::{Idle, Rest};
+pub use idle::{Idle, Pace, Rest};
 pub use layout::{Geometry, GeometryError, Layout};
 #[cfg(not(loom))]
 pub use mapping::Mapping;

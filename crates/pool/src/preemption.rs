@@ -10,8 +10,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::idle::NAP;
-
 /// A nap that ends so much later than asked for was waited out by somebody else.
 const LATE: Duration = Duration::from_millis(1);
 /// So many late naps in a row are not the machine's hiccup.
@@ -26,14 +24,14 @@ pub struct Preemption(Rule);
 
 impl Preemption {
     /// Naps, after a burst.
-    pub fn nap(&mut self) {
+    pub fn nap(&mut self, time: Duration) {
         let start = Instant::now();
         if self.0.burst(start) {
             become_process(libc::SCHED_BATCH);
         }
-        std::thread::sleep(NAP);
+        std::thread::sleep(time);
         let end = Instant::now();
-        if self.0.napped(end, end - start) {
+        if self.0.napped(end, (end - start).saturating_sub(time)) {
             become_process(libc::SCHED_OTHER);
         }
     }
@@ -79,9 +77,9 @@ impl Rule {
         false
     }
 
-    /// A nap took so long. Whether to be an ordinary process from now on.
-    fn napped(&mut self, now: Instant, took: Duration) -> bool {
-        if took < NAP + LATE {
+    /// A nap ended so late. Whether to be an ordinary process from now on.
+    fn napped(&mut self, now: Instant, late: Duration) -> bool {
+        if late < LATE {
             self.late = 0;
             // It was alone for as long as it had waited: forgotten.
             if self.shared_until.is_some_and(|until| now >= until + self.shared) {
@@ -118,13 +116,13 @@ mod tests {
         assert!(!poller.burst(now), "it began so");
         assert!(poller.sleeps() && !poller.sleeps(), "once");
         assert!(poller.burst(now));
-        for took in [LATE * 2, LATE * 2, NAP, LATE * 2, LATE * 2] {
-            assert!(!poller.napped(now, took), "hiccups");
+        for late in [LATE * 2, LATE * 2, LATE / 2, LATE * 2, LATE * 2] {
+            assert!(!poller.napped(now, late), "hiccups");
         }
         assert!(poller.napped(now, LATE * 2));
         let mut before = Duration::ZERO;
         for wait in [SHARED, SHARED * 2, SHARED * 4] {
-            assert!(wait > before && !poller.burst(now + wait - NAP));
+            assert!(wait > before && !poller.burst(now + wait - LATE));
             now += wait;
             assert!(poller.burst(now), "it tries again");
             let naps = (0..LATE_NAPS).filter(|_| poller.napped(now, LATE * 2)).count();
@@ -132,7 +130,7 @@ mod tests {
             before = wait;
         }
         now += SHARED_MOST * 3;
-        assert!(poller.burst(now) && !poller.napped(now, NAP));
+        assert!(poller.burst(now) && !poller.napped(now, LATE / 2));
         assert_eq!(poller.shared, SHARED, "all is forgotten");
     }
 }

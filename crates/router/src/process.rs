@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError, Served};
 use europa_engine::{Interest, Router};
-use europa_pool::{Idle, Mapping, Preemption, Rest, Waker};
+use europa_pool::{Idle, Mapping, Pace, Preemption, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
@@ -92,6 +92,8 @@ struct Process {
     status: Mapping,
     worker: u32,
     busy: bool,
+    /// So many packets may gather while it naps.
+    gathers: u64,
     /// Who else gives orders: whoever follows the routes of the slow path.
     admitted: Option<Channel<Answer, Order>>,
 }
@@ -117,13 +119,14 @@ impl Process {
             status: Mapping::read_only(status, 0, STATUS_BYTES).map_err(mapping)?,
             worker: start.worker,
             busy: start.busy,
+            gathers: u64::from(start.slots / 4).min(256),
             admitted: None,
         })
     }
 
     fn serve(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), RouterError> {
         let mut looked = Instant::now();
-        let mut idle = Idle::default();
+        let mut idle = Idle::new(self.gathers);
         let mut preemption = Preemption::default();
         let mut seen = 0;
         while !self.running.router.is_stopped() {
@@ -145,12 +148,12 @@ impl Process {
             }
             let rest = if self.running.devices.endpoint.is_congested() {
                 // The switch needs the core, not a router that asks whether it had it.
-                Rest::Nap
+                idle.give_way(now, self.pace())
             } else {
-                idle.rest(now)
+                idle.rest(now, self.pace())
             };
             match rest {
-                Rest::Nap => preemption.nap(),
+                Rest::Nap(time) => preemption.nap(time),
                 Rest::Sleep if !self.busy => {
                     preemption.sleeps();
                     let asleep = Instant::now();
@@ -167,6 +170,13 @@ impl Process {
             }
         }
         Ok(())
+    }
+
+    /// What it owes to other routers, as the switch says.
+    fn pace(&self) -> Pace {
+        let words = self.status.words(self.worker as usize * 64, 2);
+        let bits = words.and_then(|words| words.get(1));
+        bits.map_or(Pace::default(), |bits| Pace::from_bits(bits.load(Ordering::Relaxed)))
     }
 
     /// Rings the doorbell if something was sent and the switch sleeps.

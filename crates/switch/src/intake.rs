@@ -11,6 +11,7 @@ use europa_substrate::layout;
 use crate::filters::Filters;
 use crate::impaired;
 use crate::onward::Onward;
+use crate::orders::PoolOf;
 use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Interface, Port, Shared, Tables, count};
@@ -112,6 +113,9 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             Some(next) if turn < room => word = next,
             _ => break,
         }
+    }
+    if pool.of == PoolOf::Process {
+        pool.sent.set(pool.sent.get().saturating_add(turn));
     }
     onward.finish();
     judge.iter().for_each(|judge| judge.finish(pool));

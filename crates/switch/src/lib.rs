@@ -65,5 +65,6 @@ pub use managed::{QUEUE_BYTES, QUEUE_SETTINGS};
 pub use process::{SwitchError, run};
 pub use queue::SHARE_PACKETS;
 
-/// Bytes of the status page: one cache line a worker, its first word the sleep flag.
+/// Bytes of the status page: one cache line a worker, its first word the sleep flag, its second
+/// a [`Pace`](europa_pool::Pace) as a number.
 pub const STATUS_BYTES: usize = 4096;

@@ -18,6 +18,8 @@ pub enum Order {
         counter_rows: u32,
         /// Never sleep.
         busy: bool,
+        /// Cores that this machine has for it and the routers.
+        cores: u32,
     },
     /// A pool to serve. Descriptors: its memory, the waker that the receive program uses,
     /// and, if its router has a process, a pipe that wakes it.

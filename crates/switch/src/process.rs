@@ -5,13 +5,14 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError, Served};
-use europa_pool::{Idle, Mapping, Preemption, Rest};
+use europa_pool::{Idle, Mapping, Pace, Preemption, Rest};
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::tap::MemoryTaps;
 use europa_substrate::{Kicker, Table};
 use nix::sched::sched_yield;
 
 use crate::STATUS_BYTES;
+use crate::batching::MAX_KICK_FRAMES;
 use crate::guests::Guests;
 use crate::held::{HELD_BYTES, Held};
 use crate::live::Live;
@@ -22,6 +23,11 @@ use crate::worker::Worker;
 
 /// A busy worker looks for orders this often.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
+
+/// It counts so often how many routers are busy.
+const COUNT_EVERY: Duration = Duration::from_millis(4);
+/// However many are, the switch naps no longer.
+const LONGEST_NAP: Duration = Duration::from_micros(800);
 
 /// Why a switch process ends.
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +69,14 @@ pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
 struct Switch {
     worker: Worker,
     number: u32,
+    cores: u32,
     status: Mapping,
     busy: bool,
 }
 
 impl Switch {
     fn start(order: Order, descriptors: Vec<OwnedFd>) -> Result<Self, SwitchError> {
-        let Order::Start { worker, counter_rows, busy } = order else {
+        let Order::Start { worker, counter_rows, cores, busy } = order else {
             return Err(SwitchError::Start);
         };
         let Ok(
@@ -113,27 +120,35 @@ impl Switch {
         let guests = Guests::new()
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
         let worker_of = Worker::new(shared, live, sleeper, guests);
-        let switch = Self { worker: worker_of, number: worker, status, busy };
+        let switch = Self { worker: worker_of, number: worker, cores, status, busy };
         switch.set_asleep(false);
         Ok(switch)
     }
 
     fn serve(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), SwitchError> {
         let mut looked = Instant::now();
-        let mut idle = Idle::default();
+        let mut counted = looked;
+        let mut pace = Pace::default();
+        let mut idle = Idle::new(MAX_KICK_FRAMES.into());
         let mut preemption = Preemption::default();
         loop {
             let now = Instant::now();
             if now.duration_since(looked) >= ORDERS_EVERY {
                 looked = now;
                 self.obey(orders)?;
+                if now.duration_since(counted) >= COUNT_EVERY {
+                    counted = now;
+                    let (active, busy) = self.worker.count_routers();
+                    pace = Pace::among(active, busy, self.cores);
+                    self.tell_pace(pace);
+                }
             }
             if let Some(packets) = self.worker.round(now) {
                 idle.worked(packets);
                 continue;
             }
-            match idle.rest(now) {
-                Rest::Nap => preemption.nap(),
+            match idle.rest(now, pace.at_most(LONGEST_NAP)) {
+                Rest::Nap(time) => preemption.nap(time),
                 Rest::Sleep if !self.busy => {
                     preemption.sleeps();
                     let asleep = Instant::now();
@@ -160,6 +175,14 @@ impl Switch {
             self.worker.hear_guests();
         }
         Ok(())
+    }
+
+    /// Tells routers what they owe each other.
+    fn tell_pace(&self, pace: Pace) {
+        let words = self.status.words(self.number as usize * 64, 2);
+        if let Some(word) = words.and_then(|words| words.get(1)) {
+            word.store(pace.to_bits(), Ordering::Relaxed);
+        }
     }
 
     fn set_asleep(&self, asleep: bool) {

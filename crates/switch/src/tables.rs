@@ -30,6 +30,8 @@ pub(crate) struct Pool {
     pub(crate) of: PoolOf,
     /// Slots that packets on the way over links hold.
     pub(crate) on_the_way: Cell<u32>,
+    /// Packets that a process has sent since busy ones were counted.
+    pub(crate) sent: Cell<u32>,
     /// Places of its interfaces.
     pub(crate) interfaces: Vec<usize>,
 }

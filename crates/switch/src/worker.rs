@@ -29,6 +29,9 @@ use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake};
 /// Longest frame that may leave live, whatever goes before it.
 const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 
+/// A router that has sent so many packets since busy ones were counted is one.
+const BUSY_PACKETS: u32 = 4;
+
 pub(crate) struct Worker {
     tables: Tables,
     shared: Shared,
@@ -90,6 +93,15 @@ impl Worker {
             self.learn(now);
         }
         busy.then_some(total)
+    }
+
+    /// How many router processes have sent something since this was asked last, and how many of
+    /// them more than a few packets.
+    pub(crate) fn count_routers(&self) -> (u32, u32) {
+        let sent = self.tables.pools.values().map(|pool| pool.sent.take());
+        sent.fold((0, 0), |(active, busy), sent| {
+            (active + u32::from(sent > 0), busy + u32::from(sent >= BUSY_PACKETS))
+        })
     }
 
     /// Carries out orders for routers inside this switch.
@@ -264,7 +276,9 @@ impl Worker {
                 };
                 self.sleeper.watch(wake.waker()).map_err(|error| error.to_string())?;
                 let (on_the_way, interfaces) = (Cell::new(0), Vec::new());
-                self.tables.pools.insert(pool, Pool { view, wake, of, on_the_way, interfaces });
+                let sent = Cell::new(0);
+                let new = Pool { view, wake, of, on_the_way, sent, interfaces };
+                self.tables.pools.insert(pool, new);
                 self.tables.arrange();
             }
             Order::AddInline { pool } => {
