@@ -33,7 +33,8 @@ use crate::neighbours::Neighbours;
 const GROUPS: u32 = 1 << 0 | 1 << 2 | 1 << 6 | 1 << 10 | 1 << 31 | 1 << 4 | 1 << 8;
 /// Room for messages that were not read yet: about 100 000 routes.
 const BUFFER_BYTES: usize = 128 << 20;
-/// Routes in one order: applied between two batches of packets, in about 200 µs.
+/// Routes in one order: applied between two batches of packets, in 0.3 to 0.4 ms, 1 ms at
+/// most.
 const BATCH: usize = 512;
 /// Orders that are not answered yet: the next one is made while one is carried out.
 const WINDOW: usize = 3;
@@ -491,9 +492,12 @@ impl Mirror {
                     return;
                 }
                 let Some(link) = Link::parse(message) else { return };
+                // One that is down has taken routes along, also such as came before this message and
+                // after the list that said so already.
+                let is_up = link.up;
                 if kind == kind::DELLINK {
                     self.links.remove(link.index);
-                } else if !self.links.add(link) {
+                } else if !self.links.add(link) && is_up {
                     return;
                 }
                 self.reconsider();
