@@ -456,6 +456,16 @@ impl Filters {
         own.map(|(number, installed)| (*number, installed))
     }
 
+    /// One of them.
+    pub(crate) fn own_rule(&self, slice: &str, number: u32) -> Option<&Installed> {
+        self.slices.get(slice)?.own.get(&number)
+    }
+
+    /// The highest of their numbers.
+    pub(crate) fn own_highest(&self, slice: &str) -> Option<u32> {
+        self.slices.get(slice)?.own.last_key_value().map(|(number, _)| *number)
+    }
+
     /// After the switch has done it: names that no rule has any more are free.
     pub(crate) fn tidy(&mut self) {
         self.numbers.ways.tidy();

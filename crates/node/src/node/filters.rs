@@ -295,26 +295,26 @@ impl Node {
         let documents = &self.desired.documents;
         self.known_slice(&slice)?;
         let filters = &self.filtering.filters;
-        let there: HashMap<u32, usize> =
-            filters.own(&slice).map(|(number, one)| (number, one.entries.len())).collect();
+        // A change costs what it changes, however many rules stand beside it.
+        let there = |number: u32| filters.own_rule(&slice, number);
         if replace {
-            removed = there.keys().copied().collect();
+            removed = filters.own(&slice).map(|(number, _)| number).collect();
         }
         removed.sort_unstable();
         removed.dedup();
-        if let Some(missing) = removed.iter().find(|number| !there.contains_key(number)) {
+        if let Some(missing) = removed.iter().find(|number| there(**number).is_none()) {
             return Err(ProblemDetails::not_found(format!(
                 "slice {slice} has no filter {missing}; `europa filter list {slice}` shows them"
             )));
         }
         let mut next = match replace {
             true => 1,
-            false => there.keys().max().map_or(1, |most| most.saturating_add(1)),
+            false => filters.own_highest(&slice).map_or(1, |most| most.saturating_add(1)),
         };
         let mut numbered = Vec::with_capacity(added.len());
-        let mut taken: HashSet<u32> = there.keys().copied().collect();
+        let mut come = HashSet::with_capacity(added.len());
         let leave: HashSet<u32> = removed.iter().copied().collect();
-        taken.retain(|number| !leave.contains(number));
+        let stays = |number| there(number).is_some() && !leave.contains(&number);
         for (number, rule) in added {
             for named in rule.interfaces() {
                 if let Err((what, help)) = documents.interface_of(&slice, named) {
@@ -327,7 +327,7 @@ impl Node {
                 .queue_of(&slice, queue)
                 .map_err(|(what, help)| ProblemDetails::configuration(format!("{what}; {help}")))?;
             let number = number.unwrap_or(next);
-            if !taken.insert(number) {
+            if stays(number) || !come.insert(number) {
                 return Err(ProblemDetails::conflict(format!(
                     "slice {slice} has a filter {number} already; remove it in the same request"
                 )));
@@ -335,7 +335,8 @@ impl Node {
             next = next.max(number.saturating_add(1));
             numbered.push((number, rule));
         }
-        let gone = removed.iter().filter_map(|number| there.get(number)).sum();
+        let gone = removed.iter().filter_map(|number| there(*number));
+        let gone = gone.map(|one| one.entries.len()).sum();
         let rules = numbered.iter().map(|(_, rule)| rule);
         let fits = filters.fit(&slice, documents, gone, rules);
         fits.map_err(|error| ProblemDetails::configuration(error.to_string()))?;
