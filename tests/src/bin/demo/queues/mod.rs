@@ -208,6 +208,7 @@ fn drawing(samples: &[Sample]) -> String {
         Lines {
             title: title.into(),
             x: "seconds".into(),
+            factors: Vec::new(),
             y: y.into(),
             diagonal: None,
             lines: SENDERS.iter().enumerate().map(line).collect(),
