@@ -58,9 +58,9 @@ unit: install-test ## Run the tests of the crates
 	cargo test $(CARGO_FLAGS) --release --workspace --doc
 
 # In a folder of its own: the flag would have everything built again.
-model: install-build ## Check the rings under all interleavings of their users (loom)
+model: install-build ## Check rings and grace periods under all interleavings of their users (loom)
 	CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg loom" \
-		cargo test $(CARGO_FLAGS) --release -p europa-pool --lib model
+		cargo test $(CARGO_FLAGS) --release -p europa-pool -p europa-lookup --lib model
 
 # One after the other: they measure, and share the machine's cores.
 end-to-end: install-test ## Run the tests with real namespaces and traffic

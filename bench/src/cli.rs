@@ -45,7 +45,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) systems: Vec<String>,
 
-    /// Routes for `graph`, a prefix a line, perhaps with gzip [default: synthetic ones]
+    /// Routes for `graph` and `fib-update`, a prefix a line, perhaps with gzip [default: synthetic ones]
     #[arg(long, value_name = "FILE")]
     pub(crate) routes: Option<PathBuf>,
 
@@ -91,18 +91,24 @@ pub(crate) enum Case {
     Tcp,
     /// The element graph of the IPv4 router, without devices, on one core
     Graph,
+    /// Look-ups in a full routing table while another thread changes it, beside a trie with a lock
+    FibUpdate,
     /// What a stream at half the highest rate loses while Europa's node is killed or changed
     Changes,
     /// What a packet costs in the queue manager, beside a plain queue
     Queues,
+    /// What a frame costs that is dropped because its slice is over its rate
+    Policing,
     /// How long a router waits for a core that eight of them want
     Preemption,
-    /// Look-ups among 100,000 ternary rules, and changes meanwhile, beside a linear scan
+    /// Look-ups among 100,000 ternary rules, beside a linear scan, and changes while packets pass
     Filters,
     /// One, ten, a hundred and a thousand routers: rate, fairness, memory and start of each
     Scale,
     /// Over a packet pool to an isolated process and back, beside testpmd over memif
     Pool,
+    /// Pools of 2 to 8192 slots, one and two routers: packets and TCP
+    PoolSize,
     /// Instructions of the hot loops, beside the committed ones; fails if they have grown
     Instructions,
 }
@@ -115,12 +121,15 @@ impl Options {
             Case::Latency,
             Case::Tcp,
             Case::Graph,
+            Case::FibUpdate,
             Case::Changes,
             Case::Queues,
+            Case::Policing,
             Case::Preemption,
             Case::Filters,
             Case::Scale,
             Case::Pool,
+            Case::PoolSize,
             Case::Instructions,
         ]
         .into_iter()
@@ -184,8 +193,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 11),
-            (&["europa-bench", "all"], 11),
+            (&["europa-bench"][..], 14),
+            (&["europa-bench", "all"], 14),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

@@ -22,6 +22,7 @@ mod report;
 mod shell;
 mod sink;
 mod statistics;
+mod streams;
 mod systems;
 mod testbed;
 mod testpmd;

@@ -97,7 +97,7 @@ pub(crate) fn with<T>(
 }
 
 /// Repeats what is unsteady.
-fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<Run> {
+pub(crate) fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<Run> {
     let mut repeated = 0;
     loop {
         let run = attempt()?;
@@ -212,8 +212,8 @@ impl Count {
     }
 }
 
-/// Sends, waits, counts.
-fn observe(
+/// Sends, waits, counts; CPU time of each core beside it.
+pub(crate) fn observe(
     testbed: &Testbed,
     hook: Hook,
     checks: Checks,

@@ -6,6 +6,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut};
 
 use crate::error::{Context, Error, Result};
 use crate::generator::TTL;
+use crate::netns::Namespace;
 use crate::testbed::Testbed;
 
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
@@ -91,8 +92,18 @@ enum Attached {
 impl Sink {
     /// Attaches the sink to `s0`.
     pub(crate) fn attach(testbed: &Testbed, hook: Hook, checks: Checks) -> Result<Self> {
-        testbed.sink.within(|| {
-            let index = index_of("s0")?;
+        Self::attach_to(&testbed.sink, "s0", hook, checks)
+    }
+
+    /// Attaches a sink to any device.
+    pub(crate) fn attach_to(
+        namespace: &Namespace,
+        device: &str,
+        hook: Hook,
+        checks: Checks,
+    ) -> Result<Self> {
+        namespace.within(|| {
+            let index = index_of(device)?;
             let mut builder = ObjectBuilder::default();
             let mut open = builder.open_memory(OBJECT).context("opening the sink's program")?;
             let mut rodata = open

@@ -1,4 +1,5 @@
-//! DPDK's testpmd, where Debian's package is installed: two of them over memif.
+//! DPDK's testpmd, where Debian's package is installed: two of them over memif, or one between two
+//! devices over AF_XDP.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,11 +12,15 @@ use crate::error::{Context, Error, Result};
 use crate::interrupt;
 use crate::shell;
 use crate::statistics::Spread;
-use crate::testbed::{OTHER_CORE, SENDER_CORE};
+use crate::testbed::{MAC, OTHER_CORE, SENDER_CORE, Testbed, format_mac};
 
 const PROGRAM: &str = "dpdk-testpmd";
 /// It says its figures once a second, and the first ones do not count.
 const STARTS: Duration = Duration::from_millis(5000);
+/// It forwards when it says this for the first time.
+const READY: &str = "NIC statistics";
+/// What it may take to begin, and to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why it cannot be measured here.
 pub(crate) fn available() -> std::result::Result<(), String> {
@@ -25,12 +30,57 @@ pub(crate) fn available() -> std::result::Result<(), String> {
     }
 }
 
+/// Why it cannot forward over AF_XDP here.
+pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
+    const LIBRARY: &str = "librte_net_af_xdp";
+    available()?;
+    match shell::run("ldconfig -p") {
+        Ok(libraries) if !libraries.contains(LIBRARY) => {
+            Err(format!("DPDK's {LIBRARY} is not installed (Debian: librte-net-af-xdp23)"))
+        }
+        // Who cannot look learns it from testpmd.
+        _ => Ok(()),
+    }
+}
+
+/// Starts one that gives frames between `r0` and `r1` of a testbed new Ethernet addresses, on the
+/// other core than the sender's.
+pub(crate) fn between(testbed: &Testbed) -> Result<Running> {
+    let folder = tempfile::tempdir().context("a folder for testpmd")?;
+    let log = folder.path().join("log");
+    let arguments = [
+        "--vdev=net_af_xdp0,iface=r0".to_owned(),
+        "--vdev=net_af_xdp1,iface=r1".to_owned(),
+        "--".to_owned(),
+        "--forward-mode=mac".to_owned(),
+        format!("--eth-peer=0,{}", format_mac(&MAC[0])),
+        format!("--eth-peer=1,{}", format_mac(&MAC[3])),
+    ];
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", testbed.router.name(), PROGRAM]);
+    let mut running = start(command, &arguments, OTHER_CORE, &log)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = std::fs::read_to_string(&log).context("what testpmd said")?;
+        if said.contains(READY) {
+            return Ok(running);
+        }
+        let ended = running.0.try_wait().context(PROGRAM)?.is_some();
+        if ended || Instant::now() > deadline {
+            let last = said.lines().rev().find(|line| !line.trim().is_empty());
+            let message = format!("does not forward: {}", last.unwrap_or("it says nothing"));
+            return Err(Error::System { system: "testpmd-af-xdp", message });
+        }
+        interrupt::sleep(Duration::from_millis(50))?;
+    }
+}
+
 /// One sends and one sends back, over memif, each on a core of its own: packets a second that are
 /// sent back.
 pub(crate) fn echo(time: Duration) -> Result<f64> {
     let folder = tempfile::tempdir().context("a folder for testpmd")?;
     let (path, log) = (folder.path().join("memif.sock"), folder.path().join("log"));
-    let server = start(&path, "server", "io", OTHER_CORE, &log)?;
+    let server = memif(&path, "server", "io", OTHER_CORE, &log)?;
     let deadline = Instant::now() + Duration::from_secs(5);
     while !path.exists() {
         if Instant::now() > deadline {
@@ -39,7 +89,7 @@ pub(crate) fn echo(time: Duration) -> Result<f64> {
         interrupt::sleep(Duration::from_millis(50))?;
     }
     let other = folder.path().join("other");
-    let client = start(&path, "client", "flowgen", SENDER_CORE, &other)?;
+    let client = memif(&path, "client", "flowgen", SENDER_CORE, &other)?;
     interrupt::sleep(STARTS + time)?;
     client.end()?;
     server.end()?;
@@ -60,14 +110,21 @@ fn rates(text: &str, word: &str) -> Vec<f64> {
 }
 
 /// A running one, which is killed when this is dropped.
-struct Running(Child);
+pub(crate) struct Running(Child);
 
 impl Running {
-    /// It says what it has to say when it ends in peace.
-    fn end(mut self) -> Result<()> {
+    /// It says what it has to say, and takes its programs away, when it ends in peace.
+    pub(crate) fn end(mut self) -> Result<()> {
         let pid = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         kill(Pid::from_raw(pid), Signal::SIGINT).context("ending testpmd")?;
-        self.0.wait().context("ending testpmd").map(drop)
+        let deadline = Instant::now() + PATIENCE;
+        while self.0.try_wait().context("ending testpmd")?.is_none() {
+            if Instant::now() > deadline {
+                return Err(Error::Other(format!("{PROGRAM} does not end")));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 }
 
@@ -78,15 +135,23 @@ impl Drop for Running {
     }
 }
 
+/// Starts one of two over memif.
+fn memif(path: &Path, role: &str, mode: &str, core: usize, log: &Path) -> Result<Running> {
+    let arguments = [
+        format!("--vdev=net_memif0,role={role},socket-abstract=no,socket={}", path.display()),
+        "--".to_owned(),
+        format!("--forward-mode={mode}"),
+    ];
+    start(Command::new(PROGRAM), &arguments, core, log)
+}
+
 /// Starts one; both its threads have one core.
-fn start(path: &Path, role: &str, mode: &str, core: usize, log: &Path) -> Result<Running> {
-    let socket = path.display();
-    let child = Command::new(PROGRAM)
+fn start(mut command: Command, arguments: &[String], core: usize, log: &Path) -> Result<Running> {
+    let child = command
         .arg(format!("--lcores=0@{core},1@{core}"))
         .args(["--no-huge", "--no-pci", "--no-shconf", "--no-telemetry", "-m", "192"])
-        .arg(format!("--vdev=net_memif0,role={role},socket-abstract=no,socket={socket}"))
-        .args(["--", "--total-num-mbufs=16384", "--stats-period=1"])
-        .arg(format!("--forward-mode={mode}"))
+        .args(arguments)
+        .args(["--total-num-mbufs=16384", "--stats-period=1"])
         .stdin(Stdio::piped())
         .stdout(std::fs::File::create(log).context("a log for testpmd")?)
         .stderr(Stdio::null())

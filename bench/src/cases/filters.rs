@@ -1,6 +1,7 @@
 //! `filters`: look-ups among 100,000 ternary rules like ClassBench's, and changes meanwhile.
 //!
-//! Measured by an example of `europa-filter`, run as a program of its own.
+//! Measured by an example of `europa-filter`, run as a program of its own; and beside packets that
+//! are forwarded, by `filter_changes.rs`.
 
 use serde::Serialize;
 use serde_json::json;
@@ -58,6 +59,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         }
         Err(reason) => notes.push(format!("Not available: {reason}")),
     }
+    let beside = super::filter_changes::run(options, progress)?;
+    notes.push(beside.note);
     let columns = [
         ("rules", Align::Left),
         ("entries", Align::Right),
@@ -94,10 +97,10 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     Ok(Outcome {
         name: "filters",
         title: "Filters".into(),
-        tables: vec![table],
-        charts: Vec::new(),
+        tables: vec![table, beside.table],
+        charts: beside.chart.into_iter().collect(),
         notes,
-        data: json!({ "runs": runs }),
+        data: json!({ "runs": runs, "beside_packets": beside.data }),
     })
 }
 

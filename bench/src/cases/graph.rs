@@ -247,7 +247,7 @@ fn synthetic_routes() -> String {
     text
 }
 
-fn prefixes(count: usize) -> Vec<(u32, u32)> {
+pub(super) fn prefixes(count: usize) -> Vec<(u32, u32)> {
     let mut seen = std::collections::HashSet::new();
     let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut prefixes = Vec::with_capacity(count);

@@ -2,11 +2,16 @@
 
 mod changes;
 mod clicks;
+mod fib_update;
+mod filter_changes;
 mod filters;
 mod graph;
 mod instructions;
 mod latency;
+mod many;
+mod policing;
 mod pool;
+mod pool_size;
 pub(crate) mod preemption;
 mod queues;
 mod scale;
@@ -30,11 +35,14 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Latency => latency::run(options, progress),
         Case::Tcp => tcp::run(options, progress),
         Case::Graph => graph::run(options, progress),
+        Case::FibUpdate => fib_update::run(options, progress),
         Case::Changes => changes::run(options, progress),
         Case::Queues => queues::run(options, progress),
+        Case::Policing => policing::run(options, progress),
         Case::Preemption => preemption::run(options, progress),
         Case::Filters => filters::run(options, progress),
         Case::Scale => scale::run(options, progress),
+        Case::PoolSize => pool_size::run(options, progress),
         Case::Pool => pool::run(options, progress),
         Case::Instructions => instructions::run(options, progress),
     }

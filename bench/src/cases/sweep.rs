@@ -176,6 +176,7 @@ pub(super) fn chart(curves: &[Curve]) -> Chart {
     Chart::Lines(Lines {
         title: "Delivered over offered load".into(),
         x: "offered, million packets per second".into(),
+        factors: Vec::new(),
         y: "delivered, million packets per second".into(),
         diagonal: Some("no loss".into()),
         lines,

@@ -19,7 +19,8 @@ use crate::testbed::Testbed;
 /// Its desired state, in the words of Europa's users.
 pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
 
-const SOCKET: &str = "/run/europa/default/node.sock";
+/// Where its node answers.
+pub(crate) const SOCKET: &str = "/run/europa/default/node.sock";
 
 /// `europa up FILE`, and `europa down`.
 pub(crate) struct Europa {

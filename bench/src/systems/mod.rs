@@ -1,7 +1,9 @@
 //! The systems under test, behind one trait.
 
+mod click;
 pub(crate) mod europa;
-mod linux;
+pub(crate) mod linux;
+mod testpmd;
 mod xdp;
 
 use serde::Serialize;
@@ -43,6 +45,9 @@ pub(crate) fn all(options: &Options) -> Vec<Box<dyn System>> {
         Box::new(xdp::Xdp::redirect()),
         Box::new(europa::Europa::new(options.europa.clone())),
         Box::new(europa::Europa::inline(options.europa.clone())),
+        Box::new(testpmd::Testpmd::default()),
+        Box::new(click::Click::fast(options)),
+        Box::new(click::Click::original(options)),
     ]
 }
 

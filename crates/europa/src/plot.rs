@@ -185,6 +185,7 @@ fn draw(args: &PlotArgs, readings: &[NodeStats]) -> Result<String, Failure> {
             Ok(Lines {
                 title: title.to_owned(),
                 x: "seconds".into(),
+                factors: Vec::new(),
                 y: unit.into(),
                 diagonal: None,
                 lines: curves.iter().map(line).collect(),

@@ -34,6 +34,12 @@ impl Axis {
         Self { low, high: high.max(low * 10.0), from, to, logarithmic: true }
     }
 
+    /// From `low` to `high`, which are above 0: equal factors are equally long.
+    pub(super) fn factors(low: f64, high: f64, from: f64, to: f64) -> Self {
+        let low = low.max(1e-9);
+        Self { low, high: high.max(low * 2.0), from, to, logarithmic: true }
+    }
+
     /// Where a figure stands.
     pub(super) fn at(&self, value: f64) -> f64 {
         let part = if self.logarithmic {
@@ -112,5 +118,8 @@ mod tests {
         assert!((axis.at(1.0) - 150.0).abs() < 1e-9);
         let axis = Axis::logarithmic(10.0, 1000.0, 0.0, 100.0);
         assert!((axis.at(100.0) - 50.0).abs() < 1e-9);
+        let axis = Axis::factors(64.0, 1024.0, 0.0, 100.0);
+        assert!((axis.at(256.0) - 50.0).abs() < 1e-9 && (axis.at(1024.0) - 100.0).abs() < 1e-9);
+        assert!(Axis::factors(1.0, 1.0, 0.0, 100.0).at(1.0).abs() < 1e-9);
     }
 }

@@ -19,6 +19,9 @@ pub struct Lines {
     pub title: String,
     /// What the horizontal axis counts.
     pub x: String,
+    /// Figures below a logarithmic horizontal axis, from its beginning to its end. Of none, the axis
+    /// is linear and begins with 0.
+    pub factors: Vec<f64>,
     /// What the vertical axis counts.
     pub y: String,
     /// Name of the line on which both are equal, if it is to be drawn.
@@ -55,7 +58,10 @@ impl Lines {
 
     fn axes(&self, top: f64, height: f64) -> (Axis, Axis) {
         let points = || self.lines.iter().flat_map(|line| &line.points);
-        let x = Axis::until(points().map(|point| point.0).fold(0.0, f64::max), LEFT, RIGHT);
+        let x = match (self.factors.first(), self.factors.last()) {
+            (Some(low), Some(high)) => Axis::factors(*low, *high, LEFT, RIGHT),
+            _ => Axis::until(points().map(|point| point.0).fold(0.0, f64::max), LEFT, RIGHT),
+        };
         let y = points().map(|point| point.1).fold(0.0, f64::max);
         (x, Axis::linear(y, top + height, top))
     }
@@ -63,7 +69,8 @@ impl Lines {
     /// Grid, axes and curves; `x` may be a longer axis than its own.
     fn plot(&self, svg: &mut Svg, top: f64, height: f64, x: Axis) {
         let (bottom, (_, y)) = (top + height, self.axes(top, height));
-        for tick in x.ticks() {
+        let ticks = if self.factors.is_empty() { x.ticks() } else { self.factors.clone() };
+        for tick in ticks {
             svg.line((x.at(tick), top), (x.at(tick), bottom), GRID, 1.0);
             svg.small(x.at(tick), bottom + 18.0, &label(tick), Anchor::Middle);
         }
@@ -142,6 +149,7 @@ mod tests {
         Lines {
             title: title.into(),
             x: "seconds".into(),
+            factors: Vec::new(),
             y: "Mb/s".into(),
             diagonal: None,
             lines: vec![line],
@@ -153,6 +161,19 @@ mod tests {
         let marks = |points| chart("", points).svg("").matches("<circle").count();
         // One stands in the legend.
         assert_eq!((marks(5), marks(20), marks(4000)), (6, 21, 21));
+    }
+
+    #[test]
+    fn factors_are_equally_far_apart() {
+        let mut chart = chart("", 5);
+        chart.factors = vec![1.0, 2.0, 4.0];
+        let svg = chart.svg("");
+        let at = |figure: &str| -> f64 {
+            let line = svg.lines().find(|line| line.ends_with(&format!(">{figure}</text>")));
+            let (_, rest) = line.and_then(|line| line.split_once("x=\"")).expect("a figure");
+            rest.split('"').next().and_then(|x| x.parse().ok()).expect("its place")
+        };
+        assert!((at("1") + at("4") - 2.0 * at("2")).abs() < 0.2, "{svg}");
     }
 
     #[test]
