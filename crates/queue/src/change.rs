@@ -4,7 +4,9 @@ use std::sync::atomic::AtomicU64;
 
 use crate::bucket::Bucket;
 use crate::codel::CodelState;
-use crate::node::{ASSURED, CAP, CODEL, GUARANTEE, HEAD, Level, Node, POLICIES, RED, ROOT, State};
+use crate::node::{
+    ASSURED, CAP, CODEL, GUARANTEE, HEAD, Level, Node, Nodes, POLICIES, RED, ROOT, State,
+};
 use crate::red::RedState;
 use crate::settings::{Limit, Policy, QueueSettings, Share};
 use crate::tree::{Error, Id, PolicyState, Tree};
@@ -33,10 +35,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         match state {
             State::Capped if flags & CAP == 0 || shape.cap.is_open(self.now_ns) => {
                 self.nodes.at_mut(node).state = State::Idle;
-                self.activate(node);
+                self.standing().activate(node);
             }
             State::Capped => self.wheel.set(node, shape.cap.opens_ns()),
-            State::Ready if flags & (GUARANTEE | ASSURED) == ASSURED => self.forgo(node),
+            State::Ready if flags & (GUARANTEE | ASSURED) == ASSURED => self.standing().forgo(node),
             State::Ready if flags & (GUARANTEE | ASSURED) == GUARANTEE => {
                 self.wheel.set(node, shape.guarantee.opens_ns());
             }

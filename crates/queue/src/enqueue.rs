@@ -2,14 +2,17 @@
 
 use std::sync::atomic::AtomicU64;
 
+use crate::account::{count_drop, leaves, publish};
 use crate::entries::{LONGEST, Taken};
-use crate::node::{HEAD, Level, NONE, RED, ROOT};
+use crate::node::{Amount, HEAD, Level, NONE, Nodes, RED, ROOT};
 use crate::red::Verdict;
-use crate::statistics::{Cause, WAITING};
-use crate::tree::{Id, PolicyState, Tree, counters};
+use crate::statistics::{Cause, WAITING, hot, set};
+use crate::tree::{Id, PolicyState, Tree};
 
 /// So many nodes and their counters stay in a cache of the first two levels.
 const NEAR: usize = 512;
+/// So many packets before its own, an entry for a packet is fetched.
+const SOON: usize = 4;
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Puts a packet of `length` bytes into a queue; `ecn` says that it understands marks
@@ -40,7 +43,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                     Verdict::Pass => (),
                     Verdict::Mark => mark = true,
                     Verdict::Drop => {
-                        self.count_drop(queue, Cause::Early, length);
+                        count_drop(&self.nodes, self.words.as_ref(), queue, Cause::Early, length);
                         dropped(packet, Cause::Early);
                         return false;
                     }
@@ -50,7 +53,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         if let Some(cause) = self.refusal(queue, length)
             && let Some(cause) = self.make_room(queue, length, cause, &mut dropped)
         {
-            self.count_drop(queue, cause, length);
+            count_drop(&self.nodes, self.words.as_ref(), queue, cause, length);
             dropped(packet, cause);
             return false;
         }
@@ -58,9 +61,9 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let new = Taken { packet, since_ns: now_ns, length, ecn, mark };
         self.entries.push(self.nodes.at_mut(queue), new);
         let waiting = self.nodes.at(queue).waiting;
-        counters(&self.words, queue).set(WAITING, waiting.0);
+        set(&hot(self.words.as_ref())[queue as usize][WAITING], waiting.0);
         if was_empty {
-            self.activate(queue);
+            self.standing().activate(queue);
         }
         true
     }
@@ -68,25 +71,26 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Whether there are more nodes than the nearest caches hold, so that it pays to fetch ahead.
     #[inline]
     pub fn is_large(&self) -> bool {
-        self.nodes.0.len() > NEAR
+        self.nodes.len() > NEAR
     }
 
     /// Fetches what [`Self::enqueue`] will touch, for a caller that knows some packets ahead.
     #[inline]
     pub fn prefetch(&self, queue: Id) {
         let index = queue.index();
-        if let Some(node) = self.nodes.0.get(index as usize) {
+        if let Some(node) = self.nodes.get(index as usize) {
             europa_pool::prefetch(node);
-            europa_pool::prefetch(counters(&self.words, index).line());
+            europa_pool::prefetch(&hot(self.words.as_ref())[index as usize]);
         }
     }
 
     /// Fetches the rest, which depends on that: for fewer packets ahead.
     #[inline]
     pub fn prefetch_end(&self, queue: Id) {
-        if let Some(node) = self.nodes.0.get(queue.index() as usize) {
+        if let Some(node) = self.nodes.get(queue.index() as usize) {
             self.entries.prefetch(node.second);
         }
+        self.entries.prefetch_free(SOON);
     }
 
     /// Why a packet may not wait in a queue; if it may, it is counted in the classes above.
@@ -108,7 +112,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                 self.give_back(parent, class, length);
                 return Some(if class == ROOT { Cause::Room } else { Cause::Share });
             }
-            node.waiting.add(length);
+            node.waiting.add(Amount::of(1, length));
             class = node.parent;
         }
         None
@@ -119,7 +123,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     fn give_back(&mut self, mut class: u32, end: u32, length: u32) {
         while class != end {
             let node = self.nodes.at_mut(class);
-            node.waiting.take(1, length);
+            node.waiting.take(Amount::of(1, length));
             class = node.parent;
         }
     }
@@ -143,15 +147,15 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let mut refusal = Some(cause);
         while let Some(cause) = refusal {
             let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };
-            self.leaves(parent, taken.length);
-            self.count_drop(queue, cause, taken.length);
+            leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
+            count_drop(&self.nodes, self.words.as_ref(), queue, cause, taken.length);
             dropped(taken.packet, cause);
             refusal = self.refusal(queue, length);
         }
         if refusal.is_some() {
             // Others of the class hold what is missing: the queue is empty now.
-            self.publish(queue);
-            self.quiet(queue);
+            publish(&self.nodes, self.words.as_ref(), queue);
+            self.standing().quiet(queue);
         }
         // Still in its list if it was: it is about to have work again.
         refusal

@@ -1,6 +1,6 @@
 //! What waits: one pool of entries for all queues of a port, chained.
 
-use crate::node::{NONE, Node};
+use crate::node::{Amount, NONE, Node};
 
 /// Longest packet; what is longer is counted as this.
 pub(crate) const LONGEST: u32 = (1 << 24) - 1;
@@ -30,8 +30,9 @@ pub(crate) struct Taken<T> {
 /// See the file.
 pub(crate) struct Entries<T> {
     entries: Vec<Entry<T>>,
-    /// Chain of those in no queue, the one used last first: it is still in the cache.
-    free: u32,
+    /// Those in no queue, the one used last on top: it is still in the cache. Chained, each would have
+    /// to come from memory before it is known which is the next.
+    free: Vec<u32>,
     capacity: usize,
 }
 
@@ -39,13 +40,13 @@ impl<T: Copy> Entries<T> {
     pub(crate) fn new(capacity: usize) -> Self {
         let entries = Vec::with_capacity(capacity);
         europa_pool::huge_pages(&entries);
-        Self { entries, free: NONE, capacity }
+        Self { entries, free: Vec::with_capacity(capacity), capacity }
     }
 
     /// Whether there is one left.
     #[inline]
     pub(crate) fn has_room(&self) -> bool {
-        self.free != NONE || self.entries.len() < self.capacity
+        !self.free.is_empty() || self.entries.len() < self.capacity
     }
 
     /// Appends a packet to a queue. There must be room.
@@ -53,38 +54,42 @@ impl<T: Copy> Entries<T> {
     pub(crate) fn push(&mut self, queue: &mut Node, new: Taken<T>) {
         let length = new.length | if new.ecn { ECN } else { 0 } | if new.mark { MARK } else { 0 };
         let entry = Entry { packet: new.packet, since_ns: new.since_ns, length, next: NONE };
-        let mut index = self.free;
-        if index == NONE {
-            index = self.entries.len() as u32;
-            self.entries.push(entry);
+        let index = if let Some(index) = self.free.pop() {
+            self.entries[index as usize] = entry;
+            index
         } else {
-            let old = std::mem::replace(&mut self.entries[index as usize], entry);
-            self.free = old.next;
-        }
+            self.entries.push(entry);
+            self.entries.len() as u32 - 1
+        };
         if queue.second == NONE {
             queue.first = index;
         } else {
             self.entries[queue.second as usize].next = index;
         }
         queue.second = index;
-        queue.waiting.add(new.length);
+        queue.waiting.add(Amount::of(1, new.length));
+    }
+
+    /// Takes out the entry that a queue has at its head, but leaves the queue's own account to the
+    /// caller. Returns the entry behind it, too.
+    #[inline]
+    pub(crate) fn take(&mut self, index: u32) -> Option<(Taken<T>, u32)> {
+        let &Entry { packet, since_ns, length, next } = self.entries.get(index as usize)?;
+        self.free.push(index);
+        let (ecn, mark, length) = (length & ECN != 0, length & MARK != 0, length & LONGEST);
+        Some((Taken { packet, since_ns, length, ecn, mark }, next))
     }
 
     /// Takes out the packet that waits longest.
     #[inline]
     pub(crate) fn pop(&mut self, queue: &mut Node) -> Option<Taken<T>> {
-        let index = queue.first;
-        let entry = self.entries.get_mut(index as usize)?;
-        let &mut Entry { packet, since_ns, length, next } = entry;
-        entry.next = self.free;
-        self.free = index;
+        let (taken, next) = self.take(queue.first)?;
         queue.first = next;
         if next == NONE {
             queue.second = NONE;
         }
-        let (ecn, mark, length) = (length & ECN != 0, length & MARK != 0, length & LONGEST);
-        queue.waiting.take(1, length);
-        Some(Taken { packet, since_ns, length, ecn, mark })
+        queue.waiting.take(Amount::of(1, taken.length));
+        Some(taken)
     }
 
     /// The entry after this one.
@@ -99,5 +104,12 @@ impl<T: Copy> Entries<T> {
         if let Some(entry) = self.entries.get(index as usize) {
             europa_pool::prefetch(entry);
         }
+    }
+
+    /// Fetches the entry that is used when this many packets more have come.
+    #[inline]
+    pub(crate) fn prefetch_free(&self, packets: usize) {
+        let free = self.free.len().checked_sub(packets).and_then(|at| self.free.get(at));
+        free.into_iter().for_each(|index| self.prefetch(*index));
     }
 }

@@ -20,7 +20,10 @@
 //! | `tree`       | nodes come and go while packets wait                        |
 //! | `change`     | rates, weights, limits and policies change meanwhile        |
 //! | `enqueue`    | a packet comes: limits, policies                            |
-//! | `dequeue`    | whose turn it is                                            |
+//! | `dequeue`    | packets leave                                               |
+//! | `serve`      | whose turn it is, level by level                            |
+//! | `standing`   | who stands in line, and who waits for a rate                |
+//! | `account`    | what classes are told of their queues' packets              |
 //! | `node`       | one cache line for each node, cyclic lists                  |
 //! | `entries`    | what waits                                                  |
 //! | `bucket`     | token buckets                                               |
@@ -66,6 +69,7 @@
 //! packets ahead which queues they are for ([`Tree::prefetch`]); of those whose turns come next, the
 //! tree fetches ahead itself.
 
+mod account;
 mod bucket;
 mod change;
 mod codel;
@@ -74,7 +78,9 @@ mod enqueue;
 mod entries;
 mod node;
 mod red;
+mod serve;
 mod settings;
+mod standing;
 mod statistics;
 mod tree;
 mod wheel;

@@ -62,15 +62,15 @@ pub(crate) const ASSURED: u8 = 32;
 /// All of a queue's policies.
 pub(crate) const POLICIES: u8 = HEAD | RED | CODEL;
 
-/// Packets that wait, and above them their bytes: one word, so that a packet that comes or leaves
-/// costs each class above it one addition.
+/// Packets, and above them their bytes: one word, so that what comes or leaves costs each class above
+/// it one addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Waiting(pub(crate) u64);
+pub(crate) struct Amount(pub(crate) u64);
 
-impl Waiting {
+impl Amount {
     #[inline]
-    fn of(packets: u32, bytes: u32) -> u64 {
-        u64::from(packets) | u64::from(bytes) << 32
+    pub(crate) fn of(packets: u32, bytes: u32) -> Self {
+        Self(u64::from(packets) | u64::from(bytes) << 32)
     }
 
     #[inline]
@@ -83,16 +83,16 @@ impl Waiting {
         (self.0 >> 32) as u32
     }
 
-    /// A packet more. Limits see to it that neither half overflows.
+    /// So much more. Limits see to it that neither half overflows.
     #[inline]
-    pub(crate) fn add(&mut self, bytes: u32) {
-        self.0 = self.0.wrapping_add(Self::of(1, bytes));
+    pub(crate) fn add(&mut self, more: Self) {
+        self.0 = self.0.wrapping_add(more.0);
     }
 
-    /// Packets less, which were there.
+    /// So much less, which was there.
     #[inline]
-    pub(crate) fn take(&mut self, packets: u32, bytes: u32) {
-        self.0 = self.0.wrapping_sub(Self::of(packets, bytes));
+    pub(crate) fn take(&mut self, less: Self) {
+        self.0 = self.0.wrapping_sub(less.0);
     }
 }
 
@@ -101,7 +101,7 @@ impl Waiting {
 #[repr(C, align(64))]
 pub(crate) struct Node {
     /// What waits in or under it; what more than 4 GiB would be is refused.
-    pub(crate) waiting: Waiting,
+    pub(crate) waiting: Amount,
     /// Neighbours in the cyclic list in which the node is.
     pub(crate) next: u32,
     pub(crate) prev: u32,
@@ -133,7 +133,7 @@ impl Node {
     /// The root, or a record that nobody uses.
     pub(crate) fn new(level: Level) -> Self {
         Self {
-            waiting: Waiting::default(),
+            waiting: Amount::default(),
             next: NONE,
             prev: NONE,
             parent: NONE,
@@ -174,7 +174,7 @@ impl Node {
 
     /// Its peaks as the statistics have them.
     pub(crate) fn peak(&self) -> u64 {
-        Waiting::of(self.peak_packets, self.peak_bytes)
+        Amount::of(self.peak_packets, self.peak_bytes).0
     }
 
     /// Whether a packet more would be too many.
@@ -189,27 +189,42 @@ impl Node {
     }
 }
 
-/// All nodes, and the two lists of each class.
-pub(crate) struct Nodes(pub(crate) Vec<Node>);
+/// All nodes, and the list by weight of each class.
+pub(crate) trait Nodes {
+    fn at(&self, node: u32) -> &Node;
 
-impl Nodes {
-    #[inline]
-    pub(crate) fn at(&self, node: u32) -> &Node {
-        &self.0[node as usize]
-    }
-
-    #[inline]
-    pub(crate) fn at_mut(&mut self, node: u32) -> &mut Node {
-        &mut self.0[node as usize]
-    }
+    fn at_mut(&mut self, node: u32) -> &mut Node;
 
     /// Puts an idle node at the end of its parent's list.
+    fn link(&mut self, node: u32);
+
+    /// Takes a node that is ready out of its parent's list.
+    fn unlink(&mut self, node: u32);
+
+    /// What a node may send in a turn: at most 16384 times 65535, below 2^30.
+    fn turn(&self, node: u32) -> u32;
+
+    /// Gives a node another turn's worth.
+    fn grant(&mut self, node: u32);
+}
+
+impl Nodes for [Node] {
     #[inline]
-    pub(crate) fn link(&mut self, node: u32) {
-        let parent = self.at(node).parent;
-        let head = self.at(parent).second;
+    fn at(&self, node: u32) -> &Node {
+        &self[node as usize]
+    }
+
+    #[inline]
+    fn at_mut(&mut self, node: u32) -> &mut Node {
+        &mut self[node as usize]
+    }
+
+    #[inline]
+    fn link(&mut self, node: u32) {
+        let parent = self.at_mut(self.at(node).parent);
+        let head = parent.second;
         let (prev, next) = if head == NONE {
-            self.at_mut(parent).second = node;
+            parent.second = node;
             (node, node)
         } else {
             (std::mem::replace(&mut self.at_mut(head).prev, node), head)
@@ -219,9 +234,8 @@ impl Nodes {
         (this.prev, this.next, this.state) = (prev, next, State::Ready);
     }
 
-    /// Takes a node that is ready out of its parent's list.
     #[inline]
-    pub(crate) fn unlink(&mut self, node: u32) {
+    fn unlink(&mut self, node: u32) {
         let this = self.at_mut(node);
         this.state = State::Idle;
         let &mut Node { next, prev, parent, .. } = this;
@@ -237,16 +251,14 @@ impl Nodes {
         self.at_mut(next).prev = prev;
     }
 
-    /// What a node may send in a turn: at most 16384 times 65535, below 2^30.
     #[inline]
-    pub(crate) fn turn(&self, node: u32) -> u32 {
+    fn turn(&self, node: u32) -> u32 {
         let node = self.at(node);
         self.at(node.parent).unit * u32::from(node.weight)
     }
 
-    /// Gives a node another turn's worth.
     #[inline]
-    pub(crate) fn grant(&mut self, node: u32) {
+    fn grant(&mut self, node: u32) {
         let turn = self.turn(node);
         let node = self.at_mut(node);
         node.deficit = node.deficit.saturating_add_unsigned(turn);

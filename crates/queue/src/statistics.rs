@@ -47,7 +47,7 @@ pub(crate) const BYTES: usize = 1;
 pub(crate) const WAITING: usize = 2;
 pub(crate) const PEAK: usize = 3;
 const RECENT: usize = 4;
-pub(crate) const MARKS: usize = 7;
+const MARKS: usize = 7;
 const HANDED_BACK: usize = 0;
 const DROPS: usize = 1;
 const DROPPED_BYTES: usize = 7;
@@ -166,6 +166,38 @@ pub fn bucket_ns(bucket: usize) -> u64 {
     if bucket + 1 < BUCKETS { 1 << (10 + bucket) } else { u64::MAX }
 }
 
+/// What each packet touches of a node's words: a cache line.
+pub(crate) type Hot = [AtomicU64; HOT];
+
+/// All nodes', by index.
+#[inline]
+pub(crate) fn hot(words: &[AtomicU64]) -> &[Hot] {
+    words.as_chunks().0
+}
+
+/// One writer: a load and a store do.
+#[inline]
+pub(crate) fn add(word: &AtomicU64, count: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
+}
+
+#[inline]
+pub(crate) fn set(word: &AtomicU64, value: u64) {
+    word.store(value, Ordering::Relaxed);
+}
+
+/// Counts a waiting time. Says in which bucket, if its cold word is to be written: see [`LAG`].
+#[inline]
+#[must_use]
+pub(crate) fn waited(hot: &Hot, ns: u64) -> Option<u32> {
+    let bucket = (u64::BITS - (ns >> 10).leading_zeros()).min(BUCKETS as u32 - 1);
+    let (word, shift) = (&hot[RECENT + bucket as usize / 8], bucket % 8 * 8);
+    let old = word.load(Ordering::Relaxed);
+    let count = (old >> shift).wrapping_add(1) & 0xff;
+    word.store(old & !(0xff << shift) | count << shift, Ordering::Relaxed);
+    count.is_multiple_of(LAG).then_some(bucket)
+}
+
 /// The words of one node among all.
 #[derive(Clone, Copy)]
 pub(crate) struct Counters<'a> {
@@ -173,49 +205,24 @@ pub(crate) struct Counters<'a> {
     pub(crate) node: usize,
 }
 
-/// One writer: a load and a store do.
-#[inline]
-fn add(word: &AtomicU64, count: u64) {
-    word.store(word.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
-}
-
 impl<'a> Counters<'a> {
-    /// What each packet touches.
+    /// Of a node that the tree has: it has looked that all words are there.
     #[inline]
-    pub(crate) fn line(self) -> &'a [AtomicU64; HOT] {
-        let hot = &self.words[self.node * HOT..];
-        hot.first_chunk().expect("the tree has looked that all are there")
+    pub(crate) fn hot(self) -> &'a Hot {
+        &hot(self.words)[self.node]
     }
 
     fn cold(self) -> &'a [AtomicU64] {
         &self.words[self.words.len() / WORDS * HOT + self.node * COLD..][..COLD]
     }
 
-    #[inline]
-    pub(crate) fn add(self, word: usize, count: u64) {
-        add(&self.line()[word], count);
-    }
-
-    #[inline]
-    pub(crate) fn set(self, word: usize, value: u64) {
-        self.line()[word].store(value, Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn waited(self, ns: u64) {
-        let bucket = (64 - (ns >> 10).leading_zeros()).min(BUCKETS as u32 - 1);
-        let (word, shift) = (&self.line()[RECENT + bucket as usize / 8], bucket % 8 * 8);
-        let old = word.load(Ordering::Relaxed);
-        let count = (old >> shift).wrapping_add(1) & 0xff;
-        word.store(old & !(0xff << shift) | count << shift, Ordering::Relaxed);
-        if count.is_multiple_of(LAG) {
-            self.write(bucket);
-        }
-    }
-
     #[cold]
-    fn write(self, bucket: u32) {
+    pub(crate) fn write(self, bucket: u32) {
         add(&self.cold()[WAITED + bucket as usize], LAG);
+    }
+
+    pub(crate) fn marked(self) {
+        add(&self.hot()[MARKS], 1);
     }
 
     pub(crate) fn handed_back(self) {
@@ -230,8 +237,8 @@ impl<'a> Counters<'a> {
     }
 
     pub(crate) fn clear(self) {
-        let all = self.line().iter().chain(self.cold());
-        all.for_each(|word| word.store(0, Ordering::Relaxed));
+        let all = self.hot().iter().chain(self.cold());
+        all.for_each(|word| set(word, 0));
     }
 }
 
@@ -255,7 +262,7 @@ mod tests {
         ];
         for (ns, bucket) in table {
             counters.clear();
-            counters.waited(ns);
+            assert_eq!(waited(counters.hot(), ns), None);
             let read = Statistics::read(&words, 1);
             assert_eq!(read.waited.iter().position(|count| *count == 1), Some(bucket), "{ns}");
             assert_eq!(read.waited_ns(0.99), bucket_ns(bucket));
@@ -268,8 +275,9 @@ mod tests {
         let words: [AtomicU64; 3 * WORDS] = [const { AtomicU64::new(0) }; 3 * WORDS];
         let of = |node| Counters { words: &words, node };
         for count in 1..=1000 {
-            of(1).waited(5000);
-            of(1).waited(1 << 40);
+            for ns in [5000, 1 << 40] {
+                waited(of(1).hot(), ns).into_iter().for_each(|bucket| of(1).write(bucket));
+            }
             of(1).dropped(Cause::Room, 100);
             let read = Statistics::read(&words, 1);
             assert_eq!((read.waited[3], read.waited[23]), (count, count));

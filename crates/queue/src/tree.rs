@@ -2,13 +2,14 @@
 
 use std::sync::atomic::AtomicU64;
 
-use crate::bucket::Bucket;
+use crate::account::{count_up, leaves, publish};
 use crate::codel::CodelState;
 use crate::entries::Entries;
 use crate::node::{CODEL, Level, NONE, Node, Nodes, RED, ROOT};
 use crate::red::RedState;
 use crate::settings::{Limit, QueueSettings, Settings, Share};
-use crate::statistics::{Cause, Counters, PEAK, Statistics, WAITING, WORDS};
+use crate::standing::{Shape, Standing};
+use crate::statistics::{Counters, Statistics, WORDS};
 use crate::wheel::Wheel;
 
 const INDEX_BITS: u32 = 20;
@@ -66,16 +67,6 @@ pub enum Error {
     },
 }
 
-/// Token buckets of a node.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Shape {
-    pub(crate) cap: Bucket,
-    pub(crate) guarantee: Bucket,
-    /// Neighbours in the cyclic list of those siblings that have some of their guarantee left.
-    pub(crate) next: u32,
-    pub(crate) prev: u32,
-}
-
 /// What a queue's policy remembers.
 pub(crate) enum PolicyState {
     /// Nothing.
@@ -100,7 +91,7 @@ struct Kin {
 /// One port's queues. `T` is what stands for a packet, `S` the memory for statistics, as
 /// [`Statistics`] reads it.
 pub struct Tree<T, S = Box<[AtomicU64]>> {
-    pub(crate) nodes: Nodes,
+    pub(crate) nodes: Vec<Node>,
     pub(crate) shapes: Vec<Shape>,
     pub(crate) wheel: Wheel,
     pub(crate) entries: Entries<T>,
@@ -110,12 +101,6 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
     kin: Vec<Kin>,
     free: Vec<u32>,
     settings: Settings,
-}
-
-/// The words of a node. All are there: [`Tree::with_words`] has looked.
-#[inline]
-pub(crate) fn counters(words: &impl AsRef<[AtomicU64]>, node: u32) -> Counters<'_> {
-    Counters { words: words.as_ref(), node: node as usize }
 }
 
 impl<T: Copy> Tree<T> {
@@ -151,7 +136,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let records = Vec::with_capacity(nodes);
         europa_pool::huge_pages(&records);
         let mut new = Self {
-            nodes: Nodes(records),
+            nodes: records,
             shapes: Vec::with_capacity(nodes),
             wheel: Wheel::new(nodes),
             entries: Entries::new(settings.packets as usize),
@@ -191,15 +176,22 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             self.policies[node as usize] = PolicyState::Plain;
             node
         } else {
-            self.nodes.0.push(new);
+            self.nodes.push(new);
             self.kin.push(kin);
             self.shapes.push(Shape::default());
             self.policies.push(PolicyState::Plain);
             self.wheel.push();
-            self.nodes.0.len() as u32 - 1
+            self.nodes.len() as u32 - 1
         };
-        counters(&self.words, node).clear();
+        Counters { words: self.words.as_ref(), node: node as usize }.clear();
         node
+    }
+
+    /// What of it says who stands in line.
+    #[inline]
+    pub(crate) fn standing(&mut self) -> Standing<'_> {
+        let Self { nodes, shapes, wheel, now_ns, .. } = self;
+        Standing { nodes, shapes, wheel, now_ns: *now_ns }
     }
 
     fn id(&self, node: u32) -> Id {
@@ -210,7 +202,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     #[inline]
     pub(crate) fn find(&self, id: Id) -> Option<u32> {
         let index = id.index();
-        let node = self.nodes.0.get(index as usize)?;
+        let node = self.nodes.get(index as usize)?;
         (u32::from(node.generation) == id.0 >> INDEX_BITS).then_some(index)
     }
 
@@ -222,7 +214,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         let parent = self.get(parent)?;
         let found = self.nodes.at(parent).level;
         let level = found.below().ok_or(Error::Level { found })?;
-        if self.free.is_empty() && self.nodes.0.len() > self.settings.nodes as usize {
+        if self.free.is_empty() && self.nodes.len() > self.settings.nodes as usize {
             return Err(Error::Full { capacity: self.settings.nodes });
         }
         let node = self.make_node(level);
@@ -325,7 +317,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
 
     /// Hands back those waiting packets that are not to be kept. The others keep their places.
     pub fn retain(&mut self, keep: impl Fn(&T) -> bool, mut handed_back: impl FnMut(T)) {
-        for queue in 0..self.nodes.0.len() as u32 {
+        for queue in 0..self.nodes.len() as u32 {
             let &Node { level, waiting, parent, .. } = self.nodes.at(queue);
             let packets = waiting.packets();
             if level != Level::Queue || packets == 0 {
@@ -337,13 +329,13 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
                 if keep(&taken.packet) {
                     self.entries.push(self.nodes.at_mut(queue), taken);
                 } else {
-                    self.leaves(parent, taken.length);
-                    self.count_up(queue, |counters| counters.handed_back());
+                    leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
+                    self.count_handed_back(queue);
                     handed_back(taken.packet);
                 }
             }
-            self.publish(queue);
-            self.quiet(queue);
+            publish(&self.nodes, self.words.as_ref(), queue);
+            self.standing().quiet(queue);
         }
     }
 
@@ -355,17 +347,17 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         if self.nodes.at(node).level == Level::Queue {
             self.nodes.at_mut(node).note_peak();
             while let Some(taken) = self.entries.pop(self.nodes.at_mut(node)) {
-                self.leaves(parent, taken.length);
-                self.count_up(node, |counters| counters.handed_back());
+                leaves(&mut self.nodes, self.words.as_ref(), parent, taken.length);
+                self.count_handed_back(node);
                 handed_back(taken.packet);
             }
-            self.publish(node);
+            publish(&self.nodes, self.words.as_ref(), node);
             if let Some(local) = self.kin[node as usize].local {
                 let slice = self.nodes.at(parent).parent;
                 self.kin[slice as usize].queues[usize::from(local)] = NONE;
             }
         }
-        self.quiet(node);
+        self.standing().quiet(node);
         self.wheel.clear(node);
         self.count_weight(node, -1);
         let &Kin { next, prev, .. } = &self.kin[node as usize];
@@ -381,6 +373,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         *generation = (*generation + 1) & GENERATION_MASK;
         self.kin[node as usize].queues = Vec::new();
         self.free.push(node);
+    }
+
+    fn count_handed_back(&self, queue: u32) {
+        count_up(&self.nodes, self.words.as_ref(), queue, |counters| counters.handed_back());
     }
 
     /// Counts a child's weight in or out, so that the lightest gets a whole quantum in a turn, and
@@ -438,38 +434,5 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             peak_bytes: bytes.max(peak_bytes).into(),
             ..Statistics::read(self.words.as_ref(), index)
         })
-    }
-
-    /// Counts something for a node and all above it.
-    pub(crate) fn count_up(&self, mut node: u32, count: impl Fn(Counters<'_>)) {
-        while node != NONE {
-            count(counters(&self.words, node));
-            node = self.nodes.at(node).parent;
-        }
-    }
-
-    pub(crate) fn count_drop(&self, queue: u32, cause: Cause, bytes: u32) {
-        self.count_up(queue, |counters| counters.dropped(cause, bytes));
-    }
-
-    /// Says in a node's statistics what waits.
-    #[inline]
-    pub(crate) fn publish(&self, node: u32) {
-        let counters = counters(&self.words, node);
-        let node = self.nodes.at(node);
-        counters.set(WAITING, node.waiting.0);
-        counters.set(PEAK, node.peak());
-    }
-
-    /// A packet has left a queue below: says so to this class and all above it.
-    pub(crate) fn leaves(&mut self, mut class: u32, bytes: u32) {
-        while class != NONE {
-            let node = self.nodes.at_mut(class);
-            node.note_peak();
-            node.waiting.take(1, bytes);
-            let parent = node.parent;
-            self.publish(class);
-            class = parent;
-        }
     }
 }

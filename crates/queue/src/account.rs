@@ -1,0 +1,51 @@
+//! What the classes above a queue are told of its packets.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::node::{Amount, NONE, Node, Nodes};
+use crate::statistics::{Cause, Counters, PEAK, WAITING, set};
+
+/// Counts something for a node and all above it.
+pub(crate) fn count_up(
+    nodes: &[Node],
+    words: &[AtomicU64],
+    mut node: u32,
+    count: impl Fn(Counters<'_>),
+) {
+    while node != NONE {
+        count(Counters { words, node: node as usize });
+        node = nodes.at(node).parent;
+    }
+}
+
+#[cold]
+pub(crate) fn count_drop(
+    nodes: &[Node],
+    words: &[AtomicU64],
+    queue: u32,
+    cause: Cause,
+    bytes: u32,
+) {
+    count_up(nodes, words, queue, |counters| counters.dropped(cause, bytes));
+}
+
+/// Says in a node's statistics what waits.
+#[inline]
+pub(crate) fn publish(nodes: &[Node], words: &[AtomicU64], node: u32) {
+    let hot = Counters { words, node: node as usize }.hot();
+    let node = nodes.at(node);
+    set(&hot[WAITING], node.waiting.0);
+    set(&hot[PEAK], node.peak());
+}
+
+/// A packet has left a queue below: says so to this class and all above it.
+pub(crate) fn leaves(nodes: &mut [Node], words: &[AtomicU64], mut class: u32, bytes: u32) {
+    while class != NONE {
+        let node = nodes.at_mut(class);
+        node.note_peak();
+        node.waiting.take(Amount::of(1, bytes));
+        let parent = node.parent;
+        publish(nodes, words, class);
+        class = parent;
+    }
+}

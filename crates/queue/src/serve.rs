@@ -1,0 +1,357 @@
+//! Whose turn it is, level by level, and what becomes of it.
+
+use std::marker::PhantomData;
+use std::sync::atomic::AtomicU64;
+
+use crate::account::{count_drop, count_up, leaves};
+use crate::codel::Verdict;
+use crate::dequeue::Due;
+use crate::entries::{Entries, Taken};
+use crate::node::{ASSURED, Amount, CAP, CODEL, GUARANTEE, NONE, Node, Nodes, RED, ROOT, State};
+use crate::standing::{Shape, Standing};
+use crate::statistics::{BYTES, Cause, Counters, Hot, PACKETS, PEAK, WAITING, add, set, waited};
+use crate::tree::PolicyState;
+
+/// What a visit to the tree needs of it.
+pub(crate) struct Visit<'a, T, F> {
+    pub(crate) standing: Standing<'a>,
+    pub(crate) entries: &'a mut Entries<T>,
+    pub(crate) policies: &'a mut [PolicyState],
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) hot: &'a [Hot],
+    pub(crate) out: &'a mut Vec<Due<T>>,
+    pub(crate) dropped: F,
+    pub(crate) now_ns: u64,
+    pub(crate) is_large: bool,
+}
+
+/// A level of the tree: what is asked for packets from above. The compiler makes code of its own for
+/// each, so that what one does again and again does not confuse the predictions of another.
+trait Level {
+    const IS_QUEUE: bool;
+
+    /// Takes `allowed` bytes, which the last packet may exceed, from under a node that has work.
+    /// Who is below is settled when it returns; the node itself is not.
+    fn serve<T: Copy, F: FnMut(T, Cause)>(
+        visit: &mut Visit<'_, T, F>,
+        node: u32,
+        allowed: u32,
+    ) -> Amount;
+}
+
+struct Queue;
+
+/// With this below it.
+struct Class<Below>(PhantomData<Below>);
+
+type Router = Class<Queue>;
+type Port = Class<Class<Class<Router>>>;
+
+impl Level for Queue {
+    const IS_QUEUE: bool = true;
+
+    #[inline]
+    fn serve<T: Copy, F: FnMut(T, Cause)>(
+        visit: &mut Visit<'_, T, F>,
+        queue: u32,
+        allowed: u32,
+    ) -> Amount {
+        let node = visit.standing.nodes.at_mut(queue);
+        if node.note_peak() {
+            set(&visit.hot[queue as usize][PEAK], node.peak());
+        }
+        if node.flags & CODEL != 0 {
+            return visit.take_controlled(queue, allowed);
+        }
+        visit.take(queue, allowed)
+    }
+}
+
+impl<Below: Level> Level for Class<Below> {
+    const IS_QUEUE: bool = false;
+
+    #[inline]
+    fn serve<T: Copy, F: FnMut(T, Cause)>(
+        visit: &mut Visit<'_, T, F>,
+        class: u32,
+        allowed: u32,
+    ) -> Amount {
+        let mut sum = Amount::default();
+        while sum.bytes() < allowed && visit.standing.nodes.at(class).has_work() && visit.has_room()
+        {
+            let (child, part) = visit.pick(class, allowed - sum.bytes());
+            visit.fetch_ahead(child, Below::IS_QUEUE);
+            let turn = Below::serve(visit, child, part);
+            visit.count(child, turn, Below::IS_QUEUE);
+            visit.settle(class, child, turn, Below::IS_QUEUE);
+            sum.add(turn);
+        }
+        sum
+    }
+}
+
+impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.out.len() < self.out.capacity()
+    }
+
+    /// Whether something may leave now.
+    pub(crate) fn is_ready(&self) -> bool {
+        let Standing { nodes, shapes, .. } = &self.standing;
+        let root = nodes.at(ROOT);
+        root.has_work() && (root.flags & CAP == 0 || shapes[ROOT as usize].cap.is_open(self.now_ns))
+    }
+
+    /// Takes out of the tree what one visit allows. Returns its bytes.
+    pub(crate) fn turn(&mut self, budget: u32) -> u32 {
+        let mut allowed = budget;
+        let is_capped = self.standing.nodes.at(ROOT).flags & CAP != 0;
+        if is_capped {
+            allowed = allowed.min(self.standing.shapes[ROOT as usize].cap.tokens(self.now_ns));
+        }
+        let turn = Port::serve(self, ROOT, allowed);
+        self.count(ROOT, turn, false);
+        if is_capped {
+            self.standing.shapes[ROOT as usize].cap.charge(self.now_ns, turn.bytes(), 0);
+        }
+        turn.bytes()
+    }
+
+    /// The child whose turn it is, and how many of the bytes it may send.
+    #[inline]
+    fn pick(&mut self, class: u32, allowed: u32) -> (u32, u32) {
+        let nodes = &mut *self.standing.nodes;
+        let &Node { first, second: mut child, .. } = nodes.at(class);
+        if first != NONE {
+            return self.pick_assured(first, allowed);
+        }
+        let mut allowed = allowed;
+        let &Node { next, deficit, .. } = nodes.at(child);
+        if next != child {
+            if deficit <= 0 {
+                child = self.pass_over(class);
+            }
+            allowed = allowed.min(self.standing.nodes.at(child).deficit.unsigned_abs());
+        }
+        (child, self.capped(child, allowed))
+    }
+
+    /// The first who has something left of its turn: others are charged for packets longer than that.
+    #[cold]
+    fn pass_over(&mut self, class: u32) -> u32 {
+        let nodes = &mut *self.standing.nodes;
+        let mut child = nodes.at(class).second;
+        while nodes.at(child).deficit <= 0 {
+            nodes.grant(child);
+            child = nodes.at(child).next;
+            nodes.at_mut(class).second = child;
+        }
+        child
+    }
+
+    /// The same for a child that has some of its guarantee left.
+    #[cold]
+    fn pick_assured(&self, child: u32, allowed: u32) -> (u32, u32) {
+        let Shape { next, guarantee, .. } = &self.standing.shapes[child as usize];
+        // Packet by packet, so that nobody's guarantee waits for another's burst.
+        let tokens = if *next == child { guarantee.tokens(self.now_ns) } else { 1 };
+        (child, self.capped(child, allowed.min(tokens)))
+    }
+
+    /// How many of the bytes its cap lets pass.
+    #[inline]
+    fn capped(&self, child: u32, allowed: u32) -> u32 {
+        if self.standing.nodes.at(child).flags & CAP == 0 {
+            return allowed;
+        }
+        allowed.min(self.standing.shapes[child as usize].cap.tokens(self.now_ns))
+    }
+
+    /// Fetches what siblings will need whose turns come soon, each thing as soon as what it depends
+    /// on is there: four turns ahead the node, three turns what its first line leads to.
+    #[inline]
+    fn fetch_ahead(&self, node: u32, is_queue: bool) {
+        if !self.is_large {
+            return;
+        }
+        let Standing { nodes, .. } = &self.standing;
+        let soon = nodes.at(node).next;
+        if soon == node {
+            return;
+        }
+        let later = nodes.at(soon).next;
+        let &Node { next: last, first, second, .. } = nodes.at(later);
+        europa_pool::prefetch(nodes.at(last));
+        europa_pool::prefetch(&self.hot[later as usize]);
+        if is_queue {
+            self.entries.prefetch(first);
+            self.entries.prefetch(self.entries.after(nodes.at(soon).first));
+        } else {
+            if let Some(child) = nodes.get(second as usize) {
+                europa_pool::prefetch(child);
+            }
+            if let Some(hot) = self.hot.get(nodes.at(soon).second as usize) {
+                europa_pool::prefetch(hot);
+            }
+        }
+    }
+
+    /// Takes packets out of a queue.
+    #[inline]
+    fn take(&mut self, queue: u32, allowed: u32) -> Amount {
+        let mut turn = Amount::default();
+        let mut next = self.standing.nodes.at(queue).first;
+        while let Some((taken, behind)) = self.entries.take(next) {
+            next = behind;
+            turn.add(Amount::of(1, taken.length));
+            self.leaves(queue, taken);
+            if turn.bytes() >= allowed || !self.has_room() {
+                break;
+            }
+        }
+        let node = self.standing.nodes.at_mut(queue);
+        node.first = next;
+        if next == NONE {
+            node.second = NONE;
+        }
+        node.waiting.take(turn);
+        turn
+    }
+
+    #[inline]
+    fn leaves(&mut self, queue: u32, taken: Taken<T>) {
+        let Taken { packet, length, since_ns, mark, .. } = taken;
+        if mark {
+            self.count_mark(queue);
+        }
+        let cold = waited(&self.hot[queue as usize], self.now_ns - since_ns);
+        if let Some(bucket) = cold {
+            Counters { words: self.words, node: queue as usize }.write(bucket);
+        }
+        self.out.push(Due { packet, length, mark, queue });
+    }
+
+    #[cold]
+    fn count_mark(&mut self, queue: u32) {
+        count_up(self.standing.nodes, self.words, queue, |counters| counters.marked());
+    }
+
+    /// The same of a queue with controlled delay.
+    #[inline(never)]
+    fn take_controlled(&mut self, queue: u32, allowed: u32) -> Amount {
+        let mut turn = Amount::default();
+        while turn.bytes() < allowed && self.has_room() {
+            let nodes = &mut *self.standing.nodes;
+            let node = nodes.at_mut(queue);
+            let Some(mut taken) = self.entries.pop(node) else { break };
+            let waited_ns = self.now_ns - taken.since_ns;
+            if let PolicyState::Codel(codel) = &mut self.policies[queue as usize]
+                && codel.judge(self.now_ns, waited_ns, node.waiting.bytes().into())
+                    == Verdict::Signal
+            {
+                if !(taken.ecn && codel.settings.ecn) {
+                    let parent = node.parent;
+                    leaves(nodes, self.words, parent, taken.length);
+                    count_drop(nodes, self.words, queue, Cause::Delay, taken.length);
+                    (self.dropped)(taken.packet, Cause::Delay);
+                    continue;
+                }
+                taken.mark = true;
+            }
+            turn.add(Amount::of(1, taken.length));
+            self.leaves(queue, taken);
+        }
+        turn
+    }
+
+    #[inline]
+    fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
+        let hot = &self.hot[node as usize];
+        let node = self.standing.nodes.at_mut(node);
+        // A queue's has been noted when its turn began, and it knows what waits.
+        if !is_queue {
+            if node.note_peak() {
+                set(&hot[PEAK], node.peak());
+            }
+            node.waiting.take(turn);
+        }
+        set(&hot[WAITING], node.waiting.0);
+        add(&hot[PACKETS], turn.packets().into());
+        add(&hot[BYTES], turn.bytes().into());
+    }
+
+    /// Charges a node for what left from under it, and has it stand where it belongs now.
+    #[inline]
+    fn settle(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
+        let nodes = &mut *self.standing.nodes;
+        let unit = nodes.at(class).unit;
+        let this = nodes.at_mut(node);
+        if this.flags & (CAP | GUARANTEE) != 0 || !this.has_work() {
+            self.settle_other(node, turn, is_queue);
+            return;
+        }
+        // Who is alone takes nothing from anybody.
+        if this.next != node {
+            this.deficit = this.deficit.saturating_sub_unsigned(turn.bytes());
+            if this.deficit <= 0 {
+                this.deficit = this.deficit.saturating_add_unsigned(unit * u32::from(this.weight));
+                let next = this.next;
+                nodes.at_mut(class).second = next;
+            }
+        }
+    }
+
+    /// The same for a node that has rates, or nothing left.
+    fn settle_other(&mut self, node: u32, turn: Amount, is_queue: bool) {
+        let now_ns = self.now_ns;
+        let Standing { nodes, shapes, wheel, .. } = &mut self.standing;
+        let this = nodes.at_mut(node);
+        let (flags, parent) = (this.flags, this.parent);
+        if flags & ASSURED != 0 {
+            shapes[node as usize].guarantee.charge(now_ns, turn.bytes(), 0);
+        } else if this.next != node {
+            this.deficit = this.deficit.saturating_sub_unsigned(turn.bytes());
+        }
+        if flags & CAP != 0 {
+            let extra = nodes.turn(node);
+            shapes[node as usize].cap.charge(now_ns, turn.bytes(), extra);
+        }
+        if !nodes.at(node).has_work() {
+            if is_queue {
+                self.has_emptied(node, flags);
+            }
+            // Only this node: the one above is settled next.
+            self.standing.stand_aside(node);
+            return;
+        }
+        if flags & CAP != 0 && !shapes[node as usize].cap.is_open(now_ns) {
+            let opens_ns = shapes[node as usize].cap.opens_ns();
+            self.standing.stand_aside(node);
+            let Standing { nodes, wheel, .. } = &mut self.standing;
+            nodes.at_mut(node).state = State::Capped;
+            wheel.set(node, opens_ns);
+        } else if flags & ASSURED != 0 {
+            let Shape { guarantee, next, .. } = &shapes[node as usize];
+            if guarantee.is_open(now_ns) {
+                nodes.at_mut(parent).first = *next;
+            } else {
+                wheel.set(node, guarantee.opens_ns());
+                self.standing.forgo(node);
+            }
+        } else if nodes.at(node).deficit <= 0 {
+            nodes.grant(node);
+            nodes.at_mut(parent).second = nodes.at(node).next;
+        }
+    }
+
+    fn has_emptied(&mut self, queue: u32, flags: u8) {
+        if flags & (RED | CODEL) != 0 {
+            match &mut self.policies[queue as usize] {
+                PolicyState::Red(red) => red.idle(self.now_ns),
+                PolicyState::Codel(codel) => codel.idle(),
+                PolicyState::Plain => (),
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Who stands in line: which nodes are in their parents' lists, and which wait for their rates.
+
+use crate::bucket::Bucket;
+use crate::node::{ASSURED, CAP, GUARANTEE, NONE, Node, Nodes, ROOT, State};
+use crate::wheel::Wheel;
+
+/// Token buckets of a node.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shape {
+    pub(crate) cap: Bucket,
+    pub(crate) guarantee: Bucket,
+    /// Neighbours in the cyclic list of those siblings that have some of their guarantee left.
+    pub(crate) next: u32,
+    pub(crate) prev: u32,
+}
+
+/// What of a tree that takes.
+pub(crate) struct Standing<'a> {
+    pub(crate) nodes: &'a mut [Node],
+    pub(crate) shapes: &'a mut [Shape],
+    pub(crate) wheel: &'a mut Wheel,
+    pub(crate) now_ns: u64,
+}
+
+impl Standing<'_> {
+    /// Looks at the nodes whose time has come.
+    pub(crate) fn fire(&mut self) {
+        let now_ns = self.now_ns;
+        while let Some(node) = self.wheel.pop(now_ns) {
+            let Node { state, flags, .. } = *self.nodes.at(node);
+            let shape = &self.shapes[node as usize];
+            match state {
+                State::Capped if shape.cap.is_open(now_ns) => {
+                    self.nodes.at_mut(node).state = State::Idle;
+                    self.activate(node);
+                }
+                State::Capped => self.wheel.set(node, shape.cap.opens_ns()),
+                State::Ready if flags & GUARANTEE == 0 => (),
+                State::Ready if shape.guarantee.is_open(now_ns) => self.assure(node),
+                State::Ready => self.wheel.set(node, shape.guarantee.opens_ns()),
+                State::Idle => (),
+            }
+        }
+    }
+
+    /// Has a node that is ready go first.
+    pub(crate) fn assure(&mut self, node: u32) {
+        let Node { parent, flags, .. } = *self.nodes.at(node);
+        if flags & ASSURED != 0 {
+            return;
+        }
+        self.nodes.at_mut(node).flags |= ASSURED;
+        let head = self.nodes.at(parent).first;
+        let (prev, next) = if head == NONE {
+            self.nodes.at_mut(parent).first = node;
+            (node, node)
+        } else {
+            (std::mem::replace(&mut self.shapes[head as usize].prev, node), head)
+        };
+        self.shapes[prev as usize].next = node;
+        let shape = &mut self.shapes[node as usize];
+        (shape.prev, shape.next) = (prev, next);
+    }
+
+    /// Ends that; its place among those that share by weight it has kept.
+    pub(crate) fn forgo(&mut self, node: u32) {
+        self.nodes.at_mut(node).flags &= !ASSURED;
+        let Shape { next, prev, .. } = self.shapes[node as usize];
+        let parent = self.nodes.at(node).parent;
+        let head = &mut self.nodes.at_mut(parent).first;
+        if next == node {
+            *head = NONE;
+            return;
+        }
+        if *head == node {
+            *head = next;
+        }
+        self.shapes[prev as usize].next = next;
+        self.shapes[next as usize].prev = prev;
+    }
+
+    /// Takes a node out of all lists and stops its timer.
+    #[inline]
+    pub(crate) fn stand_aside(&mut self, node: u32) {
+        let Node { flags, state, .. } = *self.nodes.at(node);
+        if flags & ASSURED != 0 {
+            self.forgo(node);
+        }
+        if state == State::Ready {
+            self.nodes.unlink(node);
+        }
+        if flags & (CAP | GUARANTEE) != 0 {
+            self.wheel.clear(node);
+        }
+        let this = self.nodes.at_mut(node);
+        this.state = State::Idle;
+        this.deficit = this.deficit.min(0);
+    }
+
+    /// Has a node that has got work stand in line, and with it those above it that had none.
+    pub(crate) fn activate(&mut self, mut node: u32) {
+        while node != ROOT {
+            let &Node { state, flags, parent, .. } = self.nodes.at(node);
+            if state != State::Idle {
+                return;
+            }
+            if flags & (CAP | GUARANTEE) == 0 {
+                self.join(node);
+            } else if !self.activate_shaped(node, flags) {
+                return;
+            }
+            node = parent;
+        }
+    }
+
+    /// Says whether the node is in its parent's list now.
+    fn activate_shaped(&mut self, node: u32, flags: u8) -> bool {
+        let shape = &mut self.shapes[node as usize];
+        if flags & CAP != 0 && self.nodes.at(node).state == State::Idle {
+            shape.cap.spill(self.now_ns);
+            if !shape.cap.is_open(self.now_ns) {
+                self.wheel.set(node, shape.cap.opens_ns());
+                self.nodes.at_mut(node).state = State::Capped;
+                return false;
+            }
+        }
+        let opens_ns = shape.guarantee.opens_ns();
+        self.join(node);
+        if flags & GUARANTEE != 0 {
+            if opens_ns <= self.now_ns { self.assure(node) } else { self.wheel.set(node, opens_ns) }
+        }
+        true
+    }
+
+    /// Makes an idle node ready.
+    #[inline]
+    pub(crate) fn join(&mut self, node: u32) {
+        if self.nodes.at(node).deficit <= 0 {
+            self.nodes.grant(node);
+        }
+        self.nodes.link(node);
+    }
+
+    /// Takes a node that has no work left out of line, and those above it that have none either.
+    /// What it did not use of its turn is lost, what it used too much stays charged.
+    #[inline]
+    pub(crate) fn quiet(&mut self, mut node: u32) {
+        while node != ROOT && !self.nodes.at(node).has_work() {
+            let &Node { state, parent, .. } = self.nodes.at(node);
+            if state == State::Idle {
+                return;
+            }
+            self.stand_aside(node);
+            node = parent;
+        }
+    }
+}
