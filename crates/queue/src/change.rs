@@ -93,6 +93,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
 
     pub(crate) fn limit(&mut self, node: u32, limit: Limit) {
         let node = self.nodes.at_mut(node);
+        self.has_limits |= node.level != Level::Queue && limit != Limit::NONE;
         (node.packet_limit, node.byte_limit) = (limit.packets, limit.bytes);
     }
 

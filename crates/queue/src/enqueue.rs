@@ -105,6 +105,24 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             return Some(Cause::Room);
         }
         let parent = node.parent;
+        if self.has_limits {
+            return self.refusal_above(parent, length);
+        }
+        if self.nodes.at(ROOT).is_full(length) {
+            return Some(Cause::Room);
+        }
+        let mut class = parent;
+        while class != NONE {
+            let node = self.nodes.at_mut(class);
+            node.waiting.add(Amount::of(1, length));
+            class = node.parent;
+        }
+        None
+    }
+
+    /// The same for classes that have limits.
+    #[inline(never)]
+    fn refusal_above(&mut self, parent: u32, length: u32) -> Option<Cause> {
         let mut class = parent;
         while class != NONE {
             let node = self.nodes.at_mut(class);

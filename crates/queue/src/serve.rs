@@ -119,7 +119,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     }
 
     /// The child whose turn it is, and how many of the bytes it may send.
-    #[inline]
+    #[inline(always)]
     fn pick(&mut self, class: u32, allowed: u32) -> (u32, u32) {
         let nodes = &mut *self.standing.nodes;
         let &Node { first, second: mut child, .. } = nodes.at(class);
@@ -160,7 +160,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     }
 
     /// How many of the bytes its cap lets pass.
-    #[inline]
+    #[inline(always)]
     fn capped(&self, child: u32, allowed: u32) -> u32 {
         if self.standing.nodes.at(child).flags & CAP == 0 {
             return allowed;
@@ -198,7 +198,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     }
 
     /// Takes packets out of a queue.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, queue: u32, allowed: u32) -> Amount {
         let mut turn = Amount::default();
         let mut next = self.standing.nodes.at(queue).first;
@@ -219,7 +219,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         turn
     }
 
-    #[inline]
+    #[inline(always)]
     fn leaves(&mut self, queue: u32, taken: Taken<T>) {
         let Taken { packet, length, since_ns, mark, .. } = taken;
         if mark {
@@ -265,7 +265,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         turn
     }
 
-    #[inline]
+    #[inline(always)]
     fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let hot = &self.hot[node as usize];
         let node = self.standing.nodes.at_mut(node);
@@ -282,7 +282,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     }
 
     /// Charges a node for what left from under it, and has it stand where it belongs now.
-    #[inline]
+    #[inline(always)]
     fn settle(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
         let nodes = &mut *self.standing.nodes;
         let unit = nodes.at(class).unit;
@@ -293,16 +293,19 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
         // Who is alone takes nothing from anybody.
         if this.next != node {
-            this.deficit = this.deficit.saturating_sub_unsigned(turn.bytes());
-            if this.deficit <= 0 {
-                this.deficit = this.deficit.saturating_add_unsigned(unit * u32::from(this.weight));
-                let next = this.next;
-                nodes.at_mut(class).second = next;
-            }
+            // No jump: whether the turn is over is as random as lengths are. Nothing overflows, as a
+            // turn exceeds by a packet at most what was left of it.
+            let left = this.deficit.wrapping_sub_unsigned(turn.bytes());
+            let is_over = left <= 0;
+            let turn = unit * u32::from(this.weight);
+            this.deficit = left.wrapping_add_unsigned(if is_over { turn } else { 0 });
+            let head = if is_over { this.next } else { node };
+            nodes.at_mut(class).second = head;
         }
     }
 
     /// The same for a node that has rates, or nothing left.
+    #[inline(never)]
     fn settle_other(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let now_ns = self.now_ns;
         let Standing { nodes, shapes, wheel, .. } = &mut self.standing;

@@ -98,6 +98,8 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) policies: Vec<PolicyState>,
     pub(crate) words: S,
     pub(crate) now_ns: u64,
+    /// Some class below the port has, or had, a limit: without, a packet need not ask each.
+    pub(crate) has_limits: bool,
     kin: Vec<Kin>,
     free: Vec<u32>,
     settings: Settings,
@@ -143,6 +145,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             policies: Vec::with_capacity(nodes),
             words,
             now_ns: 0,
+            has_limits: false,
             kin: Vec::with_capacity(nodes),
             free: Vec::new(),
             settings,
