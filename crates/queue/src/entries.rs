@@ -8,6 +8,7 @@ const ECN: u32 = 1 << 31;
 const MARK: u32 = 1 << 30;
 
 #[derive(Clone, Copy)]
+#[repr(align(32))]
 struct Entry<T> {
     packet: T,
     since_ns: u64,

@@ -63,7 +63,8 @@ impl Level for Queue {
         if node.flags & CODEL != 0 {
             return visit.take_controlled(queue, allowed);
         }
-        visit.take(queue, allowed)
+        let first = node.first;
+        visit.take(queue, first, allowed)
     }
 }
 
@@ -77,16 +78,17 @@ impl<Below: Level> Level for Class<Below> {
         allowed: u32,
     ) -> Amount {
         let mut sum = Amount::default();
-        while sum.bytes() < allowed && visit.standing.nodes.at(class).has_work() && visit.has_room()
-        {
+        loop {
             let (child, part) = visit.pick(class, allowed - sum.bytes());
             visit.fetch_ahead(child, Below::IS_QUEUE);
             let turn = Below::serve(visit, child, part);
-            visit.count(child, turn, Below::IS_QUEUE);
             visit.settle(class, child, turn, Below::IS_QUEUE);
             sum.add(turn);
+            let has_work = visit.standing.nodes.at(class).has_work();
+            if sum.bytes() >= allowed || !has_work || !visit.has_room() {
+                return sum;
+            }
         }
-        sum
     }
 }
 
@@ -122,36 +124,36 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     #[inline(always)]
     fn pick(&mut self, class: u32, allowed: u32) -> (u32, u32) {
         let nodes = &mut *self.standing.nodes;
-        let &Node { first, second: mut child, .. } = nodes.at(class);
+        let &Node { first, second: child, .. } = nodes.at(class);
         if first != NONE {
             return self.pick_assured(first, allowed);
         }
-        let mut allowed = allowed;
-        let &Node { next, deficit, .. } = nodes.at(child);
-        if next != child {
-            if deficit <= 0 {
-                child = self.pass_over(class);
+        let &Node { next, deficit, flags, .. } = nodes.at(child);
+        let is_alone = next == child;
+        if flags & CAP != 0 || deficit <= 0 && !is_alone {
+            return self.pick_other(class, allowed);
+        }
+        (child, if is_alone { allowed } else { allowed.min(deficit.unsigned_abs()) })
+    }
+
+    /// The same where the first is capped, or charged for packets that were longer than its turn.
+    #[inline(never)]
+    fn pick_other(&mut self, class: u32, mut allowed: u32) -> (u32, u32) {
+        let nodes = &mut *self.standing.nodes;
+        let mut child = nodes.at(class).second;
+        if nodes.at(child).next != child {
+            while nodes.at(child).deficit <= 0 {
+                nodes.grant(child);
+                child = nodes.at(child).next;
+                nodes.at_mut(class).second = child;
             }
-            allowed = allowed.min(self.standing.nodes.at(child).deficit.unsigned_abs());
+            allowed = allowed.min(nodes.at(child).deficit.unsigned_abs());
         }
         (child, self.capped(child, allowed))
     }
 
-    /// The first who has something left of its turn: others are charged for packets longer than that.
-    #[cold]
-    fn pass_over(&mut self, class: u32) -> u32 {
-        let nodes = &mut *self.standing.nodes;
-        let mut child = nodes.at(class).second;
-        while nodes.at(child).deficit <= 0 {
-            nodes.grant(child);
-            child = nodes.at(child).next;
-            nodes.at_mut(class).second = child;
-        }
-        child
-    }
-
     /// The same for a child that has some of its guarantee left.
-    #[cold]
+    #[inline(never)]
     fn pick_assured(&self, child: u32, allowed: u32) -> (u32, u32) {
         let Shape { next, guarantee, .. } = &self.standing.shapes[child as usize];
         // Packet by packet, so that nobody's guarantee waits for another's burst.
@@ -160,7 +162,6 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     }
 
     /// How many of the bytes its cap lets pass.
-    #[inline(always)]
     fn capped(&self, child: u32, allowed: u32) -> u32 {
         if self.standing.nodes.at(child).flags & CAP == 0 {
             return allowed;
@@ -199,9 +200,9 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
 
     /// Takes packets out of a queue.
     #[inline(always)]
-    fn take(&mut self, queue: u32, allowed: u32) -> Amount {
+    fn take(&mut self, queue: u32, first: u32, allowed: u32) -> Amount {
         let mut turn = Amount::default();
-        let mut next = self.standing.nodes.at(queue).first;
+        let mut next = first;
         while let Some((taken, behind)) = self.entries.take(next) {
             next = behind;
             turn.add(Amount::of(1, taken.length));
@@ -265,8 +266,9 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         turn
     }
 
+    /// Counts what left from under a node.
     #[inline(always)]
-    fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
+    fn count(&mut self, node: u32, turn: Amount, is_queue: bool) -> &mut Node {
         let hot = &self.hot[node as usize];
         let node = self.standing.nodes.at_mut(node);
         // A queue's has been noted when its turn began, and it knows what waits.
@@ -279,16 +281,20 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         set(&hot[WAITING], node.waiting.0);
         add(&hot[PACKETS], turn.packets().into());
         add(&hot[BYTES], turn.bytes().into());
+        node
     }
 
-    /// Charges a node for what left from under it, and has it stand where it belongs now.
+    /// Counts and charges a node for what left from under it, and has it stand where it belongs now.
     #[inline(always)]
     fn settle(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
-        let nodes = &mut *self.standing.nodes;
-        let unit = nodes.at(class).unit;
-        let this = nodes.at_mut(node);
-        if this.flags & (CAP | GUARANTEE) != 0 || !this.has_work() {
-            self.settle_other(node, turn, is_queue);
+        let unit = self.standing.nodes.at(class).unit;
+        let this = self.count(node, turn, is_queue);
+        if this.flags & (CAP | GUARANTEE) != 0 {
+            self.settle_shaped(node, turn, is_queue);
+            return;
+        }
+        if !this.has_work() {
+            self.settle_emptied(class, node, turn, is_queue);
             return;
         }
         // Who is alone takes nothing from anybody.
@@ -300,13 +306,33 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             let turn = unit * u32::from(this.weight);
             this.deficit = left.wrapping_add_unsigned(if is_over { turn } else { 0 });
             let head = if is_over { this.next } else { node };
-            nodes.at_mut(class).second = head;
+            self.standing.nodes.at_mut(class).second = head;
         }
     }
 
-    /// The same for a node that has rates, or nothing left.
+    /// The same for a node without rates that has nothing left: it was the first in line.
+    #[inline]
+    fn settle_emptied(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
+        let nodes = &mut *self.standing.nodes;
+        let this = nodes.at_mut(node);
+        let is_alone = this.next == node;
+        let charge = if is_alone { 0 } else { turn.bytes() };
+        this.deficit = this.deficit.wrapping_sub_unsigned(charge).min(0);
+        this.state = State::Idle;
+        let &mut Node { next, prev, flags, .. } = this;
+        nodes.at_mut(class).second = if is_alone { NONE } else { next };
+        if !is_alone {
+            nodes.at_mut(prev).next = next;
+            nodes.at_mut(next).prev = prev;
+        }
+        if is_queue && flags & (RED | CODEL) != 0 {
+            self.has_emptied(node);
+        }
+    }
+
+    /// The same for a node that has rates.
     #[inline(never)]
-    fn settle_other(&mut self, node: u32, turn: Amount, is_queue: bool) {
+    fn settle_shaped(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let now_ns = self.now_ns;
         let Standing { nodes, shapes, wheel, .. } = &mut self.standing;
         let this = nodes.at_mut(node);
@@ -321,8 +347,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             shapes[node as usize].cap.charge(now_ns, turn.bytes(), extra);
         }
         if !nodes.at(node).has_work() {
-            if is_queue {
-                self.has_emptied(node, flags);
+            if is_queue && flags & (RED | CODEL) != 0 {
+                self.has_emptied(node);
             }
             // Only this node: the one above is settled next.
             self.standing.stand_aside(node);
@@ -348,13 +374,12 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    fn has_emptied(&mut self, queue: u32, flags: u8) {
-        if flags & (RED | CODEL) != 0 {
-            match &mut self.policies[queue as usize] {
-                PolicyState::Red(red) => red.idle(self.now_ns),
-                PolicyState::Codel(codel) => codel.idle(),
-                PolicyState::Plain => (),
-            }
+    #[inline(never)]
+    fn has_emptied(&mut self, queue: u32) {
+        match &mut self.policies[queue as usize] {
+            PolicyState::Red(red) => red.idle(self.now_ns),
+            PolicyState::Codel(codel) => codel.idle(),
+            PolicyState::Plain => (),
         }
     }
 }

@@ -190,11 +190,16 @@ pub(crate) fn set(word: &AtomicU64, value: u64) {
 #[inline]
 #[must_use]
 pub(crate) fn waited(hot: &Hot, ns: u64) -> Option<u32> {
-    let bucket = (u64::BITS - (ns >> 10).leading_zeros()).min(BUCKETS as u32 - 1);
+    let bucket = (ns >> 9 | 1).ilog2().min(BUCKETS as u32 - 1);
     let (word, shift) = (&hot[RECENT + bucket as usize / 8], bucket % 8 * 8);
-    let old = word.load(Ordering::Relaxed);
-    let count = (old >> shift).wrapping_add(1) & 0xff;
-    word.store(old & !(0xff << shift) | count << shift, Ordering::Relaxed);
+    let one = 1 << shift;
+    let mut counts = word.load(Ordering::Relaxed).wrapping_add(one);
+    let count = counts >> shift & 0xff;
+    if count == 0 {
+        // The next count is none of its business.
+        counts = counts.wrapping_sub(one << 8);
+    }
+    set(word, counts);
     count.is_multiple_of(LAG).then_some(bucket)
 }
 
