@@ -85,6 +85,10 @@ impl<Below: Level> Level for Class<Below> {
             visit.settle(class, child, turn, Below::IS_QUEUE);
             sum.add(turn);
             let has_work = visit.standing.nodes.at(class).has_work();
+            if Below::IS_QUEUE && visit.is_large && has_work {
+                let head = visit.standing.nodes.at(class).second;
+                visit.entries.prefetch(visit.standing.nodes.at(head).first);
+            }
             if sum.bytes() >= allowed || !has_work || !visit.has_room() {
                 return sum;
             }
@@ -188,6 +192,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         if is_queue {
             self.entries.prefetch(first);
             self.entries.prefetch(self.entries.after(nodes.at(soon).first));
+            self.entries.prefetch(self.entries.after(self.entries.after(nodes.at(node).first)));
         } else {
             if let Some(child) = nodes.get(second as usize) {
                 europa_pool::prefetch(child);
