@@ -6,12 +6,12 @@ use crate::account::{count_drop, leaves, publish};
 use crate::entries::{LONGEST, Taken};
 use crate::node::{Amount, HEAD, Level, NONE, Nodes, RED, ROOT};
 use crate::red::Verdict;
-use crate::statistics::{Cause, WAITING, hot, set};
+use crate::statistics::{Cause, PEAK, WAITING, hot, set};
 use crate::tree::{Id, PolicyState, Tree};
 
 /// So many nodes and their counters stay in a cache of the first two levels.
 const NEAR: usize = 512;
-/// So many packets before its own, an entry for a packet is fetched.
+/// How many packets before a packet the switch asks for [`Tree::prefetch_end`].
 const SOON: usize = 4;
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
@@ -161,7 +161,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             return Some(cause);
         }
         let parent = node.parent;
-        self.nodes.at_mut(queue).note_peak();
+        let node = self.nodes.at_mut(queue);
+        if node.note_peak() {
+            set(&hot(self.words.as_ref())[queue as usize][PEAK], node.peak());
+        }
         let mut refusal = Some(cause);
         while let Some(cause) = refusal {
             let Some(taken) = self.entries.pop(self.nodes.at_mut(queue)) else { break };

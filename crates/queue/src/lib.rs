@@ -62,7 +62,7 @@
 //!
 //! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, 320 of statistics,
 //! of which they touch 64, and some 320 that only capped, guaranteed, RED or CoDel nodes and changes
-//! touch; a packet that waits 32 bytes where `T` is a `u64`. All of it is reserved at the start, and
+//! touch; a packet that waits 36 bytes where `T` is a `u64`. All of it is reserved at the start, and
 //! pages that nobody uses cost address space only, but for the statistics of [`Tree::new`].
 //!
 //! With very many queues, memory is what a packet waits for. Whoever puts packets in can say some

@@ -86,8 +86,7 @@ impl<Below: Level> Level for Class<Below> {
             sum.add(turn);
             let has_work = visit.standing.nodes.at(class).has_work();
             if Below::IS_QUEUE && visit.is_large && has_work {
-                let head = visit.standing.nodes.at(class).second;
-                visit.entries.prefetch(visit.standing.nodes.at(head).first);
+                visit.fetch_first(class);
             }
             if sum.bytes() >= allowed || !has_work || !visit.has_room() {
                 return sum;
@@ -174,7 +173,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     }
 
     /// Fetches what siblings will need whose turns come soon, each thing as soon as what it depends
-    /// on is there: four turns ahead the node, three turns what its first line leads to.
+    /// on is there: three turns ahead the node, two turns what it leads to, then the next packets.
     #[inline]
     fn fetch_ahead(&self, node: u32, is_queue: bool) {
         if !self.is_large {
@@ -201,6 +200,13 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
                 europa_pool::prefetch(hot);
             }
         }
+    }
+
+    /// Fetches the packet with which a router's next visit begins, if it goes on with the same queue.
+    #[inline]
+    fn fetch_first(&self, router: u32) {
+        let Standing { nodes, .. } = &self.standing;
+        self.entries.prefetch(nodes.at(nodes.at(router).second).first);
     }
 
     /// Takes packets out of a queue.
