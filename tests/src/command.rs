@@ -1,14 +1,18 @@
 //! Commands with a time limit whose output is kept.
 
 use std::ffi::OsStr;
-use std::io::{self, Read};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
@@ -92,39 +96,53 @@ pub struct Process {
 
 /// Takes a pipe's text while the command runs, so that it never waits for us.
 #[derive(Debug)]
-struct Reader {
-    text: Arc<Mutex<Vec<u8>>>,
-    thread: Option<JoinHandle<()>>,
+struct Reader(Arc<Taken>);
+
+#[derive(Debug)]
+struct Taken {
+    /// Reading does not wait.
+    pipe: File,
+    text: Mutex<Vec<u8>>,
+}
+
+impl Taken {
+    /// What has been written. A machine may stand still between any two lines, so that whoever
+    /// asks looks into the pipe itself.
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.take().0).into_owned()
+    }
+
+    /// Takes what is there; whether more may come.
+    fn take(&self) -> (MutexGuard<'_, Vec<u8>>, bool) {
+        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = match (&self.pipe).read_to_end(&mut text) {
+            Ok(_) => true,
+            Err(error) => error.kind() != io::ErrorKind::WouldBlock,
+        };
+        (text, !ended)
+    }
 }
 
 impl Reader {
-    fn new(mut pipe: impl Read + Send + 'static) -> Reader {
-        let text = Arc::new(Mutex::new(Vec::new()));
-        let shared = Arc::clone(&text);
-        let thread = thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = pipe.read(&mut buffer) {
-                let mut text = shared.lock().unwrap_or_else(PoisonError::into_inner);
-                text.extend_from_slice(&buffer[..n]);
+    fn new(pipe: impl Into<OwnedFd>) -> io::Result<Reader> {
+        let pipe = File::from(pipe.into());
+        fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        let taken = Arc::new(Taken { pipe, text: Mutex::default() });
+        let shared = Arc::clone(&taken);
+        thread::spawn(move || {
+            while shared.take().1 {
+                // Interrupted or not, the next look tells.
+                let _ = poll(
+                    &mut [PollFd::new(shared.pipe.as_fd(), PollFlags::POLLIN)],
+                    PollTimeout::NONE,
+                );
             }
         });
-        Reader { text, thread: Some(thread) }
+        Ok(Reader(taken))
     }
 
     fn text(&self) -> String {
-        let text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
-    /// Waits for the pipe's end, but not for a grandchild that keeps it open.
-    fn finish(&mut self) -> String {
-        let limit = Instant::now() + Duration::from_millis(500);
-        if let Some(thread) = self.thread.take() {
-            while !thread.is_finished() && Instant::now() < limit {
-                thread::sleep(Duration::from_millis(1));
-            }
-        }
-        self.text()
+        self.0.text()
     }
 }
 
@@ -148,8 +166,10 @@ impl Process {
             .spawn()
             .map_err(fail)?;
         let missing = || fail(io::ErrorKind::BrokenPipe.into());
-        let stdout = Reader::new(child.stdout.take().ok_or_else(missing)?);
-        let stderr = Reader::new(child.stderr.take().ok_or_else(missing)?);
+        let stdout = child.stdout.take().ok_or_else(missing)?;
+        let stderr = child.stderr.take().ok_or_else(missing)?;
+        let (stdout, stderr) =
+            (Reader::new(stdout).map_err(fail)?, Reader::new(stderr).map_err(fail)?);
         Ok(Process { line, child, stdout, stderr })
     }
 
@@ -212,8 +232,7 @@ impl Process {
         loop {
             let fail = |source| Error::Start { command: self.line.clone(), source };
             if let Some(status) = self.child.try_wait().map_err(fail)? {
-                let stdout = self.stdout.finish();
-                let stderr = self.stderr.finish();
+                let (stdout, stderr) = (self.stdout(), self.stderr());
                 return Ok(Output { status, stdout, stderr });
             }
             if start.elapsed() > limit {
@@ -275,6 +294,13 @@ mod tests {
         assert_eq!((output.stdout.as_str(), output.stderr.as_str()), ("out\n", "err\n"));
         assert!(matches!(run(&["false"]), Err(Error::Failed { .. })));
         assert!(matches!(run(&["no-such-program"]), Err(Error::Start { .. })));
+    }
+
+    #[test]
+    fn more_than_a_pipe_holds_comes_whole() {
+        let output = run(&["sh", "-c", "seq 200000; sleep 2 & echo last"]).expect("success");
+        assert!(output.stdout.ends_with("200000\nlast\n"));
+        assert_eq!(output.stdout.lines().count(), 200_001);
     }
 
     #[test]
