@@ -12,7 +12,7 @@ const BOUNDED: &str = "
     AddressInfo AlignmentInfo ClickyInfo PortInfo ScheduleInfo Message
     FromDevice ToDevice FromHost ToHost Discard Idle Null PushNull PullNull
     Queue SimpleQueue ThreadSafeQueue NotifierQueue FullNoteQueue QuickNoteQueue MSQueue
-    FrontDropQueue MixedQueue Unqueue RED CoDel
+    FrontDropQueue MixedQueue MPEGQueue Unqueue RED CoDel
     Counter AverageCounter Print IPPrint IP6Print ARPPrint
     Classifier IPClassifier IPFilter IP6Classifier IP6Filter
     ARPQuerier ARPResponder ARPTable IP6NDAdvertiser IP6NDSolicitor
