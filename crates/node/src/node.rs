@@ -294,10 +294,7 @@ impl Node {
             self.bury();
             self.revive();
             self.work();
-            self.follow_queues();
-            self.follow_meters();
-            self.follow_slices();
-            self.follow_scene();
+            self.follow();
             self.follow_tunnels();
             self.watch();
             for work in inbox.take() {

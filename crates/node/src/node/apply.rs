@@ -494,8 +494,7 @@ impl Node {
 
     fn finish(&mut self, mut job: Job) {
         // Whoever is told that it is done finds it so.
-        self.follow_queues();
-        self.follow_scene();
+        self.follow();
         job.applied.warnings.extend(self.warnings());
         match job.purpose {
             Purpose::Apply(reply) => {

@@ -51,6 +51,14 @@ impl Node {
         Ok(())
     }
 
+    /// Has all that stands beside routers be as the documents say. Costs little if it is.
+    pub(super) fn follow(&mut self) {
+        self.follow_queues();
+        self.follow_meters();
+        self.follow_slices();
+        self.follow_scene();
+    }
+
     /// Has what waits for ports wait as the documents say.
     pub(super) fn follow_queues(&mut self) {
         let Some(switch) = &mut self.switch else { return };
@@ -64,14 +72,14 @@ impl Node {
     }
 
     /// Has what comes in by ports policed as the documents say.
-    pub(super) fn follow_meters(&mut self) {
+    fn follow_meters(&mut self) {
         if let Some(substrate) = &self.substrate {
             self.meters.follow(substrate, &self.desired.documents, &self.routers);
         }
     }
 
     /// Has routers have of CPU and memory what the documents say of their slices.
-    pub(super) fn follow_slices(&mut self) {
+    fn follow_slices(&mut self) {
         let documents = &self.desired.documents;
         let followed =
             self.slices.follow(&self.cgroups, self.instance.name(), documents, &self.routers);
