@@ -82,8 +82,20 @@ pub(crate) fn lay(testbed: &Testbed, count: u32, mac: impl Fn(u32) -> [String; 2
 }
 
 impl Streams {
+    /// What one stream for each number gets through in a while, after a warm-up.
+    pub(crate) fn received(
+        testbed: &Testbed,
+        count: u32,
+        warm_up: Duration,
+        time: Duration,
+    ) -> Result<Received> {
+        let streams = Self::start(testbed, count)?;
+        interrupt::sleep(warm_up)?;
+        streams.steadily(time)
+    }
+
     /// Starts one stream for each number, and waits until they flow.
-    pub(crate) fn start(testbed: &Testbed, count: u32) -> Result<Self> {
+    fn start(testbed: &Testbed, count: u32) -> Result<Self> {
         let bytes = (0..count).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), bytes });
         let listener = testbed
@@ -125,8 +137,8 @@ impl Streams {
         Ok(Received { bps: all as f64 * 8.0 / elapsed.as_secs_f64(), flows, steady: !differ })
     }
 
-    /// The same, a few times over while the halves of it disagree.
-    pub(crate) fn steadily(&self, time: Duration) -> Result<Received> {
+    /// What arrives in a while; a few times over while the halves of it disagree.
+    fn steadily(&self, time: Duration) -> Result<Received> {
         for _ in 1..TRIES {
             let received = self.observe(time)?;
             if received.steady {

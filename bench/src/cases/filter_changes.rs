@@ -19,8 +19,7 @@ use crate::report::{Align, Bar, Bars, Chart, Table, thousands};
 use crate::sink::Checks;
 use crate::statistics::Spread;
 use crate::systems::System as _;
-use crate::systems::europa::{DOCUMENTS, Europa, SOCKET};
-use crate::testbed::Testbed;
+use crate::systems::europa::{DOCUMENTS, Europa, SOCKET, on_testbed};
 
 /// Rules that stand all the time.
 const STANDING: u32 = 100_000;
@@ -123,18 +122,16 @@ fn scene(
     half: &mut Option<f64>,
     one: &mut Measured,
 ) -> Result<()> {
-    let testbed = Testbed::routed()?;
-    let mut europa = Europa::new(options.europa.clone());
-    let arrangement = plainest(&europa)?;
-    let found = (|| {
+    on_testbed(options, |testbed, europa| {
+        let arrangement = plainest(&*europa)?;
         europa.up_with(DOCUMENTS)?;
-        arrangement.apply(&testbed)?;
+        arrangement.apply(testbed)?;
         let mut rules = Rules::new(changes)?;
         let checks = Checks { routed: true, ..Checks::default() };
         let timing = options.timing();
         let highest = rules.meanwhile(|| {
             until_steady(|| {
-                let (run, _) = observe(&testbed, arrangement.sink, checks, load, timing)?;
+                let (run, _) = observe(testbed, arrangement.sink, checks, load, timing)?;
                 Ok(run)
             })
         })?;
@@ -145,7 +142,7 @@ fn scene(
         interrupt::sleep(Duration::from_millis(200))?;
         let paced = load.clone().at(half as u64);
         let stream = rules.meanwhile(|| {
-            measure::follow(&testbed, arrangement.sink, &paced, || {
+            measure::follow(testbed, arrangement.sink, &paced, || {
                 interrupt::sleep(timing.run.max(Duration::from_secs(1)))
             })
         })?;
@@ -153,9 +150,7 @@ fn scene(
         one.changes_a_second.extend(rules.a_second());
         one.answer_ms.extend(Spread::of(&rules.answers_ms).map(|spread| spread.median));
         Ok(())
-    })();
-    let torn_down = europa.teardown(&testbed);
-    found.and(torn_down)
+    })
 }
 
 /// The slice's rules, and who changes them.

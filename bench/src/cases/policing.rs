@@ -22,7 +22,7 @@ use crate::report::{Align, Bar, Bars, Chart, Outcome, Table, thousands};
 use crate::sink::{Checks, Hook, Sink};
 use crate::statistics::Spread;
 use crate::systems::System as _;
-use crate::systems::europa::{DOCUMENTS, Europa};
+use crate::systems::europa::{DOCUMENTS, Europa, on_testbed};
 use crate::testbed::Testbed;
 
 /// Makes the kernel look at the clock before and after each program.
@@ -94,21 +94,17 @@ fn spent(name: &str) -> (u64, u64) {
 }
 
 fn scene(scene: &Scene, options: &Options, one: &mut Measured) -> Result<()> {
-    let testbed = Testbed::routed()?;
-    let mut europa = Europa::new(options.europa.clone());
-    let found = (|| {
+    on_testbed(options, |testbed, europa| {
         let Some(reservation) = scene.reservation else {
             let (router, none) = (&testbed.router, Checks::default());
             let _dropping = Sink::attach_to(router, "r0", Hook::Xdp, none)?;
-            return both(scene, options, &testbed, false, one);
+            return both(scene, options, testbed, false, one);
         };
         europa.up_with(
             &DOCUMENTS.replace("name: bench\n---", &format!("name: bench\n{reservation}---")),
         )?;
-        both(scene, options, &testbed, true, one)
-    })();
-    let torn_down = europa.teardown(&testbed);
-    found.and(torn_down)
+        both(scene, options, testbed, true, one)
+    })
 }
 
 fn both(

@@ -17,7 +17,7 @@ use crate::sink::{Checks, Hook};
 use crate::statistics::Spread;
 use crate::streams::{self, Streams};
 use crate::systems::System as _;
-use crate::systems::europa::Europa;
+use crate::systems::europa::{Europa, on_testbed};
 use crate::systems::linux::Linux;
 use crate::testbed::{MAC, Testbed, format_mac};
 
@@ -97,12 +97,9 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
 
 /// Why no router may have a pool of this size.
 fn refusal(slots: u32, options: &Options) -> Result<Option<String>> {
-    let testbed = Testbed::routed()?;
-    let mut europa = Europa::new(options.europa.clone());
-    let tried = europa.up_with(&documents(Kind::Isolated, 1, slots));
-    let torn_down = europa.teardown(&testbed);
-    match tried {
-        Ok(()) => torn_down.map(|()| None),
+    let documents = documents(Kind::Isolated, 1, slots);
+    match on_testbed(options, |_, europa| europa.up_with(&documents)) {
+        Ok(()) => Ok(None),
         Err(Error::System { message, .. }) if message.contains("number of slots") => {
             let line = message.lines().find_map(|line| line.trim().strip_prefix("× "));
             Ok(Some(line.unwrap_or(&message).to_owned()))
@@ -113,8 +110,8 @@ fn refusal(slots: u32, options: &Options) -> Result<Option<String>> {
 
 /// Brings one up, for packets and for TCP.
 fn once(one: &mut Measured, options: &Options) -> Result<()> {
-    let testbed = Testbed::routed()?;
     let Some(slots) = one.slots else {
+        let testbed = Testbed::routed()?;
         let mut linux = Linux;
         let arrangement = plainest(&linux)?;
         return measure::with(&mut linux, &testbed, arrangement, |_| {
@@ -125,14 +122,12 @@ fn once(one: &mut Measured, options: &Options) -> Result<()> {
             tcp(one, options, &testbed)
         });
     };
-    let mut europa = Europa::new(options.europa.clone());
-    let found = europa
-        .up_with(&documents(Kind::Isolated, one.routers, slots))
-        .and_then(|()| forward(one, options, &testbed, (Hook::Xdp, one.routers)))
-        .and_then(|()| lay_streams(&testbed, one.routers))
-        .and_then(|()| tcp(one, options, &testbed));
-    let torn_down = europa.teardown(&testbed);
-    found.and(torn_down)
+    on_testbed(options, |testbed, europa| {
+        europa.up_with(&documents(Kind::Isolated, one.routers, slots))?;
+        forward(one, options, testbed, (Hook::Xdp, one.routers))?;
+        lay_streams(testbed, one.routers)?;
+        tcp(one, options, testbed)
+    })
 }
 
 fn forward(
@@ -149,9 +144,8 @@ fn forward(
 }
 
 fn tcp(one: &mut Measured, options: &Options, testbed: &Testbed) -> Result<()> {
-    let streams = Streams::start(testbed, one.routers)?;
-    interrupt::sleep(options.timing().warm_up)?;
-    one.tcp_bps.push(streams.steadily(options.timing().run)?.bps);
+    let (warm_up, run) = (options.timing().warm_up, options.timing().run);
+    one.tcp_bps.push(Streams::received(testbed, one.routers, warm_up, run)?.bps);
     Ok(())
 }
 

@@ -20,8 +20,7 @@ use crate::report::{Align, Chart, Line, Lines, Outcome, Table, thousands};
 use crate::sink::{Checks, Hook, Sink};
 use crate::statistics::Spread;
 use crate::streams::Streams;
-use crate::systems::System as _;
-use crate::systems::europa::Europa;
+use crate::systems::europa::{Europa, on_testbed};
 use crate::testbed::Testbed;
 
 /// Where the node keeps what it must know of processes.
@@ -107,15 +106,7 @@ fn starts_ms(events: &str) -> Vec<f64> {
 }
 
 /// One run: routers come up, are measured, and go.
-fn once(one: &mut Measured, options: &Options) -> Result<()> {
-    let testbed = Testbed::routed()?;
-    let mut europa = Europa::new(options.europa.clone());
-    let found = forward(one, options, &testbed, &mut europa);
-    let torn_down = europa.teardown(&testbed);
-    found.and(torn_down)
-}
-
-fn forward(
+fn once(
     one: &mut Measured,
     options: &Options,
     testbed: &Testbed,
@@ -157,10 +148,9 @@ fn forward(
 /// A stream through each router.
 fn tcp(one: &mut Measured, options: &Options, testbed: &Testbed) -> Result<()> {
     lay_streams(testbed, one.routers)?;
-    let streams = Streams::start(testbed, one.routers)?;
-    interrupt::sleep(options.timing().warm_up)?;
     // Shorter ones say nothing about fairness: windows need round trips to grow.
-    let received = streams.steadily(options.timing().run.max(Duration::from_secs(2)))?;
+    let time = options.timing().run.max(Duration::from_secs(2));
+    let received = Streams::received(testbed, one.routers, options.timing().warm_up, time)?;
     one.tcp_bps.push(received.bps);
     one.tcp_fairness.push(fairness(&received.flows));
     Ok(())
@@ -189,7 +179,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
             let (kind, routers) = (one.kind.name(), one.routers);
             progress.show(&format!("scale: {routers} {kind}, {round}/{}", options.repeat()));
             interrupt::check()?;
-            once(one, options)?;
+            on_testbed(options, |testbed, europa| once(one, options, testbed, europa))?;
         }
     }
     Ok(report(&all, options))

@@ -10,6 +10,7 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::Pid;
 use tempfile::NamedTempFile;
 
+use crate::cli::Options;
 use crate::error::{Context, Error, Result};
 use crate::shell;
 use crate::sink::Hook;
@@ -132,6 +133,18 @@ impl Europa {
         shell::run_words(&words)
             .map_err(|error| Error::System { system: "europa", message: error.to_string() })
     }
+}
+
+/// Makes a testbed and a Europa that has nothing to do yet; both are gone afterwards.
+pub(crate) fn on_testbed<T>(
+    options: &Options,
+    work: impl FnOnce(&Testbed, &mut Europa) -> Result<T>,
+) -> Result<T> {
+    let testbed = Testbed::routed()?;
+    let mut europa = Europa::new(options.europa.clone());
+    let done = work(&testbed, &mut europa);
+    let torn_down = europa.teardown(&testbed);
+    done.and_then(|value| torn_down.map(|()| value))
 }
 
 /// After a panic or an interruption nothing else takes it down.

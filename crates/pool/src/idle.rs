@@ -13,7 +13,8 @@
 //! A nap costs its core 7 µs, and 30 where a hundred others have emptied the caches meanwhile. So
 //! that many busy pollers do not use up their cores by that, their naps are the longer the more
 //! there are, as long as not too much gathers, and nobody looks on (measured on two cores with naps
-//! of 30 µs: ten routers a tenth of what one forwards, a hundred a fiftieth; with these 0.9 and 0.8).
+//! of 30 µs: ten routers a tenth of what one forwards, a hundred a fiftieth; with these as much as
+//! one, and half of it).
 
 use std::time::{Duration, Instant};
 
