@@ -6,14 +6,18 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use europa_api::Key;
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction};
 
 use super::{NumberedRules, Snapshot, Store, StoreError, Stored};
 
 /// Changes whenever a reader of this version could misunderstand what is written.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 const DOCUMENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("documents");
-/// By slice and number, as JSON.
+/// By slice and by number divided by `TOGETHER`: a line for each rule, its number and its JSON. A
+/// table of few long entries takes changes of thousands in a fraction of the time.
+const RULES: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("rules");
+const TOGETHER: u32 = 64;
+/// The same in format 1: by slice and number, as JSON.
 const FILTERS: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("filters");
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
@@ -40,6 +44,67 @@ fn row(key: &Key) -> String {
     format!("{} {}", key.kind, key.name)
 }
 
+/// The rules of an entry.
+fn rules(text: &str) -> Result<BTreeMap<u32, &str>, StoreError> {
+    text.lines().map(numbered).collect()
+}
+
+fn numbered(line: &str) -> Result<(u32, &str), StoreError> {
+    let (number, rule) = line.split_once(' ').unwrap_or_default();
+    let number = number.parse().map_err(|_| StoreError::Damaged {
+        what: "a rule".into(),
+        error: format!("{line:?} does not begin with its number"),
+    })?;
+    Ok((number, rule))
+}
+
+/// Removes rules of a slice, where there is no text, and makes others, in this order.
+fn change_rules(
+    table: &mut Table<'_, (&'static str, u32), &'static str>,
+    what: impl Fn() -> String + Copy,
+    slice: &str,
+    mut changes: Vec<(u32, Option<&str>)>,
+) -> Result<(), StoreError> {
+    changes.sort_by_key(|(number, _)| *number);
+    for together in changes.chunk_by(|one, next| one.0 / TOGETHER == next.0 / TOGETHER) {
+        let Some((first, _)) = together.first() else { continue };
+        let key = (slice, first / TOGETHER);
+        let before = access(what, table.get(key))?.map(|text| text.value().to_owned());
+        let before = before.unwrap_or_default();
+        let mut all = rules(&before)?;
+        for (number, rule) in together {
+            match rule {
+                Some(rule) => all.insert(*number, rule),
+                None => all.remove(number),
+            };
+        }
+        if all.is_empty() {
+            access(what, table.remove(key))?;
+        } else {
+            let mut text = String::with_capacity(before.len().max(TOGETHER as usize * 128));
+            all.iter().for_each(|(number, rule)| text += &format!("{number} {rule}\n"));
+            access(what, table.insert(key, text.as_str()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings what format 1 had into the form of format 2.
+fn gather(writing: &WriteTransaction, what: impl Fn() -> String + Copy) -> Result<(), StoreError> {
+    let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
+    for entry in access(what, access(what, writing.open_table(FILTERS))?.iter())? {
+        let (key, text) = access(what, entry)?;
+        let (slice, number) = key.value();
+        all.entry(slice.to_owned()).or_default().push((number, text.value().to_owned()));
+    }
+    let mut table = access(what, writing.open_table(RULES))?;
+    for (slice, rules) in &all {
+        let changes = rules.iter().map(|(number, text)| (*number, Some(&**text))).collect();
+        change_rules(&mut table, what, slice, changes)?;
+    }
+    access(what, writing.delete_table(FILTERS)).map(drop)
+}
+
 impl RedbStore {
     /// Opens the store at `path`, or makes it; only root can look into a new folder.
     ///
@@ -55,10 +120,13 @@ impl RedbStore {
         let writing = access(what, database.begin_write())?;
         let found = {
             access(what, writing.open_table(DOCUMENTS))?;
-            access(what, writing.open_table(FILTERS))?;
+            access(what, writing.open_table(RULES))?;
             let mut numbers = access(what, writing.open_table(NUMBERS))?;
             let found = access(what, numbers.get("format"))?.map(|value| value.value());
-            if found.is_none() {
+            if found == Some(1) {
+                gather(&writing, what)?;
+            }
+            if found.is_none_or(|found| found < FORMAT) {
                 access(what, numbers.insert("format", FORMAT))?;
             }
             found.unwrap_or(FORMAT)
@@ -119,13 +187,13 @@ impl Store for RedbStore {
     fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError> {
         let what = || self.doing("reading");
         let reading = access(what, self.database.begin_read())?;
-        let table = access(what, reading.open_table(FILTERS))?;
+        let table = access(what, reading.open_table(RULES))?;
         let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
         for entry in access(what, table.iter())? {
             let (key, text) = access(what, entry)?;
-            let (slice, number) = key.value();
-            let rules = all.entry(slice.to_owned()).or_default();
-            rules.push((number, text.value().to_owned()));
+            let of_slice = all.entry(key.value().0.to_owned()).or_default();
+            let rules = rules(text.value())?.into_iter();
+            of_slice.extend(rules.map(|(number, rule)| (number, rule.to_owned())));
         }
         Ok(all)
     }
@@ -139,24 +207,22 @@ impl Store for RedbStore {
         let what = || self.doing("writing");
         let writing = access(what, self.database.begin_write())?;
         {
-            let mut table = access(what, writing.open_table(FILTERS))?;
-            for number in remove {
-                access(what, table.remove((slice, *number)))?;
-            }
-            for (number, text) in put {
-                access(what, table.insert((slice, *number), text.as_str()))?;
-            }
+            let mut table = access(what, writing.open_table(RULES))?;
+            let gone = remove.iter().map(|number| (*number, None));
+            let come = put.iter().map(|(number, text)| (*number, Some(&**text)));
+            change_rules(&mut table, what, slice, gone.chain(come).collect())?;
         }
         access(what, writing.commit())
     }
 
     fn forget_filters(&mut self, slice: &str) -> Result<(), StoreError> {
-        let numbers = self.filters()?.remove(slice).unwrap_or_default();
-        if numbers.is_empty() {
-            return Ok(());
+        let what = || self.doing("writing");
+        let writing = access(what, self.database.begin_write())?;
+        {
+            let mut table = access(what, writing.open_table(RULES))?;
+            access(what, table.retain_in((slice, 0)..=(slice, u32::MAX), |_, _| false))?;
         }
-        let numbers: Vec<u32> = numbers.into_iter().map(|(number, _)| number).collect();
-        self.change_filters(slice, &[], &numbers)
+        access(what, writing.commit())
     }
 }
 
@@ -195,14 +261,16 @@ mod tests {
         let path = folder.path().join("state.redb");
         let mut store = RedbStore::open(&path).unwrap();
         let rules = |numbers: &[u32]| numbers.iter().map(|n| (*n, format!("rule {n}"))).collect();
-        let (red, blue): (Vec<_>, Vec<_>) = (rules(&[1, 300, 2]), rules(&[1]));
+        let (red, blue): (Vec<_>, Vec<_>) = (rules(&[1, 300, 2, 301, 64]), rules(&[1]));
         store.change_filters("red", &red, &[]).unwrap();
         store.change_filters("blue", &blue, &[]).unwrap();
-        store.change_filters("red", &rules(&[9]), &[300, 1]).unwrap();
+        // 301 goes, and another one comes under its number.
+        let new = [(9, "rule 9".to_owned()), (301, "new".to_owned())];
+        store.change_filters("red", &new, &[300, 1, 64, 301]).unwrap();
         drop(store);
         let mut store = RedbStore::open(&path).unwrap();
         let found = store.filters().unwrap();
-        assert_eq!(found["red"], rules(&[2, 9]));
+        assert_eq!(found["red"], [rules(&[2, 9]), vec![(301, "new".to_owned())]].concat());
         store.forget_filters("red").unwrap();
         assert_eq!(store.filters().unwrap().into_keys().collect::<Vec<_>>(), ["blue"]);
     }
@@ -217,6 +285,28 @@ mod tests {
         writing.commit().unwrap();
         drop(store);
         let error = RedbStore::open(&path).unwrap_err();
-        assert!(matches!(error, StoreError::Newer { found: 2, .. }), "{error}");
+        assert!(matches!(error, StoreError::Newer { found: 3, .. }), "{error}");
+    }
+
+    #[test]
+    fn rules_of_format_1_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        let store = RedbStore::open(&path).unwrap();
+        let writing = store.database.begin_write().unwrap();
+        writing.open_table(NUMBERS).unwrap().insert("format", 1).unwrap();
+        let old = [("red", 7, "seven"), ("red", 70, "seventy"), ("blue", 7, "other")];
+        for (slice, number, text) in old {
+            writing.open_table(FILTERS).unwrap().insert((slice, number), text).unwrap();
+        }
+        writing.commit().unwrap();
+        drop(store);
+        // Once to bring them over, once to find them so.
+        for _ in 0..2 {
+            let store = RedbStore::open(&path).unwrap();
+            let found = store.filters().unwrap();
+            assert_eq!(found["red"], [(7, "seven".to_owned()), (70, "seventy".to_owned())]);
+            assert_eq!(found["blue"], [(7, "other".to_owned())]);
+        }
     }
 }
