@@ -114,9 +114,13 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 	__u8 *memory = bpf_map_lookup_elem(pool, &slot);
 	if (!memory)
 		return CAUSE(rx_drop_slots);
-	/* Bounds that the verifier understands, where the compiler cannot undo them. */
+	/* Bounds that the verifier understands, where the compiler cannot undo them, nor make one
+	 * comparison of a difference out of two, which Linux before 6.18 does not follow. */
 	asm volatile("" : "+r"(length));
 	if (length > room)
+		return CAUSE(rx_drop_long);
+	asm volatile("" : "+r"(length));
+	if (length < 14)
 		return CAUSE(rx_drop_long);
 	__u32 offset = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64;
 	if (bpf_xdp_load_bytes(ctx, d->skip, memory + offset, length))

@@ -74,9 +74,13 @@ static __always_inline int tap_into(struct xdp_md *ctx, void *ring, const struct
 	} else if (bpf_xdp_load_bytes(ctx, skip, data, captured)) {
 		captured = 0;
 	}
+	/* Neither comparison is to become one with the other; see `deliver`. */
 	__u32 at = t->patch_at;
 	asm volatile("" : "+r"(at));
-	if (at && at < room - 1 && at + 2 <= captured)
+	if (at >= room - 1)
+		at = 0;
+	asm volatile("" : "+r"(at));
+	if (at && at + 2 <= captured)
 		*(__u16 *)(data + at) = t->patch;
 	record->captured = captured;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
