@@ -30,6 +30,9 @@ const GROSS: Duration = Duration::from_millis(2);
 /// So many turns in a row that are far too long end the router. A machine that takes the core
 /// away for a while makes one turn long, and not the next ones.
 const STRIKES: u32 = 8;
+/// So many other turns make up for one that is far too long: a turn that is cut may end before
+/// the element that takes too long has its share.
+const MAKE_UP: u32 = 4;
 /// Most bytes of a router's tables of routes: addresses, most of which nothing is behind.
 const TABLE_BYTES: i64 = 512 << 20;
 /// Lines that a router's log takes in a second.
@@ -77,6 +80,7 @@ pub struct Guest {
     stats: GuestStats,
     spent: u64,
     longest: u64,
+    /// Turns that are far too long, [`MAKE_UP`] for each, without those made up for.
     strikes: u32,
     /// The last turn found nothing to do.
     idle: bool,
@@ -157,12 +161,12 @@ impl Guest {
         self.stats.cut += u64::from(running.router.was_cut());
         let gross = ticks::of_ns(self.bounds.budget_ns * GROSS_BUDGETS);
         if counts <= gross.max(ticks::of_ns(GROSS.as_nanos() as u64)) {
-            self.strikes = 0;
+            self.strikes = self.strikes.saturating_sub(1);
             return Ok(());
         }
         self.stats.overruns += 1;
-        self.strikes += 1;
-        if self.strikes < STRIKES {
+        self.strikes += MAKE_UP;
+        if self.strikes < STRIKES * MAKE_UP {
             return Ok(());
         }
         let (took, may) = (ticks::to_ns(counts) / 1000, self.bounds.budget_ns / 1000);

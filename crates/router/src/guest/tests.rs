@@ -335,14 +335,30 @@ fn who_is_far_too_long_again_and_again_is_ended() {
         bench.receive(2);
         turns += 1;
         match bench.turn() {
-            Ok(_) => assert!(turns < 20, "{:?}", bench.guest.stats()),
+            Ok(_) => assert!(turns < 100, "{:?}", bench.guest.stats()),
             Err(why) => break why,
         }
         bench.take_sent();
     };
-    assert_eq!(turns, STRIKES);
+    // A turn in which the core is taken away is cut before the element that is slow.
+    let stats = bench.guest.stats();
+    assert!((STRIKES..=turns).contains(&(stats.overruns as u32)), "{turns} turns: {stats:?}");
     assert!(why.contains("and may take 50 us"), "{why}");
-    assert_eq!(bench.guest.stats().overruns, 8);
+}
+
+#[test]
+fn who_is_far_too_long_now_and_then_goes_on() {
+    let mut bench = Bench::running(&through("Null"));
+    let long = ticks::of_ns(3_000_000);
+    for _ in 0..100 {
+        for counts in [long, 0, 0, 0, 0] {
+            bench.guest.charge(counts).unwrap();
+        }
+    }
+    // Every second one is too much: 4 strikes and 1 made up for, until there are 32.
+    let ended =
+        (0..100).find(|turn| bench.guest.charge(if turn % 2 == 0 { long } else { 0 }).is_err());
+    assert_eq!(ended, Some(20));
 }
 
 #[test]
