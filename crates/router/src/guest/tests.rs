@@ -193,6 +193,17 @@ impl Bench {
         self.guest.turn(Instant::now(), &mut self.stock)
     }
 
+    /// Turns until there is nothing to do: one, and more if it is cut.
+    fn turns(&mut self) -> Result<(), String> {
+        for _ in 0..10 {
+            if !self.wants_turn() {
+                break;
+            }
+            self.turn()?;
+        }
+        Ok(())
+    }
+
     fn wants_turn(&self) -> bool {
         self.guest.wants_turn(Instant::now())
     }
@@ -216,12 +227,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
     for round in 1..=200u32 {
         bench.receive(2);
         assert!(bench.wants_turn());
-        for _ in 0..10 {
-            if !bench.wants_turn() {
-                break;
-            }
-            bench.turn().unwrap();
-        }
+        bench.turns().unwrap();
         assert!(!bench.wants_turn(), "round {round}");
         assert_eq!(bench.take_sent(), 1, "round {round}");
     }
@@ -248,11 +254,11 @@ fn a_swap_keeps_counts_and_a_wrong_one_changes_nothing() {
         ("c :: Counter -> Script(wait 1s)", false, "6"),
     ] {
         bench.receive(2);
-        bench.turn().unwrap();
+        bench.turns().unwrap();
         let answer = bench.ask(&swap(&through(new))).unwrap();
         assert_eq!(matches!(answer, Answer::Done(_)), fits, "{answer:?}");
         bench.receive(2);
-        bench.turn().unwrap();
+        bench.turns().unwrap();
         assert_eq!(bench.read("c.count"), count);
     }
     assert_eq!(bench.take_sent(), 6);
@@ -283,12 +289,12 @@ fn a_panic_ends_the_router_and_nothing_else() {
     for round in 0..3 {
         for bench in [&mut victim, &mut other] {
             bench.receive(2);
-            bench.turn().unwrap();
+            bench.turns().unwrap();
             assert_eq!(bench.take_sent(), 1, "round {round}");
         }
     }
     victim.receive(9);
-    let why = victim.turn().unwrap_err();
+    let why = victim.turns().unwrap_err();
     assert!(why.starts_with("it panicked: tripped over a nine"), "{why}");
     assert!(!victim.wants_turn());
     assert!(victim.turn().is_err(), "it never runs again");
@@ -298,7 +304,7 @@ fn a_panic_ends_the_router_and_nothing_else() {
     // What its memory is now nobody can tell: a backtrace keeps what it has read of the program.
     drop(victim);
     other.receive(2);
-    other.turn().unwrap();
+    other.turns().unwrap();
     assert_eq!(other.take_sent(), 1);
 }
 
@@ -323,7 +329,7 @@ fn a_circle_is_cut_at_the_budget() {
     let order = Order::Swap { configuration: through("Null"), file: "test.click".to_owned() };
     assert!(matches!(bench.ask(&order), Ok(Answer::Done(_))));
     bench.receive(2);
-    bench.turn().unwrap();
+    bench.turns().unwrap();
     assert_eq!(bench.take_sent(), 1);
 }
 
@@ -366,7 +372,7 @@ fn a_quota_of_memory_is_kept() {
     let mut bench = Bench::running(&through("TestHoard"));
     let why = (0..10).find_map(|_| {
         bench.receive(2);
-        bench.turn().err()
+        bench.turns().err()
     });
     let why = why.expect("a megabyte is too much");
     assert!(why.contains("bytes of memory, and may take 1000000"), "{why}");
@@ -414,7 +420,7 @@ fn a_log_takes_so_many_lines_and_no_more() {
     let mut bench = Bench::running(&through("Print(seen)"));
     for _ in 0..2 * LINES {
         bench.receive(2);
-        bench.turn().unwrap();
+        bench.turns().unwrap();
         bench.take_sent();
     }
     let said = bench.said();
