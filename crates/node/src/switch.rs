@@ -1,5 +1,6 @@
 //! The switch: started, told everything, and started again when it ends.
 
+use std::cell::OnceCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -40,22 +41,32 @@ pub(crate) struct Lasting {
     held: OwnedFd,
     /// Rung by routers.
     pub(crate) doorbell: Bell,
-    program: OwnedFd,
+    /// The transmit program, once a switch has been started: one that is adopted has it, and the
+    /// verifier takes its time.
+    program: OnceCell<OwnedFd>,
     /// Records for captures, written by the switch.
     pub(crate) taps: OwnedFd,
 }
 
 impl Lasting {
     /// Finds it again, or makes it.
-    pub(crate) fn open(substrate: &Substrate, kept: &Kept) -> Result<Self, NodeError> {
+    pub(crate) fn open(kept: &Kept) -> Result<Self, NodeError> {
         Ok(Self {
             status: kept.memory("status", STATUS_BYTES)?,
             status_for_routers: kept.memory_read_only("status")?,
             held: kept.memory("held", HELD_BYTES)?,
             doorbell: kept.bell("doorbell")?,
-            program: substrate.transmit_program(WORKER)?,
+            program: OnceCell::new(),
             taps: kept.memory("taps", MEMORY_BYTES)?,
         })
+    }
+
+    fn program(&self, substrate: &Substrate) -> Result<&OwnedFd, NodeError> {
+        if let Some(program) = self.program.get() {
+            return Ok(program);
+        }
+        let loaded = substrate.transmit_program(WORKER)?;
+        Ok(self.program.get_or_init(|| loaded))
     }
 }
 
@@ -107,7 +118,8 @@ impl Switch {
             .iter()
             .map(|name| substrate.share(name))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
-        let mut descriptors = vec![lasting.program.as_fd()];
+        let program = lasting.program(substrate)?;
+        let mut descriptors = vec![program.as_fd()];
         descriptors.extend(maps.iter().map(AsFd::as_fd));
         descriptors.extend([
             lasting.status.as_fd(),
@@ -131,7 +143,7 @@ impl Switch {
         // It has entered its own namespace by now: the program is parked there.
         let namespace = Namespace::named(&format!("/proc/{}/ns/net", switch.child.pid()))
             .doing("opening the switch's network namespace")?;
-        substrate.park(&lasting.program, &namespace)?;
+        substrate.park(program, &namespace)?;
         Ok(switch)
     }
 

@@ -293,7 +293,7 @@ pub(crate) fn set_up(netlink: &mut Netlink, index: u32, up: bool) -> io::Result<
 fn find_peer(home: &Namespace, netlink: &mut Netlink, index: u32, id: Option<u32>) -> Peer {
     let namespace = match id {
         None => Some(home.clone()),
-        Some(id) => Namespace::visible().into_values().find(|candidate| {
+        Some(id) => Namespace::visible().find(|candidate| {
             let descriptor = candidate.as_fd().as_raw_fd().to_ne_bytes();
             netlink.ask(Request::new(GETNSID, 0, &[0; 4]).with(NETNSA_FD, &descriptor)).is_ok_and(
                 |answer| {

@@ -1,6 +1,6 @@
 //! Network namespaces: devices and sockets belong to one, threads may visit.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -69,28 +69,26 @@ impl Namespace {
         })
     }
 
-    /// Every namespace that can be seen from here, by inode: through a name
-    /// of `ip netns` or Docker, a process, a descriptor of this process.
-    pub(crate) fn visible() -> HashMap<u64, Self> {
-        let names = ["/run/netns", "/run/docker/netns"]
-            .into_iter()
-            .flat_map(list)
-            .chain(list("/proc").into_iter().map(|process| process.join("ns/net")))
-            .chain(list("/proc/self/fd").into_iter().filter(|descriptor| {
-                fs::read_link(descriptor).is_ok_and(|to| to.to_string_lossy().starts_with("net:["))
-            }));
-        let mut found = HashMap::new();
-        for path in names {
+    /// Every namespace that can be seen from here, each once: through a name of `ip netns` or
+    /// Docker, a descriptor of this process, a process. Looked for as far as is asked.
+    pub(crate) fn visible() -> impl Iterator<Item = Self> {
+        let own = |path: &PathBuf| {
+            fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("net:["))
+        };
+        let names = ["/run/netns", "/run/docker/netns"].into_iter().flat_map(list);
+        let descriptors = std::iter::once("/proc/self/fd").flat_map(list).filter(own);
+        let processes = std::iter::once("/proc").flat_map(list).map(|path| path.join("ns/net"));
+        let mut seen = HashSet::new();
+        names.chain(descriptors).chain(processes).filter_map(move |path| {
             // Most processes share a namespace: open one descriptor for each.
-            let Ok(inode) = fs::metadata(&path).map(|data| data.st_ino()) else { continue };
-            if let std::collections::hash_map::Entry::Vacant(place) = found.entry(inode)
-                && let Ok(namespace) = Self::open(&path)
-                && namespace.inode == inode
-            {
-                place.insert(namespace);
+            let inode = fs::metadata(&path).ok()?.st_ino();
+            if seen.contains(&inode) {
+                return None;
             }
-        }
-        found
+            let namespace = Self::open(&path).ok().filter(|found| found.inode == inode)?;
+            seen.insert(inode);
+            Some(namespace)
+        })
     }
 
     /// What to call it in front of people: its name for `ip netns`, else

@@ -1,5 +1,6 @@
 //! Putting devices back as they were found.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::AsFd;
 
@@ -44,7 +45,8 @@ impl Undo {
     /// # Errors
     /// The first refusal.
     pub fn undo(&self) -> Result<(), PortError> {
-        let namespaces = Namespace::visible();
+        let namespaces: HashMap<u64, Namespace> =
+            Namespace::visible().map(|namespace| (namespace.inode, namespace)).collect();
         let mut result = Ok(());
         // One order per device, as features that depend on each other (LRO on
         // checksums, segmentation on scatter-gather) are set back together.

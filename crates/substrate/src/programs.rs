@@ -13,7 +13,7 @@ mod transmit {
 }
 
 pub(crate) use receive::ReceiveSkelBuilder;
-pub(crate) use transmit::TransmitSkelBuilder;
+pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 
 /// What the programs share with the switch: the structs of `bpf/substrate.h`, as
 /// their own type information describes them, and its constants.

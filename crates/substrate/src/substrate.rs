@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 
 use europa_port::Namespace;
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapHandle, PrintLevel, num_possible_cpus};
+use libbpf_rs::{MapHandle, OpenObject, PrintLevel, num_possible_cpus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::layout::{self, MAX_INTERFACES, MAX_METERS, MAX_POOLS, MAX_PORTS};
-use crate::programs::{ReceiveSkelBuilder, TransmitSkelBuilder};
+use crate::programs::{OpenTransmitSkel, ReceiveSkelBuilder, TransmitSkelBuilder};
 use crate::table::Table;
 
 /// What can go wrong between the node and the kernel's eBPF.
@@ -127,7 +127,7 @@ impl Substrate {
                 .doing(format!("mounting a BPF file system on {}", directory.display()))?;
         }
         let counter_rows = num_possible_cpus().doing("counting CPUs")? as u32 + 1;
-        load_transmit(directory, 0, counter_rows)?;
+        make_maps(directory, counter_rows)?;
         let mut maps = HashMap::new();
         for name in MAPS.into_iter().chain(["devices"]) {
             let map = MapHandle::from_pinned_path(directory.join(name))
@@ -283,18 +283,37 @@ fn is_bpffs(path: &Path) -> bool {
         .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
 }
 
+/// Makes and pins the maps, or looks whether those that are pinned are alike. No program is
+/// loaded: the verifier takes 40 ms, in which a node that adopts would keep others from a core.
+fn make_maps(directory: &Path, counter_rows: u32) -> Result<(), Error> {
+    let mut object = MaybeUninit::uninit();
+    let mut open = open_transmit(directory, &mut object, 0, counter_rows)?;
+    open.progs.europa_transmit.set_autoload(false);
+    open.load().doing("making maps").map(drop)
+}
+
 fn load_transmit(directory: &Path, worker: u32, counter_rows: u32) -> Result<OwnedFd, Error> {
     let what = "loading the transmit program";
+    let mut object = MaybeUninit::uninit();
+    let loaded = open_transmit(directory, &mut object, worker, counter_rows)?.load().doing(what)?;
+    loaded.progs.europa_transmit.as_fd().try_clone_to_owned().doing(what)
+}
+
+fn open_transmit<'o>(
+    directory: &Path,
+    object: &'o mut MaybeUninit<OpenObject>,
+    worker: u32,
+    counter_rows: u32,
+) -> Result<OpenTransmitSkel<'o>, Error> {
+    let what = "reading the transmit program";
     let mut builder = TransmitSkelBuilder::default();
     builder.obj_builder.pin_root_path(directory).doing(what)?;
-    let mut object = MaybeUninit::uninit();
-    let mut open = builder.open(&mut object).doing(what)?;
+    let mut open = builder.open(object).doing(what)?;
     let rodata = open.maps.rodata_data.as_mut().ok_or(Error::Full("constants"))?;
     rodata.worker = worker;
     rodata.counter_rows = counter_rows;
     open.maps.counters.set_max_entries(MAX_INTERFACES * counter_rows).doing(what)?;
-    let loaded = open.load().doing(what)?;
-    loaded.progs.europa_transmit.as_fd().try_clone_to_owned().doing(what)
+    Ok(open)
 }
 
 fn load_receive(directory: &Path, namespace: u32, counter_rows: u32) -> Result<OwnedFd, Error> {

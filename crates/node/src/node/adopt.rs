@@ -58,7 +58,7 @@ impl Node {
             return Ok(false);
         }
         let substrate = Substrate::open(&self.instance.pins())?;
-        self.lasting = Some(Lasting::open(&substrate, &self.kept)?);
+        self.lasting = Some(Lasting::open(&self.kept)?);
         self.adopt_hosts(documents)?;
         let ports = self.target(documents).ports;
         self.slow_paths.adopt(&self.instance, &self.kept, documents, &ports)?;
