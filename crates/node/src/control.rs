@@ -48,6 +48,12 @@ fn gone() -> ProblemDetails {
 }
 
 impl Control {
+    /// Has the loop do something, of which nobody waits for an answer.
+    pub(crate) fn tell(&self, work: impl FnOnce(&mut Node) + Send + 'static) {
+        // A loop that has ended does nothing any more.
+        let _ = self.send(Box::new(work));
+    }
+
     fn send(&self, work: Work) -> Result<(), ProblemDetails> {
         self.work.send(work).map_err(|_| gone())?;
         // A counter that is full wakes as well.

@@ -59,11 +59,12 @@ use self::apply::{Desired, Job, Order};
 pub(crate) use self::apply::{Refusal, Submission};
 use self::filters::Filtering;
 pub(crate) use self::filters::OwnChanges;
+use self::pools::Spares;
 pub(crate) use self::restart::Successor;
 use self::tunnels::TUNNELS_EVERY;
 use self::watch::WATCH_EVERY;
 use crate::capture::Captures;
-use crate::control::{Inbox, Reply, queue};
+use crate::control::{Control, Inbox, Reply, queue};
 use crate::events::Events;
 use crate::kept::Kept;
 use crate::meters::Meters;
@@ -107,7 +108,7 @@ pub fn run(
         .doing("making a signal descriptor")?;
     let store = RedbStore::open(&instance.state(lifetime))?;
     let (control, inbox) = queue()?;
-    let mut node = Node::new(instance, lifetime, Box::new(store), metrics_at)?;
+    let mut node = Node::new(instance, lifetime, Box::new(store), metrics_at, control.clone())?;
     let rest = Rest::start(&node.instance, control, node.events.clone(), metrics_at)?;
     node.slow_paths.open_doors(rest.doors());
     node.restore(left)?;
@@ -171,6 +172,7 @@ pub(crate) struct Node {
     revival: Revival,
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
+    spares: Spares,
     hosts: Vec<HostStats>,
     /// What the hosts that there are were made from, as far as they are made.
     hosts_made: Vec<europa_api::Host>,
@@ -206,6 +208,7 @@ impl Node {
         lifetime: Lifetime,
         store: Box<dyn Store>,
         metrics_at: Option<SocketAddr>,
+        control: Control,
     ) -> Result<Self, NodeError> {
         Ok(Self {
             cgroups: Cgroups::detect()?,
@@ -223,6 +226,7 @@ impl Node {
             switch_group: None,
             revival: Revival::default(),
             stock: Vec::new(),
+            spares: Spares::start(control)?,
             hosts: Vec::new(),
             hosts_made: Vec::new(),
             relays: Vec::new(),

@@ -62,5 +62,5 @@ pub use enter::enter;
 pub use error::SandboxError;
 pub use profile::{BASE_UID, Enforcement, LOG_BYTES, Mount, ProcessLimits, Profile, Role};
 pub use report::{Finding, State, report};
-pub use schedule::{give_way, schedule};
+pub use schedule::{give_way, only_when_idle, schedule};
 pub use spawn::{Child, Exit, Identity, SpawnSpec, spawn};

@@ -21,12 +21,25 @@ pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
         }
         sched_setaffinity(this, &set).step("choosing CPUs")?;
     }
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameters live through the call, which changes no memory of ours.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &parameters) };
-    Errno::result(result).step("becoming a batch process")?;
+    become_of(libc::SCHED_BATCH).step("becoming a batch process")?;
     // Naps are short; the kernel would stretch them to more than twice their length.
     nix::sys::prctl::set_timerslack(1).step("asking for exact timers")
+}
+
+/// Has this thread work only while nobody else wants its core: whoever wakes up interrupts it,
+/// batch processes too. For what is not urgent, and holds no lock that others wait for.
+///
+/// # Errors
+/// What the kernel says.
+pub fn only_when_idle() -> Result<(), SandboxError> {
+    become_of(libc::SCHED_IDLE).step("working only when nobody else does")
+}
+
+fn become_of(policy: i32) -> nix::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters live through the call, which changes no memory of ours.
+    let result = unsafe { libc::sched_setscheduler(0, policy, &parameters) };
+    Errno::result(result).map(drop)
 }
 
 /// Lets others go first: where a core is wanted by more, this process gets a tenth of what

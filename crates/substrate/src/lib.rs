@@ -32,7 +32,7 @@ pub mod tap;
 pub use adopt::Claims;
 pub use kick::{KickError, Kicker};
 pub use matches::{InterfaceSpec, Match, MatchKind};
-pub use pool::{PoolHandle, Waker};
+pub use pool::{PoolHandle, PoolMemory, Waker};
 pub use ports::{PortAttachment, PortMode};
 pub use programs::layout;
 pub use substrate::{Error, Substrate};

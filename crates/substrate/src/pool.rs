@@ -22,6 +22,41 @@ pub struct PoolHandle {
     waker: MapHandle,
 }
 
+/// The maps of a pool that no table knows yet. Any thread can make them; the kernel clears their
+/// memory, which for the usual 16 MiB takes 5 to 20 ms.
+pub struct PoolMemory {
+    layout: Layout,
+    map: MapHandle,
+    waker: MapHandle,
+}
+
+impl PoolMemory {
+    /// Makes them.
+    ///
+    /// # Errors
+    /// A geometry that cannot be, or what the kernel says (no memory).
+    pub fn new(geometry: Geometry) -> Result<Self, Error> {
+        let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
+        let mut options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as u64,
+            ..Default::default()
+        };
+        let waker = MapHandle::create(MapType::RingBuf, Some("waker"), 0, 0, WAKER_BYTES, &options)
+            .doing("making a waker")?;
+        options.map_flags = libbpf_sys::BPF_F_MMAPABLE | libbpf_sys::BPF_F_INNER_MAP;
+        let map = MapHandle::create(
+            MapType::Array,
+            Some("packet_pool"),
+            4,
+            geometry.slot_bytes,
+            layout.elements(),
+            &options,
+        )
+        .doing(format!("making a packet pool of {} bytes", layout.memory_bytes()))?;
+        Ok(Self { layout, map, waker })
+    }
+}
+
 /// What a sleeping router polls.
 pub type Waker = OwnedFd;
 
@@ -78,26 +113,41 @@ impl Substrate {
     /// # Errors
     /// No free pool number, or what the kernel says (no memory). Then there is none of them.
     pub fn create_pools(&self, geometry: Geometry, count: usize) -> Result<Vec<PoolHandle>, Error> {
-        let free = (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots == 0).take(count);
-        let free: Vec<u32> = free.collect();
-        if free.is_empty() {
-            return Err(Error::Full("packet pool"));
-        }
-        let pools = free.iter().map(|id| make(*id, geometry)).collect::<Result<Vec<_>, _>>()?;
-        let large = geometry.slot_bytes != SMALL_SLOT_BYTES;
+        let count = count.min(self.free_pools().count());
+        self.enter_pools((0..count).map(|_| PoolMemory::new(geometry)).collect::<Result<_, _>>()?)
+    }
+
+    fn free_pools(&self) -> impl Iterator<Item = u32> {
+        (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots == 0)
+    }
+
+    /// Makes pools of memory of one geometry, or as many as there are numbers for.
+    ///
+    /// # Errors
+    /// No free pool number, or what the kernel says. Then there is none of them.
+    pub fn enter_pools(&self, memory: Vec<PoolMemory>) -> Result<Vec<PoolHandle>, Error> {
+        let named = self.free_pools().zip(memory);
+        let pools = named.map(|(id, memory)| {
+            PoolView::open(&memory.map, memory.layout.geometry)?.format(&[]);
+            Ok(PoolHandle::new(id, memory.layout, memory.map, memory.waker))
+        });
+        let pools = pools.collect::<Result<Vec<PoolHandle>, Error>>()?;
+        let Some(first) = pools.first() else { return Err(Error::Full("packet pool")) };
+        let large = first.layout.geometry.slot_bytes != SMALL_SLOT_BYTES;
+        let ids: Vec<u32> = pools.iter().map(|pool| pool.id).collect();
         for pool in &pools {
             self.pool_state.set(pool.id, first_state(&pool.layout, large));
         }
         let maps = |of: fn(&PoolHandle) -> &MapHandle| pools.iter().map(of).collect::<Vec<_>>();
         let entered = self
-            .enter(pools_of(large), &free, &maps(|pool| &pool.map))
-            .and_then(|()| self.enter("wakers", &free, &maps(|pool| &pool.waker)));
+            .enter(pools_of(large), &ids, &maps(|pool| &pool.map))
+            .and_then(|()| self.enter("wakers", &ids, &maps(|pool| &pool.waker)));
         if let Err(error) = entered {
-            for (id, table) in free.iter().flat_map(|id| [(id, pools_of(large)), (id, "wakers")]) {
+            for (id, table) in ids.iter().flat_map(|id| [(id, pools_of(large)), (id, "wakers")]) {
                 // It may not be there.
                 let _ = self.map(table).delete(&id.to_ne_bytes());
             }
-            free.iter().for_each(|id| self.pool_state.set(*id, layout::PoolState::default()));
+            ids.iter().for_each(|id| self.pool_state.set(*id, layout::PoolState::default()));
             return Err(error);
         }
         Ok(pools)
@@ -147,29 +197,6 @@ impl Substrate {
         self.pool_state.set(pool.id, layout::PoolState::default());
         Ok(())
     }
-}
-
-/// A pool's maps, which no table knows yet.
-fn make(id: u32, geometry: Geometry) -> Result<PoolHandle, Error> {
-    let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
-    let mut options = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as u64,
-        ..Default::default()
-    };
-    let waker = MapHandle::create(MapType::RingBuf, Some("waker"), 0, 0, WAKER_BYTES, &options)
-        .doing("making a waker")?;
-    options.map_flags = libbpf_sys::BPF_F_MMAPABLE | libbpf_sys::BPF_F_INNER_MAP;
-    let map = MapHandle::create(
-        MapType::Array,
-        Some("packet_pool"),
-        4,
-        geometry.slot_bytes,
-        layout.elements(),
-        &options,
-    )
-    .doing(format!("making a packet pool of {} bytes", layout.memory_bytes()))?;
-    PoolView::open(&map, geometry)?.format(&[]);
-    Ok(PoolHandle { id, layout, map, waker })
 }
 
 /// What stands in the tables of a pool as `format` has filled it.

@@ -1,17 +1,24 @@
 //! Packet pools, made ahead of need: each map entered into a table waits for RCU, 8 ms.
 
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
+
 use europa_pool::Geometry;
-use europa_substrate::PoolHandle;
+use europa_sandbox::only_when_idle;
+use europa_substrate::{Error, PoolHandle, PoolMemory};
 
 use super::Node;
 use super::apply::Job;
-use crate::NodeError;
+use crate::control::Control;
+use crate::{Doing, NodeError};
 
 /// Most pools that are made at once.
 const MOST: usize = 128;
 /// Bytes of spare pools of one geometry, if they are not too many.
 const SPARE_BYTES: u64 = 8 << 20;
 const SPARE: u64 = 8;
+/// Until spare pools are tried again that could not be made.
+const PAUSE: Duration = Duration::from_secs(10);
 
 impl Node {
     pub(super) fn take_pool(&mut self, geometry: Geometry) -> Result<PoolHandle, NodeError> {
@@ -33,26 +40,72 @@ impl Node {
         Ok(())
     }
 
-    /// Some spare pools for each geometry in use, when there is nothing else to do.
+    /// Has some spare pools made for each geometry in use, when there is nothing else to do.
     pub(super) fn refill_stock(&mut self) {
-        if self.job.is_some() || !self.waiting.is_empty() || self.starting() > 0 {
+        let busy = self.job.is_some() || !self.waiting.is_empty() || self.starting() > 0;
+        if busy || self.spares.asked || self.substrate.is_none() || self.spares.pauses() {
             return;
         }
-        let Some(substrate) = &self.substrate else { return };
-        for router in &self.routers {
-            let geometry = router.plan.geometry;
+        let wanting = self.routers.iter().map(|router| router.plan.geometry).find_map(|geometry| {
             let there = self.stock.iter().filter(|pool| pool.layout.geometry == geometry).count();
             let bytes = u64::from(geometry.slots) * u64::from(geometry.slot_bytes);
             let wanted = (SPARE_BYTES / bytes.max(1)).clamp(1, SPARE) as usize;
-            if there * 2 > wanted {
-                continue;
-            }
-            match substrate.create_pools(geometry, wanted - there) {
-                Ok(mut pools) => self.stock.append(&mut pools),
-                Err(error) => tracing::warn!("no spare pool: {error}"),
-            }
-            // Requests come between.
+            (there * 2 <= wanted).then_some((geometry, wanted - there))
+        });
+        if let Some((geometry, count)) = wanting {
+            self.spares.ask(geometry, count);
+        }
+    }
+
+    /// Spare pools have been made, or not.
+    fn store(&mut self, geometry: Geometry, made: Result<Vec<PoolMemory>, Error>) {
+        self.spares.asked = false;
+        let Some(substrate) = &self.substrate else { return };
+        if !self.routers.iter().any(|router| router.plan.geometry == geometry) {
             return;
         }
+        match made.and_then(|memory| substrate.enter_pools(memory)) {
+            Ok(mut pools) => self.stock.append(&mut pools),
+            Err(error) => {
+                tracing::warn!("no spare pool: {error}");
+                self.spares.refused = Some(Instant::now());
+            }
+        }
+    }
+}
+
+/// Has spare pools made by a thread that works while nobody else wants the core: the kernel
+/// clears 16 MiB for each, in which a router would wait for its core, and lose packets.
+pub(super) struct Spares {
+    orders: Sender<(Geometry, usize)>,
+    /// The thread has not answered yet.
+    asked: bool,
+    /// When it could not, the last time.
+    refused: Option<Instant>,
+}
+
+impl Spares {
+    pub(super) fn start(control: Control) -> Result<Self, NodeError> {
+        let (orders, heard) = channel::<(Geometry, usize)>();
+        let work = move || {
+            if let Err(error) = only_when_idle() {
+                tracing::warn!("making spare pools: {error}");
+            }
+            for (geometry, count) in heard {
+                let made = (0..count).map(|_| PoolMemory::new(geometry)).collect();
+                control.tell(move |node| node.store(geometry, made));
+            }
+        };
+        let thread = std::thread::Builder::new().name("spares".into());
+        thread.spawn(work).doing("starting a thread for spare pools")?;
+        Ok(Self { orders, asked: false, refused: None })
+    }
+
+    fn pauses(&self) -> bool {
+        self.refused.is_some_and(|at| at.elapsed() < PAUSE)
+    }
+
+    fn ask(&mut self, geometry: Geometry, count: usize) {
+        self.asked = self.orders.send((geometry, count)).is_ok();
     }
 }
