@@ -44,6 +44,24 @@ static __always_inline __u64 load32(const __u8 *p)
 /* Largest offset of a transport header that is looked at. */
 #define MAX_TRANSPORT 512
 
+/* Bytes that Linux before 6.13 sums up at a time. */
+#define PIECE 512
+
+/* The sum of so many bytes behind a transport header's start, whole words of a slot. */
+static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32 slot_bytes)
+{
+	__s64 sum = 0;
+	__u32 at = 0;
+#pragma unroll
+	for (__u32 i = 0; i < (slot_bytes - MAX_TRANSPORT) / PIECE - 1; i++) {
+		if (at + PIECE > words)
+			break;
+		sum = bpf_csum_diff(0, 0, (__be32 *)(start + at), PIECE, sum);
+		at += PIECE;
+	}
+	return bpf_csum_diff(0, 0, (__be32 *)(start + at), (words - at) & (PIECE - 4), sum);
+}
+
 /* Where in the slot the checksum of the frame of `length` bytes at `offset` stands, if it was
  * partial and has been completed; else 0. */
 static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 length,
@@ -101,16 +119,18 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 l
 	__u8 *start = slot + transport;
 	if (load16(start + field) != pseudo)
 		return 0;
-	/* Whole words, with zeroes behind the last byte; every slot has room for them. */
-	asm volatile("" : "+r"(size));
-	if (size > slot_bytes - MAX_TRANSPORT - 8)
-		return 0;
+	/* Whole words, with zeroes behind the last byte; every slot has room for them. The mask is
+	 * for Linux before 6.4, which forgets what it knows of a number without bounds on the stack. */
 	if (transport + size + 4 > slot_bytes)
 		return 0;
-	__u32 words = size & ~3u;
-	if (words == 0)
+	asm volatile("" : "+r"(size));
+	__u32 words = size & (slot_bytes - 4);
+	if (words > slot_bytes - MAX_TRANSPORT - 8)
 		return 0;
+	asm volatile("" : "+r"(words));
 	__s64 sum = bpf_csum_diff(0, 0, (__be32 *)start, words, 0);
+	if (sum < 0)
+		sum = sum_in_pieces(start, words, slot_bytes);
 	if (sum < 0)
 		return 0;
 	__u64 total = sum;

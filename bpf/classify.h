@@ -19,14 +19,6 @@ const volatile __u32 namespace = 0;
 	(EUROPA_PORT_HAS_MPLS | EUROPA_PORT_HAS_VXLAN | EUROPA_PORT_HAS_UDP |      \
 	 EUROPA_PORT_HAS_PREFIX)
 
-/* Bounded loops (kernel 6.4); not in older kernel headers. */
-struct bpf_iter_num {
-	__u64 opaque[1];
-};
-extern int bpf_iter_num_new(struct bpf_iter_num *it, int start, int end) __weak __ksym;
-extern int *bpf_iter_num_next(struct bpf_iter_num *it) __weak __ksym;
-extern void bpf_iter_num_destroy(struct bpf_iter_num *it) __weak __ksym;
-
 struct frame {
 	__u8 to[6];
 	__u16 vlan;       /* 0: untagged, or only a priority tag */
@@ -79,6 +71,33 @@ static __always_inline int parse(struct xdp_md *ctx, struct frame *frame)
 	return 1;
 }
 
+/* Where a frame is on its way through a group. */
+struct copying {
+	struct xdp_md *ctx;
+	struct europa_port *port;
+	__u32 next, flags;
+};
+
+/* Copies to one interface of a group. Whether that was the last one. */
+static long copy_to_next(__u32 step, struct copying *copying)
+{
+	struct europa_port *port = copying->port;
+	struct delivery delivery = { .interface = copying->next, .flags = EUROPA_WORD_COPY };
+	struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &delivery.interface);
+	if (!to)
+		return 1;
+	copying->next = to->next;
+	if ((to->flags & copying->flags) != copying->flags || to->flags & EUROPA_IF_VXLAN)
+		return 0;
+	if (port->copy_tokens <= 0) {
+		port->copies_refused++;
+		return 0;
+	}
+	port->copy_tokens--;
+	deliver(copying->ctx, &delivery, port->flags & EUROPA_PORT_LOCAL_SENDER);
+	return 0;
+}
+
 /* Copies to every interface that shares port and VLAN and has all of `flags`, as far
  * as the port's bound allows; Linux gets the frame as well. */
 static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port,
@@ -107,25 +126,8 @@ static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port
 		port->copy_tokens = tokens > COPIES_AT_ONCE ? COPIES_AT_ONCE : tokens;
 		port->copy_refilled_ns = now;
 	}
-	struct bpf_iter_num loop;
-	int *step;
-	bpf_iter_num_new(&loop, 0, MAX_GROUP);
-	while ((step = bpf_iter_num_next(&loop))) {
-		struct delivery delivery = { .interface = next, .flags = EUROPA_WORD_COPY };
-		struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &next);
-		if (!to)
-			break;
-		next = to->next;
-		if ((to->flags & flags) != flags || to->flags & EUROPA_IF_VXLAN)
-			continue;
-		if (port->copy_tokens <= 0) {
-			port->copies_refused++;
-			continue;
-		}
-		port->copy_tokens--;
-		deliver(ctx, &delivery, port->flags & EUROPA_PORT_LOCAL_SENDER);
-	}
-	bpf_iter_num_destroy(&loop);
+	struct copying copying = { .ctx = ctx, .port = port, .next = next, .flags = flags };
+	bpf_loop(MAX_GROUP, copy_to_next, &copying, 0);
 	return XDP_PASS;
 }
 
@@ -168,8 +170,9 @@ static __noinline int match_own(struct xdp_md *ctx, struct europa_port *port, st
 		return 0;
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 network = frame->network & 31;
+	__u16 type = frame->type; /* once: the verifier follows it in a register */
 	__u8 *ip = data + network;
-	if (frame->type == ETH_MPLS) {
+	if (type == ETH_MPLS) {
 		if (ip + 4 > end || !(port->flags & EUROPA_PORT_HAS_MPLS))
 			return 0;
 		delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_MPLS,
@@ -179,13 +182,13 @@ static __noinline int match_own(struct xdp_md *ctx, struct europa_port *port, st
 	__u32 header;
 	__u8 protocol;
 	int first_fragment;
-	if (frame->type == ETH_IPV4) {
+	if (type == ETH_IPV4) {
 		if (ip + 20 > end)
 			return 0;
 		header = (ip[0] & 15) * 4;
 		protocol = ip[9];
 		first_fragment = !(load16(ip + 6) & bpf_htons(0x1fff));
-	} else if (frame->type == ETH_IPV6) {
+	} else if (type == ETH_IPV6) {
 		if (ip + 40 > end)
 			return 0;
 		header = 40;
@@ -203,7 +206,7 @@ static __noinline int match_own(struct xdp_md *ctx, struct europa_port *port, st
 			delivery->interface = match_number(port, frame->vlan, EUROPA_MATCH_VXLAN,
 							   bpf_ntohl(*(__u32 *)(vxlan + 4)) >> 8);
 			if (delivery->interface != EUROPA_NONE) {
-				if (!from_remote(delivery->interface, ip, frame->type)) {
+				if (!from_remote(delivery->interface, ip, type)) {
 					delivery->interface = EUROPA_NONE;
 					return 0;
 				}
@@ -222,7 +225,7 @@ static __noinline int match_own(struct xdp_md *ctx, struct europa_port *port, st
 		return 0;
 	__u32 scope = port->id << 16 | frame->vlan;
 	__u32 *match;
-	if (frame->type == ETH_IPV4) {
+	if (type == ETH_IPV4) {
 		struct europa_prefix4 key = { .bits = 64, .scope = scope };
 		__builtin_memcpy(key.address, ip + 16, 4);
 		match = bpf_map_lookup_elem(&prefix4, &key);

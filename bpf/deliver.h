@@ -145,7 +145,8 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 	word = free_word(slot) | length | (__u64)offset << EUROPA_WORD_OFFSET_SHIFT |
 	       (__u64)to->local << EUROPA_WORD_INTERFACE_SHIFT |
 	       (__u64)d->flags << EUROPA_WORD_FLAGS_SHIFT;
-	for (int try = 0; try < MAX_TRIES; try++) {
+	int tries = MAX_TRIES;
+	do {
 		tail = *(volatile __u32 *)&to->rx_tail;
 		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
 		if (!place)
@@ -172,7 +173,7 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 			}
 		}
 		return 0;
-	}
+	} while (is_left(&tries));
 	count->rx_drop_ring++;
 give_back:
 	ring_append(pool, slots, state->recycle_first, state->recycle_mask, &state->recycle_tail,

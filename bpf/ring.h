@@ -13,6 +13,15 @@
 
 #define MAX_TRIES 4
 
+/* Counts a try. Linux before 6.4 knows loops only by a jump back: it has to be the last thing. */
+static __always_inline int is_left(int *tries)
+{
+	int left = *tries - 1;
+	asm volatile("" : "+r"(left));
+	*tries = left;
+	return left > 0;
+}
+
 /* On x86 a plain store publishes; it is followed by a locked operation where a
  * sleep flag is read next. Elsewhere an exchange orders everything before it. */
 static __always_inline __u64 exchange(__u64 *to, __u64 value)

@@ -95,14 +95,14 @@ fn kernel() -> Finding {
         name.map(|name| name.release().to_string_lossy().into_owned()).unwrap_or_default();
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let new_enough = version >= (6, 4);
+    let new_enough = version >= (6, 1);
     Finding {
         what: "kernel".into(),
         verdict: if new_enough { Verdict::Works } else { Verdict::Fatal },
         detail: if new_enough {
             format!("Linux {release}")
         } else {
-            format!("Linux {release}: the programs need 6.4 or newer (bounded loops)")
+            format!("Linux {release}: the programs need 6.1 or newer")
         },
     }
 }
