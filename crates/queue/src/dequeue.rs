@@ -34,9 +34,9 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     ) -> u64 {
         let now_ns = self.advance(now_ns);
         let is_large = self.is_large();
-        let Self { nodes, shapes, wheel, entries, policies, words, .. } = self;
+        let Self { nodes, shapes, wheel, orders, entries, policies, words, .. } = self;
         let words = words.as_ref();
-        let mut standing = Standing { nodes, shapes, wheel, now_ns };
+        let mut standing = Standing { nodes, shapes, wheel, orders, now_ns };
         standing.fire();
         let hot = hot(words);
         let mut visit =

@@ -89,6 +89,11 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     pub fn prefetch_end(&self, queue: Id) {
         if let Some(node) = self.nodes.get(queue.index() as usize) {
             self.entries.prefetch(node.second);
+            if !node.has_work()
+                && let Some(order) = self.orders.get(node.parent as usize)
+            {
+                order.fetch_end();
+            }
         }
         self.entries.prefetch_free(SOON);
     }

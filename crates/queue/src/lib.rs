@@ -25,6 +25,7 @@
 //! | `standing`   | who stands in line, and who waits for a rate                |
 //! | `account`    | what classes are told of their queues' packets              |
 //! | `node`       | one cache line for each node, cyclic lists                  |
+//! | `order`      | whose turns come, so that they can be fetched ahead         |
 //! | `entries`    | what waits                                                  |
 //! | `bucket`     | token buckets                                               |
 //! | `wheel`      | when caps and guarantees are to be looked at again          |
@@ -63,11 +64,15 @@
 //! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, 320 of statistics,
 //! of which they touch 64, and some 320 that only capped, guaranteed, RED or CoDel nodes and changes
 //! touch; a packet that waits 36 bytes where `T` is a `u64`. All of it is reserved at the start, and
-//! pages that nobody uses cost address space only, but for the statistics of [`Tree::new`].
+//! pages that nobody uses cost address space only, but for the statistics of [`Tree::new`]. In a tree
+//! with more than 512 nodes, each has 32 bytes more, and a class of 64 children or more 4 to 8 for each
+//! child, reserved when it is added.
 //!
 //! With very many queues, memory is what a packet waits for. Whoever puts packets in can say some
 //! packets ahead which queues they are for ([`Tree::prefetch`]); of those whose turns come next, the
-//! tree fetches ahead itself.
+//! tree fetches ahead itself. Lists alone would name the next only when the one before has come from
+//! memory: so large classes write down in which order their children have come to stand in line. What
+//! stands there is a hint; whose turn it is, the lists say.
 
 mod account;
 mod bucket;
@@ -77,6 +82,7 @@ mod dequeue;
 mod enqueue;
 mod entries;
 mod node;
+mod order;
 mod red;
 mod serve;
 mod settings;

@@ -121,6 +121,8 @@ pub(crate) struct Node {
     pub(crate) peak_bytes: u32,
     /// Of a class, the turn of a child of weight 1, in bytes.
     pub(crate) unit: u32,
+    /// Where it stands in its parent's [`Order`](crate::order::Order).
+    pub(crate) place: u32,
     pub(crate) weight: u16,
     /// How often the record has been used for another node.
     pub(crate) generation: u16,
@@ -145,6 +147,7 @@ impl Node {
             peak_packets: 0,
             peak_bytes: 0,
             unit: 1,
+            place: 0,
             weight: 1,
             generation: 0,
             state: State::Idle,

@@ -12,6 +12,10 @@ use crate::standing::{Shape, Standing};
 use crate::statistics::{BYTES, Cause, Counters, Hot, PACKETS, PEAK, WAITING, add, set, waited};
 use crate::tree::PolicyState;
 
+/// How many turns ahead a node is fetched, where its class has an order: 6 were too few, and 12 and 16
+/// too many.
+const FAR: u32 = 8;
+
 /// What a visit to the tree needs of it.
 pub(crate) struct Visit<'a, T, F> {
     pub(crate) standing: Standing<'a>,
@@ -80,7 +84,7 @@ impl<Below: Level> Level for Class<Below> {
         let mut sum = Amount::default();
         loop {
             let (child, part) = visit.pick(class, allowed - sum.bytes());
-            visit.fetch_ahead(child, Below::IS_QUEUE);
+            visit.fetch_ahead(class, child, Below::IS_QUEUE);
             let turn = Below::serve(visit, child, part);
             visit.settle(class, child, turn, Below::IS_QUEUE);
             sum.add(turn);
@@ -142,15 +146,15 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     /// The same where the first is capped, or charged for packets that were longer than its turn.
     #[inline(never)]
     fn pick_other(&mut self, class: u32, mut allowed: u32) -> (u32, u32) {
-        let nodes = &mut *self.standing.nodes;
-        let mut child = nodes.at(class).second;
-        if nodes.at(child).next != child {
-            while nodes.at(child).deficit <= 0 {
-                nodes.grant(child);
-                child = nodes.at(child).next;
-                nodes.at_mut(class).second = child;
+        let mut child = self.standing.nodes.at(class).second;
+        if self.standing.nodes.at(child).next != child {
+            while self.standing.nodes.at(child).deficit <= 0 {
+                self.standing.nodes.grant(child);
+                self.standing.goes(child, true);
+                child = self.standing.nodes.at(child).next;
+                self.standing.nodes.at_mut(class).second = child;
             }
-            allowed = allowed.min(nodes.at(child).deficit.unsigned_abs());
+            allowed = allowed.min(self.standing.nodes.at(child).deficit.unsigned_abs());
         }
         (child, self.capped(child, allowed))
     }
@@ -173,32 +177,67 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     }
 
     /// Fetches what siblings will need whose turns come soon, each thing as soon as what it depends
-    /// on is there: three turns ahead the node, two turns what it leads to, then the next packets.
-    #[inline]
-    fn fetch_ahead(&self, node: u32, is_queue: bool) {
-        if !self.is_large {
+    /// on is there: the node, then what it leads to, then the next packets.
+    #[inline(always)]
+    fn fetch_ahead(&self, class: u32, node: u32, is_queue: bool) {
+        let Standing { nodes, orders, .. } = &self.standing;
+        let Some(order) = orders.get(class as usize) else { return };
+        let this = nodes.at(node);
+        if this.next == node {
             return;
         }
-        let Standing { nodes, .. } = &self.standing;
-        let soon = nodes.at(node).next;
-        if soon == node {
+        let Some(far) = order.behind(this, FAR) else {
+            self.fetch_near(this, is_queue);
             return;
-        }
-        let later = nodes.at(soon).next;
-        let &Node { next: last, first, second, .. } = nodes.at(later);
-        europa_pool::prefetch(nodes.at(last));
-        europa_pool::prefetch(&self.hot[later as usize]);
+        };
+        self.fetch(far);
+        let behind = |places| nodes.at(order.at(this, places));
         if is_queue {
-            self.entries.prefetch(first);
-            self.entries.prefetch(self.entries.after(nodes.at(soon).first));
-            self.entries.prefetch(self.entries.after(self.entries.after(nodes.at(node).first)));
+            self.entries.prefetch(behind(FAR / 2).first);
+            self.entries.prefetch(self.entries.after(behind(2).first));
+            self.entries.prefetch(self.entries.after(self.entries.after(behind(1).first)));
         } else {
-            if let Some(child) = nodes.get(second as usize) {
-                europa_pool::prefetch(child);
+            let later = behind(FAR / 2).second;
+            self.fetch(later);
+            if let Some(order) = orders.get(later as usize) {
+                europa_pool::prefetch(order);
             }
-            if let Some(hot) = self.hot.get(nodes.at(soon).second as usize) {
-                europa_pool::prefetch(hot);
+            // A class's order is read from where its first child stands.
+            let soon = behind(2).second;
+            if let Some(order) = orders.get(soon as usize)
+                && let Some(first) = nodes.get(nodes.at(soon).second as usize)
+            {
+                order.fetch(first, FAR);
             }
+        }
+    }
+
+    /// The same from one to the next, where no order is kept: three turns ahead the node, two turns what
+    /// it leads to.
+    #[inline]
+    fn fetch_near(&self, this: &Node, is_queue: bool) {
+        let Standing { nodes, .. } = &self.standing;
+        let soon = nodes.at(this.next);
+        let later = nodes.at(soon.next);
+        europa_pool::prefetch(nodes.at(later.next));
+        europa_pool::prefetch(&self.hot[soon.next as usize]);
+        if is_queue {
+            self.entries.prefetch(later.first);
+            self.entries.prefetch(self.entries.after(soon.first));
+            self.entries.prefetch(self.entries.after(self.entries.after(this.first)));
+        } else {
+            self.fetch(later.second);
+        }
+    }
+
+    /// Fetches a node and its counters.
+    #[inline]
+    fn fetch(&self, node: u32) {
+        if let (Some(this), Some(hot)) =
+            (self.standing.nodes.get(node as usize), self.hot.get(node as usize))
+        {
+            europa_pool::prefetch(this);
+            europa_pool::prefetch(hot);
         }
     }
 
@@ -279,7 +318,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
 
     /// Counts what left from under a node.
     #[inline(always)]
-    fn count(&mut self, node: u32, turn: Amount, is_queue: bool) -> &mut Node {
+    fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let hot = &self.hot[node as usize];
         let node = self.standing.nodes.at_mut(node);
         // A queue's has been noted when its turn began, and it knows what waits.
@@ -292,14 +331,15 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         set(&hot[WAITING], node.waiting.0);
         add(&hot[PACKETS], turn.packets().into());
         add(&hot[BYTES], turn.bytes().into());
-        node
     }
 
     /// Counts and charges a node for what left from under it, and has it stand where it belongs now.
     #[inline(always)]
     fn settle(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
-        let unit = self.standing.nodes.at(class).unit;
-        let this = self.count(node, turn, is_queue);
+        self.count(node, turn, is_queue);
+        let Standing { nodes, orders, .. } = &mut self.standing;
+        let unit = nodes.at(class).unit;
+        let this = nodes.at_mut(node);
         if this.flags & (CAP | GUARANTEE) != 0 {
             self.settle_shaped(node, turn, is_queue);
             return;
@@ -317,7 +357,10 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             let turn = unit * u32::from(this.weight);
             this.deficit = left.wrapping_add_unsigned(if is_over { turn } else { 0 });
             let head = if is_over { this.next } else { node };
-            self.standing.nodes.at_mut(class).second = head;
+            if let Some(order) = orders.get_mut(class as usize) {
+                order.append(node, this, is_over);
+            }
+            nodes.at_mut(class).second = head;
         }
     }
 
@@ -382,6 +425,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         } else if nodes.at(node).deficit <= 0 {
             nodes.grant(node);
             nodes.at_mut(parent).second = nodes.at(node).next;
+            self.standing.goes(node, true);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::node::{ASSURED, CAP, GUARANTEE, NONE, Node, Nodes, ROOT, State};
+use crate::order::Order;
 use crate::wheel::Wheel;
 
 /// Token buckets of a node.
@@ -19,6 +20,7 @@ pub(crate) struct Standing<'a> {
     pub(crate) nodes: &'a mut [Node],
     pub(crate) shapes: &'a mut [Shape],
     pub(crate) wheel: &'a mut Wheel,
+    pub(crate) orders: &'a mut [Order],
     pub(crate) now_ns: u64,
 }
 
@@ -114,6 +116,7 @@ impl Standing<'_> {
     }
 
     /// Says whether the node is in its parent's list now.
+    #[inline(never)]
     fn activate_shaped(&mut self, node: u32, flags: u8) -> bool {
         let shape = &mut self.shapes[node as usize];
         if flags & CAP != 0 && self.nodes.at(node).state == State::Idle {
@@ -133,12 +136,22 @@ impl Standing<'_> {
     }
 
     /// Makes an idle node ready.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn join(&mut self, node: u32) {
         if self.nodes.at(node).deficit <= 0 {
             self.nodes.grant(node);
         }
         self.nodes.link(node);
+        self.goes(node, true);
+    }
+
+    /// Notes that a node goes to the end of its parent's line, if `goes`.
+    #[inline]
+    pub(crate) fn goes(&mut self, node: u32, goes: bool) {
+        let this = self.nodes.at_mut(node);
+        if let Some(order) = self.orders.get_mut(this.parent as usize) {
+            order.append(node, this, goes);
+        }
     }
 
     /// Takes a node that has no work left out of line, and those above it that have none either.

@@ -6,6 +6,7 @@ use crate::account::{count_up, leaves, publish};
 use crate::codel::CodelState;
 use crate::entries::Entries;
 use crate::node::{CODEL, Level, NONE, Node, Nodes, RED, ROOT};
+use crate::order::Order;
 use crate::red::RedState;
 use crate::settings::{Limit, QueueSettings, Settings, Share};
 use crate::standing::{Shape, Standing};
@@ -94,6 +95,7 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) nodes: Vec<Node>,
     pub(crate) shapes: Vec<Shape>,
     pub(crate) wheel: Wheel,
+    pub(crate) orders: Vec<Order>,
     pub(crate) entries: Entries<T>,
     pub(crate) policies: Vec<PolicyState>,
     pub(crate) words: S,
@@ -141,6 +143,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             nodes: records,
             shapes: Vec::with_capacity(nodes),
             wheel: Wheel::new(nodes),
+            orders: Vec::with_capacity(nodes),
             entries: Entries::new(settings.packets as usize),
             policies: Vec::with_capacity(nodes),
             words,
@@ -177,6 +180,9 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             self.kin[node as usize] = kin;
             self.shapes[node as usize] = Shape::default();
             self.policies[node as usize] = PolicyState::Plain;
+            if let Some(order) = self.orders.get_mut(node as usize) {
+                *order = Order::default();
+            }
             node
         } else {
             self.nodes.push(new);
@@ -193,8 +199,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// What of it says who stands in line.
     #[inline]
     pub(crate) fn standing(&mut self) -> Standing<'_> {
-        let Self { nodes, shapes, wheel, now_ns, .. } = self;
-        Standing { nodes, shapes, wheel, now_ns: *now_ns }
+        let Self { nodes, shapes, wheel, orders, now_ns, .. } = self;
+        Standing { nodes, shapes, wheel, orders, now_ns: *now_ns }
     }
 
     fn id(&self, node: u32) -> Id {
@@ -229,9 +235,22 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
         self.nodes.at_mut(node).weight = share.weight.max(1);
         self.count_weight(node, 1);
+        self.reserve_order(parent);
         self.shape(node, share);
         self.limit(node, limit);
         Ok((node, level))
+    }
+
+    /// Has a large tree know in which order its nodes stand in line.
+    fn reserve_order(&mut self, parent: u32) {
+        if !self.is_large() {
+            return;
+        }
+        let known = self.orders.len();
+        self.orders.resize_with(self.nodes.len(), Order::default);
+        for class in (known..self.nodes.len()).chain([parent as usize]) {
+            self.orders[class].reserve(self.kin[class].weights.iter().sum());
+        }
     }
 
     /// Adds a scheduler to the port, a slice to a scheduler, or a router to a slice.

@@ -1,0 +1,104 @@
+//! In which order a class's children have come to stand in line, so that those whose turns come are
+//! known without going from one to the next, each of which might have to come from memory first.
+//!
+//! A hint: who has left the line since is still named, and what is to be fetched depends on it, nothing
+//! else.
+
+use crate::node::Node;
+
+/// Fewer children take turns so seldom, where classes are many, that what is fetched for the turns
+/// after the next is gone by then, and the order costs more than it saves.
+const MANY: u32 = 64;
+
+/// Of one class. Small trees have none.
+#[derive(Default)]
+pub(crate) struct Order {
+    /// A power of two, at least as many as there are children.
+    ring: Vec<u32>,
+    /// How many have come.
+    tail: u32,
+}
+
+impl Order {
+    /// Makes room for so many children.
+    pub(crate) fn reserve(&mut self, children: u32) {
+        let wanted = children.next_power_of_two() as usize;
+        if children >= MANY && wanted > self.ring.len() {
+            self.ring.resize(wanted, 0);
+        }
+    }
+
+    #[inline]
+    fn slot(&self, place: u32) -> usize {
+        place as usize & self.ring.len().wrapping_sub(1)
+    }
+
+    /// A node goes to the end of the line, if `goes`: no jump, as that is as random as lengths are.
+    #[inline]
+    pub(crate) fn append(&mut self, index: u32, node: &mut Node, goes: bool) {
+        let slot = self.slot(self.tail);
+        if let Some(slot) = self.ring.get_mut(slot) {
+            *slot = index;
+            node.place = if goes { self.tail } else { node.place };
+            self.tail = self.tail.wrapping_add(goes.into());
+        }
+    }
+
+    /// Who stood so many places behind this one; none if nobody did, or if it is not known.
+    #[inline]
+    pub(crate) fn behind(&self, node: &Node, places: u32) -> Option<u32> {
+        let is_there = self.tail.wrapping_sub(node.place) > places;
+        is_there.then(|| self.ring.get(self.slot(node.place.wrapping_add(places))).copied())?
+    }
+
+    /// The same, if there are more.
+    #[inline]
+    pub(crate) fn at(&self, node: &Node, places: u32) -> u32 {
+        self.ring[self.slot(node.place.wrapping_add(places))]
+    }
+
+    /// Fetches what says so.
+    #[inline]
+    pub(crate) fn fetch(&self, node: &Node, places: u32) {
+        if let Some(slot) = self.ring.get(self.slot(node.place.wrapping_add(places))) {
+            europa_pool::prefetch(slot);
+        }
+    }
+
+    /// Fetches the place at the end of the line.
+    #[inline]
+    pub(crate) fn fetch_end(&self) {
+        if let Some(slot) = self.ring.get(self.slot(self.tail)) {
+            europa_pool::prefetch(slot);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::Level;
+
+    #[test]
+    fn who_comes_later_stands_behind_and_nobody_behind_the_last() {
+        let mut order = Order::default();
+        let mut nodes: Vec<Node> = (0..100).map(|_| Node::new(Level::Queue)).collect();
+        order.reserve(MANY - 1);
+        order.append(1, &mut nodes[1], true);
+        assert_eq!(order.behind(&nodes[1], 0), None, "few need no order");
+        order.reserve(100);
+        for round in 0..5 {
+            for (index, node) in (0..).zip(&mut nodes) {
+                order.append(index, node, false);
+                order.append(index, node, true);
+                assert_eq!(order.behind(node, 0), Some(index));
+                assert_eq!(order.behind(node, 1), None, "{round}");
+            }
+            for (index, node) in nodes.iter().enumerate() {
+                let behind = Some(index as u32 + 8).filter(|behind| *behind < 100);
+                assert_eq!(order.behind(node, 8), behind, "{round}");
+                behind.into_iter().for_each(|behind| assert_eq!(order.at(node, 8), behind));
+            }
+        }
+    }
+}
