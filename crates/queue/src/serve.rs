@@ -12,8 +12,7 @@ use crate::standing::{Shape, Standing};
 use crate::statistics::{BYTES, Cause, Counters, Hot, PACKETS, PEAK, WAITING, add, set, waited};
 use crate::tree::PolicyState;
 
-/// How many turns ahead a node is fetched, where its class has an order: 6 were too few, and 12 and 16
-/// too many.
+/// How many turns ahead a node is fetched, where its class has an order: 6, 12 and 16 were no better.
 const FAR: u32 = 8;
 
 /// What a visit to the tree needs of it.
