@@ -44,7 +44,9 @@ impl Decode for Grant {
                 Access::Read | Access::Write => {
                     "a file is named from the root: /var/traces/in.pcap"
                 }
-                Access::Listen => "a socket is named like `tcp 0.0.0.0:80` or `unix /run/x.sock`",
+                Access::Listen => {
+                    "a socket is named like `tcp 0.0.0.0:80`, `unix /run/x.sock` or `memif /run/x.sock`"
+                }
                 Access::Connect => {
                     "a socket is named like `tcp 192.0.2.1:80` or `udp 192.0.2.1:53 from \
                      0.0.0.0:1053`"
@@ -88,7 +90,7 @@ impl JsonSchema for Grant {
                 },
                 "listen": {
                     "description": "A socket that others find: tcp ADDRESS:PORT, udp \
-                                    ADDRESS:PORT, unix PATH or unix_dgram PATH.",
+                                    ADDRESS:PORT, unix PATH, unix_dgram PATH or memif PATH.",
                     "type": "string",
                 },
                 "connect": {

@@ -20,7 +20,7 @@ pub enum Role {
 }
 
 /// One interface.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Number on its socket: both sides say the same.
     pub id: u32,

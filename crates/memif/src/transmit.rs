@@ -30,6 +30,19 @@ impl Packet for &[u8] {
     }
 }
 
+/// A packet of a pool.
+impl Packet for europa_pool::Packet {
+    #[inline(always)]
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn copy_to(&self, from: usize, to: Chunk<'_>) {
+        to.copy_from(self.data().get(from..).unwrap_or_default());
+    }
+}
+
 /// A frame in a mapping, a packet pool for instance.
 #[derive(Clone, Copy)]
 pub struct MappedPacket<'a> {

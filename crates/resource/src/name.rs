@@ -54,6 +54,8 @@ pub enum Kind {
     Unix,
     /// Datagrams inside this machine.
     UnixDatagram,
+    /// What agrees on memory that two processes share for frames.
+    Memif,
 }
 
 /// Where a socket is.
@@ -76,11 +78,12 @@ impl Access {
 }
 
 impl Kind {
-    const ALL: [(&'static str, Kind); 4] = [
+    const ALL: [(&'static str, Kind); 5] = [
         ("tcp", Kind::Tcp),
         ("udp", Kind::Udp),
         ("unix", Kind::Unix),
         ("unix_dgram", Kind::UnixDatagram),
+        ("memif", Kind::Memif),
     ];
 
     /// Whether it carries a stream of bytes, not datagrams.
@@ -90,7 +93,7 @@ impl Kind {
 
     /// Whether its places are paths.
     pub fn is_local(self) -> bool {
-        matches!(self, Kind::Unix | Kind::UnixDatagram)
+        matches!(self, Kind::Unix | Kind::UnixDatagram | Kind::Memif)
     }
 }
 
@@ -103,12 +106,16 @@ impl Socket {
         let (kind, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let known = Kind::ALL.iter().find(|(name, _)| *name == kind);
         let Some((_, kind)) = known else {
-            return Err(format!("expected tcp, udp, unix or unix_dgram, found '{kind}'"));
+            let wanted = "expected tcp, udp, unix, unix_dgram or memif";
+            return Err(format!("{wanted}, found '{kind}'"));
         };
         let (at, from) = match rest.split_once(" from ") {
             Some((at, from)) => (at, Some(from)),
             None => (rest, None),
         };
+        if *kind == Kind::Memif && from.is_some() {
+            return Err("a memif has no `from`".to_owned());
+        }
         let place = |text| Place::parse(*kind, text);
         Ok(Socket { kind: *kind, at: place(at)?, from: from.map(place).transpose()? })
     }
@@ -183,6 +190,12 @@ impl Resource {
         }
     }
 
+    /// Whether it makes memory that is shared with another process.
+    pub fn shares_memory(&self) -> bool {
+        let (Resource::Listen(socket) | Resource::Connect(socket)) = self else { return false };
+        socket.kind == Kind::Memif
+    }
+
     /// Its name without what is done with it.
     pub fn what(&self) -> String {
         match self {
@@ -242,6 +255,8 @@ mod tests {
             (Access::Write, "/x"),
             (Access::Listen, "tcp 0.0.0.0:80"),
             (Access::Listen, "unix /run/x.sock"),
+            (Access::Listen, "memif /run/x.sock"),
+            (Access::Connect, "memif @x"),
             (Access::Connect, "udp 192.0.2.1:53 from 0.0.0.0:1053"),
             (Access::Connect, "unix_dgram /run/x from /run/y"),
             (Access::Connect, "tcp [2001:db8::1]:80"),
@@ -262,11 +277,12 @@ mod tests {
             (
                 Access::Listen,
                 "sctp 1.2.3.4:5",
-                "expected tcp, udp, unix or unix_dgram, found 'sctp'",
+                "expected tcp, udp, unix, unix_dgram or memif, found 'sctp'",
             ),
             (Access::Listen, "tcp 80", "expected ADDRESS:PORT, found '80'"),
             (Access::Listen, "udp 1.2.3.4:5 from 1.2.3.4:6", "`from` belongs to `connect`"),
             (Access::Connect, "unix", "expected a path, found nothing"),
+            (Access::Connect, "memif /x from /y", "a memif has no `from`"),
         ] {
             assert_eq!(Resource::parse(access, what), Err(error.to_owned()), "{what}");
         }

@@ -6,7 +6,9 @@ use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::path::Path;
 
+use europa_memif::{MemifError, socket as memif};
 use nix::errno::Errno;
 use nix::fcntl::OFlag;
 use nix::sys::socket::{
@@ -14,7 +16,11 @@ use nix::sys::socket::{
     setsockopt, socket, sockopt,
 };
 
+use crate::connector;
 use crate::name::{Kind, Place, Resource, Socket};
+
+/// Who may connect to the socket of a memif: its memory is everybody's who does.
+const MEMIF_MODE: u32 = 0o600;
 
 impl Resource {
     /// Opens it for the caller itself. Sockets do not block afterwards.
@@ -107,12 +113,19 @@ impl Socket {
                 socket.set_nonblocking(true)?;
                 Ok(socket.into())
             }
+            (Kind::Memif, Place::Path(path)) => {
+                memif::listen(Path::new(path), MEMIF_MODE).map_err(of_memif)
+            }
             _ => Err(io::ErrorKind::InvalidInput.into()),
         }
     }
 
-    /// A datagram socket to no address at all stays open to all.
+    /// A datagram socket to no address at all stays open to all. A memif has a
+    /// [`Connector`](crate::Connector).
     fn connect(&self, wait: bool) -> io::Result<OwnedFd> {
+        if let (Kind::Memif, Place::Path(path)) = (self.kind, &self.at) {
+            return connector::serve(path.into());
+        }
         let kind = if self.kind.is_stream() { SockType::Stream } else { SockType::Datagram };
         let family = match &self.at {
             Place::Path(_) => AddressFamily::Unix,
@@ -163,6 +176,14 @@ pub fn accept(listener: &OwnedFd, kind: Kind) -> io::Result<(OwnedFd, Option<IpA
     let (stream, from) = TcpListener::from(listener).accept()?;
     stream.set_nonblocking(true)?;
     Ok((stream.into(), Some(from.ip())))
+}
+
+/// What the system has said.
+pub(crate) fn of_memif(error: MemifError) -> io::Error {
+    match error {
+        MemifError::Path { source, .. } | MemifError::Kernel { source, .. } => source.into(),
+        other => io::Error::other(other.to_string()),
+    }
 }
 
 /// Connects, or begins to.
