@@ -118,11 +118,23 @@ pub(crate) fn run(
         match wait {
             // Time has jumped to the timer.
             Some(None) => {}
-            Some(Some(left)) => drop(look(running, &mut signals, Some(left))?),
-            None => drop(look(running, &mut signals, None)?),
+            Some(Some(left)) => sleep(running, &mut signals, Some(left))?,
+            None => sleep(running, &mut signals, None)?,
         }
     }
     Ok(())
+}
+
+/// Waits, unless an element has something to do already.
+fn sleep(
+    running: &mut Running,
+    signals: &mut Signals,
+    timeout: Option<Duration>,
+) -> std::io::Result<()> {
+    let due = running.router.fall_asleep();
+    let looked = look(running, signals, if due { Some(Duration::ZERO) } else { timeout });
+    running.router.wake_up();
+    looked.map(drop)
 }
 
 fn with<R>(clock: &Rc<Cell<Clock>>, change: impl FnOnce(&mut Clock) -> R) -> R {

@@ -238,6 +238,16 @@ pub trait Element: Any {
         let _ = (token, interest, context);
     }
 
+    /// Called before the process sleeps if the element asked for it
+    /// ([`InitContext::add_sleeper`]): one that only looks, while it is awake, has others wake it
+    /// now. Returns whether there is something to do already, so that nobody sleeps.
+    fn fall_asleep(&mut self) -> bool {
+        false
+    }
+
+    /// Called after [`Element::fall_asleep`], when the process is awake again.
+    fn wake_up(&mut self) {}
+
     /// Called when a signal of the operating system came that the element has asked for
     /// ([`InitContext::catch_signal`]).
     fn caught_signal(&mut self, signal: i32, context: &mut Context<'_>) {

@@ -41,6 +41,11 @@ impl InitContext<'_> {
         self.core.tasks.push(Task { element: self.me, tickets, worked: true });
     }
 
+    /// Asks for [`Element::fall_asleep`] and [`Element::wake_up`].
+    pub fn add_sleeper(&mut self) {
+        self.core.sleepers.push(self.me);
+    }
+
     /// As [`Context::schedule`].
     pub fn schedule(&mut self, timer: u32, at_ns: u64) {
         self.core.timers.schedule((self.me, timer), at_ns);

@@ -170,6 +170,7 @@ impl Router {
             warnings: Vec::new(),
             overheard: Vec::new(),
             watched: Vec::new(),
+            sleepers: Vec::new(),
             signals: Vec::new(),
             most: if graph.one_by_one { 1 } else { BATCH },
             // A log that is full is no reason to end.
@@ -640,6 +641,26 @@ impl Router {
     /// says which are ready by [`Router::descriptor_ready`].
     pub fn watched(&self) -> &[Watched] {
         &self.core.watched
+    }
+
+    /// Tells elements that the process is about to wait for their descriptors. Returns whether
+    /// one of them has something to do already. [`Router::wake_up`] comes after it, whatever it
+    /// returns.
+    pub fn fall_asleep(&mut self) -> bool {
+        let elements = &mut self.elements;
+        self.core.sleepers.iter().fold(false, |due, index| {
+            let element = elements.get_mut(*index).and_then(Option::as_mut);
+            element.is_some_and(|element| element.fall_asleep()) || due
+        })
+    }
+
+    /// Tells elements that the process is awake again.
+    pub fn wake_up(&mut self) {
+        for index in &self.core.sleepers {
+            if let Some(element) = self.elements.get_mut(*index).and_then(Option::as_mut) {
+                element.wake_up();
+            }
+        }
     }
 
     /// Tells an element that its descriptor is ready, unless it no longer waits for it.

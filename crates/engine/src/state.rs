@@ -148,6 +148,8 @@ pub(crate) struct Core {
     /// What the element that is being initialised finds odd.
     pub(crate) warnings: Vec<String>,
     pub(crate) watched: Vec<Watched>,
+    /// Elements that want to know when the process sleeps.
+    pub(crate) sleepers: Vec<usize>,
     /// Signals of the operating system and who wants them.
     pub(crate) signals: Vec<(i32, usize)>,
     /// Most packets of a pull: one in Click's order.

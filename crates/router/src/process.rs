@@ -206,7 +206,8 @@ impl Process {
             // Rounded up: a timer that is not due yet must not keep the loop turning.
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
         };
-        if !self.running.devices.endpoint.fall_asleep() {
+        let due = self.running.router.fall_asleep();
+        if !self.running.devices.endpoint.fall_asleep() && !due {
             let mut wait = vec![
                 PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),
@@ -237,6 +238,7 @@ impl Process {
             self.tell(&ready);
         }
         self.running.devices.endpoint.wake_up();
+        self.running.router.wake_up();
         Ok(ordered)
     }
 
