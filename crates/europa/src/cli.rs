@@ -370,6 +370,9 @@ enum Command {
         /// It is granted files to write.
         #[arg(long)]
         writes: bool,
+        /// It is granted memory shared with other processes.
+        #[arg(long)]
+        shares: bool,
     },
     /// The process of a router with a data plane of its owner's own; started by the node.
     #[command(hide = true)]
@@ -468,8 +471,8 @@ impl Cli {
                 Ok(slow_path::daemon(&instance, &router, &keep, &command)?)
             }
             Command::Switch { cpus } => roles::switch(&cpus),
-            Command::Router { number, name, cpus, writes } => {
-                roles::router(number, &name, &cpus, writes)
+            Command::Router { number, name, cpus, writes, shares } => {
+                roles::router(number, &name, &cpus, writes, shares)
             }
             Command::Program { number, name, cpus, command } => {
                 roles::program(number, &name, &cpus, &command)

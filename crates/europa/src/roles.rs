@@ -51,17 +51,29 @@ pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, Failure> {
 /// Longest file that a router may write: larger ones are cut there.
 const WRITTEN_BYTES: u64 = 4 << 30;
 
+/// Most descriptors of a router that shares memory: each memif has a few for its peer and one
+/// for each client that has not said yet what it wants, and one message may bring 253.
+const SHARED_DESCRIPTORS: u64 = 1024;
+/// Longest piece of memory that it may make for a peer. The kernel counts it as a file.
+const SHARED_BYTES: u64 = 160 << 20;
+
 /// An isolated router.
 pub(crate) fn router(
     number: u32,
     name: &str,
     cpus: &[usize],
     writes: bool,
+    shares: bool,
 ) -> Result<ExitCode, Failure> {
     let mut profile = Profile::router(name, number);
     profile.limits.open_files = 128;
     if writes {
         profile.limits.file_bytes = WRITTEN_BYTES;
+    }
+    if shares {
+        profile.shares_memory = true;
+        profile.limits.open_files = SHARED_DESCRIPTORS;
+        profile.limits.file_bytes = profile.limits.file_bytes.max(SHARED_BYTES);
     }
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;

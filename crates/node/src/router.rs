@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
 use europa_pool::Geometry;
-use europa_resource::Access;
+use europa_resource::{Access, Resource};
 use europa_router::orders::{Answer, Order};
 use europa_sandbox::cgroup::{Group, Limits};
 use europa_sandbox::{Child, Identity, SpawnSpec, spawn};
@@ -263,6 +263,9 @@ impl Router {
         ];
         if self.plan.grants.iter().any(|grant| grant.access() == Access::Write) {
             arguments.push("--writes".as_ref());
+        }
+        if self.plan.grants.iter().any(Resource::shares_memory) {
+            arguments.push("--shares".as_ref());
         }
         if !self.plan.program.is_empty() {
             arguments.push("--".as_ref());

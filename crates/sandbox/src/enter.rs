@@ -13,6 +13,7 @@ use nix::unistd::{sethostname, setsid};
 
 use crate::error::{SandboxError, Step};
 use crate::profile::Profile;
+use crate::seccomp::Beside;
 use crate::{descriptors, fence, privileges, root, seccomp};
 
 /// Locks the calling process into the sandbox of `profile`; there is no way back.
@@ -51,7 +52,9 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
         prctl::set_pdeathsig(Signal::SIGKILL).step("setting the parent-death signal")?;
     }
     fence::put_up(profile.role)?;
-    seccomp::apply(profile.role, profile.limits.threads > 1, profile.enforcement)
+    let beside =
+        Beside { threads: profile.limits.threads > 1, shares_memory: profile.shares_memory };
+    seccomp::apply(profile.role, beside, profile.enforcement)
 }
 
 /// Refuses what would silently make the sandbox weaker than the caller thinks.

@@ -87,6 +87,8 @@ pub struct Profile {
     /// died before [`enter`](crate::enter) is not noticed; the end of the control
     /// socket is the dependable sign.
     pub die_with_parent: bool,
+    /// Whether a router may share memory with processes that others hand over ([`Role::Router`]).
+    pub shares_memory: bool,
     /// What happens on a forbidden system call.
     pub enforcement: Enforcement,
 }
@@ -109,6 +111,7 @@ impl Profile {
             },
             user_namespace: true,
             die_with_parent: false,
+            shares_memory: false,
             enforcement: Enforcement::Kill,
         }
     }

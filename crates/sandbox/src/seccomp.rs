@@ -30,13 +30,22 @@ const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 /// Rules by system call; an empty list of rules means "whatever the arguments".
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Applies the filters of `role`. Thread creation is allowed with `threads` only.
+/// What some processes of a role need and others do not.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Beside {
+    /// Creating threads.
+    pub(crate) threads: bool,
+    /// Sharing memory with processes that others hand over.
+    pub(crate) shares_memory: bool,
+}
+
+/// Applies the filters of `role`, with what is allowed beside it.
 pub(crate) fn apply(
     role: Role,
-    threads: bool,
+    beside: Beside,
     enforcement: Enforcement,
 ) -> Result<(), SandboxError> {
-    for filter in filters(role, threads, enforcement)? {
+    for filter in filters(role, beside, enforcement)? {
         apply_filter(&filter)?;
     }
     Ok(())
@@ -46,7 +55,7 @@ pub(crate) fn apply(
 /// application of the next pass.
 fn filters(
     role: Role,
-    threads: bool,
+    beside: Beside,
     enforcement: Enforcement,
 ) -> Result<[BpfProgram; 3], SandboxError> {
     let (kill, refuse) = match enforcement {
@@ -56,8 +65,9 @@ fn filters(
         }
         Enforcement::Log => (SeccompAction::Log, SeccompAction::Log),
     };
-    let thread_groups: &[Group] = if threads { tables::THREADS } else { &[] };
-    let allowed = rules(tables::allowed(role).chain(thread_groups))?;
+    let threads: &[Group] = if beside.threads { tables::THREADS } else { &[] };
+    let memory: &[Group] = if beside.shares_memory { tables::SHARED_MEMORY } else { &[] };
+    let allowed = rules(tables::allowed(role).chain(threads).chain(memory))?;
     let refused = rules(tables::refused(role))?;
 
     // What is refused passes the last filter ...
@@ -151,8 +161,9 @@ mod tests {
     #[test]
     fn every_role_compiles() {
         for role in ROLES {
-            for threads in [false, true] {
-                let filters = filters(role, threads, Enforcement::Kill)
+            for beside in [(false, false), (true, false), (false, true), (true, true)] {
+                let beside = Beside { threads: beside.0, shares_memory: beside.1 };
+                let filters = filters(role, beside, Enforcement::Kill)
                     .expect("the tables make valid filters");
                 // The kernel refuses more than 4096 instructions a filter.
                 assert!(filters.iter().all(|filter| !filter.is_empty() && filter.len() < 4096));
@@ -187,7 +198,8 @@ mod tests {
             ("personality", libc::SYS_personality),
         ];
         for role in ROLES {
-            let allowed = rules(tables::allowed(role).chain(tables::THREADS)).expect("valid");
+            let beside = tables::THREADS.iter().chain(tables::SHARED_MEMORY);
+            let allowed = rules(tables::allowed(role).chain(beside)).expect("valid");
             for (name, number) in never {
                 assert!(!allowed.contains_key(&number), "{role:?} may {name}");
             }
@@ -205,10 +217,23 @@ mod tests {
         }
     }
 
+    /// What memory shared with others needs is nobody's who shares none.
+    #[test]
+    fn asynchronous_requests_are_for_those_who_share_memory() {
+        let has = |groups: &mut dyn Iterator<Item = &'static Group>| {
+            rules(groups).expect("valid").contains_key(&libc::SYS_io_submit)
+        };
+        for role in ROLES {
+            assert!(!has(&mut tables::allowed(role).chain(tables::THREADS)), "{role:?}");
+        }
+        assert!(has(&mut tables::SHARED_MEMORY.iter()));
+    }
+
     #[test]
     fn every_group_has_a_reason() {
         for role in ROLES {
-            for group in tables::allowed(role).chain(tables::refused(role)).chain(tables::THREADS) {
+            let beside = tables::THREADS.iter().chain(tables::SHARED_MEMORY);
+            for group in tables::allowed(role).chain(tables::refused(role)).chain(beside) {
                 assert!(
                     group.reason.len() > 10 && !group.calls.is_empty(),
                     "{role:?}: {:?}",

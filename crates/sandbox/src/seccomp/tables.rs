@@ -207,6 +207,38 @@ pub(super) const THREADS: &[Group] = &[Group {
     ],
 }];
 
+/// Memory shared with a memif peer, for routers that are granted one.
+pub(super) const SHARED_MEMORY: &[Group] = &[
+    Group {
+        reason: "own memory for a peer, sealed so that it cannot shrink; never executable, as `mmap` is",
+        calls: &[
+            any(libc::SYS_memfd_create),
+            any(libc::SYS_ftruncate),
+            any(libc::SYS_eventfd2),
+            when(libc::SYS_fcntl, &[Test::Equal(1, libc::F_ADD_SEALS as u64)]),
+        ],
+    },
+    Group {
+        reason: "whether a peer's memory can go away: seals, kind of file system, length; no file by name",
+        calls: &[
+            when(libc::SYS_fcntl, &[Test::Equal(1, libc::F_GET_SEALS as u64)]),
+            any(libc::SYS_fstatfs),
+            // What libc makes of fstat: of the descriptor itself. There are no files to name.
+            when(libc::SYS_newfstatat, &[Test::Equal(3, libc::AT_EMPTY_PATH as u64)]),
+        ],
+    },
+    Group {
+        reason: "eventfds that a peer shares: the only ways to signal and read them that never wait",
+        calls: &[
+            any(libc::SYS_io_setup),
+            any(libc::SYS_io_submit),
+            any(libc::SYS_io_getevents),
+            any(libc::SYS_io_destroy),
+            any(libc::SYS_preadv2),
+        ],
+    },
+];
+
 /// What outlives its node hears the next one.
 const CONTROL: Group = Group {
     reason: "the connections of nodes to the listening socket that was handed over",
