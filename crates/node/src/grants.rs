@@ -43,6 +43,21 @@ impl Granted {
     }
 }
 
+/// Opens anew what went with the node that had opened it, for a router that has been adopted: what
+/// connects for it. Names and descriptors.
+///
+/// # Errors
+/// What this machine refuses.
+pub(crate) fn renewed(plan: &RouterPlan) -> Result<(Vec<String>, Vec<OwnedFd>), NodeError> {
+    let ended =
+        |resource: &&Resource| resource.access() == Access::Connect && resource.shares_memory();
+    let open = |resource: &Resource| {
+        let opened = resource.open_granted().map_err(|error| fault(plan, resource, &error))?;
+        Ok((resource.to_string(), opened))
+    };
+    plan.grants.iter().filter(ended).map(open).collect()
+}
+
 /// Opens something in the place of each grant, to try a configuration with.
 ///
 /// # Errors

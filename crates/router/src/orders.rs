@@ -24,6 +24,9 @@ pub enum Order {
         /// Where it stands, for messages.
         file: String,
     },
+    /// Whoever connected for its elements has gone with the node before. Descriptors: one for each
+    /// name, which elements may ask for anew.
+    Grant(Vec<String>),
     /// Take orders also from the socket that comes with this one: who has it changes tables
     /// while the node asks other things.
     Admit,

@@ -137,6 +137,10 @@ impl Running {
                 Ok(()) => Answer::Done(String::new()),
                 Err(why) => Answer::Refused(why),
             },
+            Order::Grant(names) => {
+                self.devices.grants = Grants::new(&names, grants);
+                Answer::Done(String::new())
+            }
             Order::Admit => Answer::Refused("only the node lets others in".into()),
             Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
                 Ok(text) => Answer::Done(text),

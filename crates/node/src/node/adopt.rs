@@ -5,8 +5,10 @@
 //! that follows makes the rest as after any change.
 
 use std::collections::{HashMap, HashSet};
+use std::os::fd::AsFd;
 
 use europa_api::Documents;
+use europa_router::orders::Order as RouterOrder;
 use europa_sandbox::cgroup::Cgroups;
 use europa_sandbox::{Child, Identity};
 use europa_substrate::layout::MAX_TAPS;
@@ -22,9 +24,9 @@ use crate::kept::Kept;
 use crate::leftovers::{self, Noted};
 use crate::ports::{Needs, Port};
 use crate::relays::Relay;
-use crate::router::{ANOTHER_VERSION, Process, Router, RouterRecord, name_of};
+use crate::router::{ANOTHER_VERSION, Asked, Process, Router, RouterRecord, name_of};
 use crate::switch::{Lasting, Switch, SwitchRecord};
-use crate::{NodeError, hosts, slices};
+use crate::{NodeError, grants, hosts, slices};
 
 impl Node {
     /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
@@ -96,6 +98,11 @@ impl Node {
         for router in &mut self.routers {
             if let Some(process) = &mut router.process {
                 self.slow_paths.follow_on(&router.plan.name, process)?;
+                let (names, opened) = grants::renewed(&router.plan)?;
+                if !names.is_empty() {
+                    let descriptors: Vec<_> = opened.iter().map(AsFd::as_fd).collect();
+                    process.order_with(&RouterOrder::Grant(names), &descriptors, Asked::Nobody);
+                }
             }
         }
         self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)?;
