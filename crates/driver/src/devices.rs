@@ -1,9 +1,13 @@
 //! Linux interfaces by packet sockets: what `FromDevice` and `ToDevice` reach.
 
+use std::cell::RefCell;
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 
 use europa_engine::{Arena, Batch, Devices, Graph, GraphElement, Interface, PacketType};
 use europa_port::{Device, Namespace, open_listener, set_promiscuous};
+use europa_resource::{Access, Resource};
 use nix::sys::socket::{LinkAddr, MsgFlags, recvfrom, send, setsockopt, sockopt};
 
 /// Classes whose first argument is an interface.
@@ -78,9 +82,14 @@ fn all_interfaces() -> Vec<Interface> {
     found
 }
 
+/// Sockets at which memifs are found. They stay as long as the process: a configuration that
+/// replaces another one cannot open what that still has.
+pub(crate) type Listeners = Rc<RefCell<Vec<(Resource, OwnedFd)>>>;
+
 /// All interfaces that a configuration names.
 pub(crate) struct PacketDevices {
     open: Vec<Open>,
+    listeners: Listeners,
     arena: Arena,
     frame: Vec<u8>,
     /// A device took less than there was to send.
@@ -88,8 +97,9 @@ pub(crate) struct PacketDevices {
 }
 
 impl PacketDevices {
-    pub(crate) fn new(arena: &Arena) -> PacketDevices {
-        PacketDevices { open: Vec::new(), arena: arena.clone(), frame: vec![0; 65536], full: false }
+    pub(crate) fn new(arena: &Arena, listeners: &Listeners) -> PacketDevices {
+        let (arena, listeners) = (arena.clone(), listeners.clone());
+        PacketDevices { open: Vec::new(), listeners, arena, frame: vec![0; 65536], full: false }
     }
 
     /// Opens the interfaces that a graph names and that are not open yet. Those that cannot be
@@ -154,6 +164,19 @@ impl PacketDevices {
 }
 
 impl Devices for PacketDevices {
+    fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
+        if resource.access() != Access::Listen || !resource.shares_memory() {
+            return resource.open();
+        }
+        let mut listeners = self.listeners.borrow_mut();
+        if let Some((_, listener)) = listeners.iter().find(|(known, _)| known == resource) {
+            return listener.try_clone();
+        }
+        let listener = resource.open()?;
+        listeners.push((resource.clone(), listener.try_clone()?));
+        Ok(listener)
+    }
+
     fn others(&self) -> Vec<Interface> {
         all_interfaces()
     }
@@ -207,5 +230,23 @@ impl Devices for PacketDevices {
 
     fn interface(&self, index: usize) -> Option<&Interface> {
         self.open.get(index).map(|open| &open.interface)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_replaces_another_listens_at_the_same_socket() {
+        let path = std::env::temp_dir().join(format!("europa-{}.sock", std::process::id()));
+        let name = format!("listen: memif {}", path.display());
+        let resource: Resource = name.parse().unwrap();
+        let (arena, listeners) = (Arena::heap(16, 2048), Listeners::default());
+        let old = PacketDevices::new(&arena, &listeners);
+        let _first = old.open(&resource).unwrap();
+        assert!(PacketDevices::new(&arena, &Listeners::default()).open(&resource).is_err());
+        PacketDevices::new(&arena, &listeners).open(&resource).unwrap();
+        std::fs::remove_file(path).unwrap();
     }
 }

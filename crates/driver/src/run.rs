@@ -12,7 +12,7 @@ use nix::sys::time::TimeVal;
 use crate::chatter_socket::ChatterSocket;
 use crate::clock::Clock;
 use crate::control_socket::ControlSocket;
-use crate::devices::PacketDevices;
+use crate::devices::{Listeners, PacketDevices};
 use crate::globals::{Pending, add_hotconfig, add_texts, add_timewarp};
 use crate::kernel_tun::from_host::FromHost;
 use crate::kernel_tun::to_host::ToHost;
@@ -47,6 +47,7 @@ struct Maker {
     arena: Arena,
     clock: Rc<Cell<Clock>>,
     pending: Pending<Running>,
+    listeners: Listeners,
 }
 
 impl Maker {
@@ -68,7 +69,7 @@ impl Maker {
                 socket.split(", ").chain(retries.split(", ").skip(1)).collect();
             graph.add(&format!("click_driver@@ControlSocket{suffix}"), "ControlSocket", &arguments);
         }
-        let mut devices = PacketDevices::new(&self.arena);
+        let mut devices = PacketDevices::new(&self.arena, &self.listeners);
         for problem in devices.open_for(&graph) {
             say(&format!("{problem}\n"));
         }
@@ -136,6 +137,7 @@ pub fn run_with(options: Options, registry: Registry, measured: impl FnOnce(&[Co
         arena: Arena::heap(SLOTS, SLOT_BYTES),
         clock: Rc::new(Cell::new(clock)),
         pending: Pending::default(),
+        listeners: Listeners::default(),
         options: Rc::new(options),
     };
     let (mut running, checked) = match maker.make(&text, false) {

@@ -50,7 +50,7 @@ const FILE: &str = "waits for a file";
 const SOURCE: &str = "always has something to do, so that the switch could never sleep";
 
 /// Why others may not, where more can be said than that nobody has looked.
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 11] = [
     ("Script", SCRIPT),
     ("DriverManager", SCRIPT),
     ("FromDump", FILE),
@@ -58,6 +58,7 @@ const REFUSED: [(&str, &str); 10] = [
     ("FromIPSummaryDump", FILE),
     ("ToIPSummaryDump", FILE),
     ("Socket", "waits for a socket"),
+    ("Memif", "shares memory with another process and waits for its socket"),
     ("InfiniteSource", SOURCE),
     ("RandomSource", SOURCE),
     ("RandomSeed", "begins the random numbers anew that all inline routers share"),

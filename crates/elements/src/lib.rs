@@ -71,6 +71,7 @@ mod lookup;
 mod lookup_ip6_route;
 mod made;
 mod mark_ip_header;
+mod memif;
 mod message;
 mod nd;
 mod neighbour;

@@ -51,6 +51,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::infinite_source::InfiniteSource>();
     registry.add::<crate::lookup_ip6_route::LookupIP6Route>();
     registry.add::<crate::mark_ip_header::MarkIPHeader>();
+    registry.add::<crate::memif::Memif>();
     registry.add::<crate::message::Message>();
     registry.add::<crate::diagnose::neighborhood_test::NeighborhoodTest>();
     registry.add::<crate::diagnose::notifier_debug::NotifierDebug>();

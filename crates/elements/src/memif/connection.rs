@@ -1,0 +1,430 @@
+//! How a memif gets a peer, loses it, and gets the next one. Nothing here waits.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
+use std::sync::OnceLock;
+
+use europa_engine::{Interest, Resource};
+use europa_memif::{
+    Config, Event, Fault, Greetings, MOST_SILENT, MemifError, Port, Receiver, Role, Signal,
+    Transmitter, socket,
+};
+use europa_resource::Connector;
+
+use crate::prelude::*;
+
+/// Tokens of descriptors: what was opened, the peer's socket, its interrupts, and the first of
+/// those for clients that have not said yet what they want.
+const DOOR: u32 = 0;
+const PEER: u32 = 1;
+const INTERRUPT: u32 = 2;
+const SILENT: u32 = 3;
+
+/// Timers: to begin, or try again; to have got as far as rings.
+const BEGIN: u32 = 0;
+const AGREED: u32 = 1;
+/// The element's own.
+pub(super) const FULL: u32 = 2;
+
+/// A client tries again after so long, twice as long each time.
+const LEAST_DELAY_NS: u64 = 50_000_000;
+const MOST_DELAY_NS: u64 = 2_000_000_000;
+/// A connection that lasted so long was a good one.
+const GOOD_NS: u64 = 1_000_000_000;
+/// How long two sides may take until they have agreed.
+const PATIENCE_NS: u64 = 5_000_000_000;
+/// Reasons are logged no more often.
+const LOG_NS: u64 = 1_000_000_000;
+
+/// What was opened for it.
+enum Door {
+    /// Clients come here.
+    Listener(Rc<OwnedFd>),
+    /// Whoever connects to the server.
+    Connector(Connector),
+}
+
+/// The rings of a connection.
+pub(super) struct Link {
+    pub(super) receiver: Receiver,
+    transmitter: Transmitter,
+    peer: String,
+    since_ns: u64,
+    /// The peer has been asked for interrupts.
+    armed: bool,
+}
+
+/// What all connections have done.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) sent: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) received: u64,
+    pub(super) received_bytes: u64,
+    pub(super) malformed: u64,
+    pub(super) unfit: u64,
+    pub(super) interrupts: u64,
+}
+
+/// What it is to be.
+struct Setup {
+    role: Role,
+    config: Config,
+    resource: Resource,
+}
+
+/// A memif's peer, if it has one, and the way to the next.
+#[derive(Default)]
+pub(super) struct Connection {
+    setup: Option<Setup>,
+    door: Option<Door>,
+    /// The connector has been asked.
+    asked: bool,
+    port: Option<Port>,
+    greetings: Greetings,
+    pub(super) link: Option<Link>,
+    delay_ns: u64,
+    /// Of the connections before.
+    past: Counts,
+    pub(super) disconnects: u64,
+    pub(super) reason: String,
+    /// What was logged last, and when.
+    told: Option<(String, u64)>,
+}
+
+/// Wakes the peers of all elements. It stays: to give it back takes milliseconds.
+fn signal() -> Result<Signal, MemifError> {
+    static SIGNAL: OnceLock<Signal> = OnceLock::new();
+    if let Some(signal) = SIGNAL.get() {
+        return Ok(signal.clone());
+    }
+    let signal = Signal::new()?;
+    Ok(SIGNAL.get_or_init(|| signal).clone())
+}
+
+/// Waits for a descriptor that somebody else owns.
+fn watch(token: u32, descriptor: BorrowedFd<'_>, context: &mut Context<'_>) {
+    // Where there is no descriptor left, the next look or the timer has to do.
+    if let Ok(own) = descriptor.try_clone_to_owned() {
+        context.watch(token, Interest::Read, Rc::new(own));
+    }
+}
+
+impl Connection {
+    pub(super) fn configure(&mut self, role: Role, config: Config, resource: Resource) {
+        self.setup = Some(Setup { role, config, resource });
+    }
+
+    /// Opens the socket, or the way to it.
+    pub(super) fn open(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let Some(setup) = &mut self.setup else { return Ok(()) };
+        context.name().clone_into(&mut setup.config.name);
+        let opened = context.open(&setup.resource)?;
+        self.door = Some(Door::new(setup.role, opened));
+        // Not before the element of before has handed over what it has.
+        context.schedule(BEGIN, context.now_ns());
+        Ok(())
+    }
+
+    /// Takes over the connection of the element of before, if it is the same interface.
+    pub(super) fn take(&mut self, old: &mut Connection) -> bool {
+        let (Some(new), Some(before)) = (&self.setup, &old.setup) else { return false };
+        if (new.role, &new.config, &new.resource) != (before.role, &before.config, &before.resource)
+        {
+            return false;
+        }
+        let door = self.door.take();
+        *self = std::mem::take(old);
+        self.door = self.door.take().or(door);
+        true
+    }
+
+    pub(super) fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        match timer {
+            BEGIN => self.begin(context),
+            _ if self.port.as_ref().is_some_and(|port| !port.is_connected()) => {
+                let reason = "the peer took too long to connect";
+                if let Some(port) = &mut self.port {
+                    port.disconnect(reason);
+                }
+                self.missed(reason, context);
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits for what there is, and has a client connect.
+    fn begin(&mut self, context: &mut Context<'_>) {
+        let Some(setup) = &self.setup else { return };
+        if self.port.is_none() {
+            let made = signal().and_then(|signal| {
+                Port::new(setup.role, setup.config.clone(), signal).map_err(MemifError::from)
+            });
+            match made {
+                Ok(port) => self.port = Some(port),
+                Err(error) => return self.missed(&error.to_string(), context),
+            }
+        }
+        if self.door.is_none() {
+            // Whoever connected has gone; maybe there is another one.
+            match context.devices().open(&setup.resource) {
+                Ok(opened) => self.door = Some(Door::new(setup.role, opened)),
+                Err(_) => return self.missed("nobody connects for this router", context),
+            }
+        }
+        if let Some(door) = &self.door {
+            watch(DOOR, door.as_fd(), context);
+        }
+        if let Some(link) = &self.link {
+            watch(INTERRUPT, link.receiver.interrupt_fd(), context);
+        }
+        self.watch_silent(context);
+        if let Some(peer) = self.port.as_ref().and_then(Port::control_fd) {
+            return watch(PEER, peer, context);
+        }
+        if let Some(Door::Connector(connector)) = &self.door
+            && !self.asked
+        {
+            match connector.ask() {
+                Ok(()) => self.asked = true,
+                Err(error) => {
+                    self.close(context);
+                    self.missed(&error.to_string(), context);
+                }
+            }
+        }
+    }
+
+    /// Something has come at a descriptor.
+    pub(super) fn ready(&mut self, token: u32, context: &mut Context<'_>) {
+        match (token, &self.door) {
+            (DOOR, Some(Door::Listener(_))) => self.accept(context),
+            (DOOR, _) => self.hear(context),
+            (PEER, _) => self.converse(context),
+            (INTERRUPT, _) => self.disarm(),
+            _ => self.greet(context),
+        }
+    }
+
+    /// Client: takes the connection that it has asked for.
+    fn hear(&mut self, context: &mut Context<'_>) {
+        let Some(Door::Connector(connector)) = &mut self.door else { return };
+        match connector.answer() {
+            Ok(None) => {}
+            Ok(Some(server)) => {
+                self.asked = false;
+                if let Some(port) = &mut self.port {
+                    port.connect(server);
+                }
+                self.agree(context);
+            }
+            Err(error) => {
+                if error == europa_resource::Missed::Gone {
+                    self.close(context);
+                }
+                // One that has gone while there was a peer will be missed with the peer.
+                if std::mem::take(&mut self.asked) {
+                    self.missed(&error.to_string(), context);
+                }
+            }
+        }
+    }
+
+    /// Whoever connects has gone.
+    fn close(&mut self, context: &mut Context<'_>) {
+        context.unwatch(DOOR, Interest::Read);
+        (self.door, self.asked) = (None, false);
+    }
+
+    /// Server: takes those who have come, as many as may be silent.
+    fn accept(&mut self, context: &mut Context<'_>) {
+        let (Some(Door::Listener(listener)), Some(setup)) = (&self.door, &self.setup) else {
+            return;
+        };
+        for _ in 0..MOST_SILENT {
+            let Ok(Some(client)) = socket::accept(listener) else { break };
+            // One that has gone already is nobody's loss.
+            let _ = self.greetings.add(client, Some(&setup.config));
+        }
+        self.greet(context);
+    }
+
+    /// Server: hears which interface clients want.
+    fn greet(&mut self, context: &mut Context<'_>) {
+        for _ in 0..MOST_SILENT {
+            match self.greetings.process() {
+                Ok(None) => break,
+                Ok(Some(greeting)) => {
+                    let Some(port) = &mut self.port else { break };
+                    if greeting.id() != port.config().id {
+                        greeting.refuse();
+                    } else if let Err(error) = port.accept(greeting) {
+                        self.tell(&error.to_string(), context);
+                    } else {
+                        self.agree(context);
+                    }
+                }
+                Err(error) => self.tell(&error.to_string(), context),
+            }
+        }
+        self.watch_silent(context);
+    }
+
+    fn watch_silent(&mut self, context: &mut Context<'_>) {
+        for token in (SILENT..).take(MOST_SILENT) {
+            context.unwatch(token, Interest::Read);
+        }
+        for (token, client) in (SILENT..).zip(self.greetings.control_fds()) {
+            watch(token, client, context);
+        }
+    }
+
+    /// Begins to talk with a peer.
+    fn agree(&mut self, context: &mut Context<'_>) {
+        if let Some(peer) = self.port.as_ref().and_then(Port::control_fd) {
+            watch(PEER, peer, context);
+        }
+        context.schedule(AGREED, context.now_ns().saturating_add(PATIENCE_NS));
+        self.converse(context);
+    }
+
+    /// Hears what the peer says.
+    fn converse(&mut self, context: &mut Context<'_>) {
+        while let Some(event) = self.port.as_mut().and_then(Port::process) {
+            match event {
+                Event::Disconnected(error) => return self.missed(&error.to_string(), context),
+                Event::Connected(link) => {
+                    let mut transmitters = link.transmitters.into_iter();
+                    let mut receivers = link.receivers.into_iter();
+                    let (Some(receiver), Some(transmitter)) =
+                        (receivers.next(), transmitters.next())
+                    else {
+                        continue;
+                    };
+                    context.unschedule(AGREED);
+                    watch(INTERRUPT, receiver.interrupt_fd(), context);
+                    self.link = Some(Link {
+                        receiver,
+                        transmitter,
+                        peer: link.application,
+                        since_ns: context.now_ns(),
+                        armed: false,
+                    });
+                }
+            }
+        }
+    }
+
+    /// There is no peer, or none any more: why.
+    fn missed(&mut self, reason: &str, context: &mut Context<'_>) {
+        context.unwatch(PEER, Interest::Read);
+        context.unwatch(INTERRUPT, Interest::Read);
+        context.unschedule(AGREED);
+        self.past = self.counts();
+        if let Some(link) = self.link.take() {
+            self.disconnects += 1;
+            if context.now_ns().saturating_sub(link.since_ns) >= GOOD_NS {
+                self.delay_ns = 0;
+                self.told = None;
+            }
+        }
+        reason.clone_into(&mut self.reason);
+        self.tell(reason, context);
+        let client = self.setup.as_ref().is_some_and(|setup| setup.role == Role::Client);
+        if client || self.port.is_none() {
+            self.delay_ns = (self.delay_ns * 2).clamp(LEAST_DELAY_NS, MOST_DELAY_NS);
+            context.schedule(BEGIN, context.now_ns().saturating_add(self.delay_ns));
+        }
+    }
+
+    /// Logs a reason once.
+    fn tell(&mut self, reason: &str, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        if let Some((told, at_ns)) = &self.told
+            && (told == reason || now_ns.saturating_sub(*at_ns) < LOG_NS)
+        {
+            return;
+        }
+        self.told = Some((reason.to_owned(), now_ns));
+        let line = format!("{} :: Memif: {reason}", context.name());
+        context.log(&line);
+    }
+
+    /// Ends a connection whose peer has broken a ring.
+    #[cold]
+    pub(super) fn break_off(&mut self, fault: &Fault, context: &mut Context<'_>) {
+        let reason = fault.to_string();
+        if let Some(port) = &mut self.port {
+            port.disconnect(&reason);
+        }
+        self.missed(&reason, context);
+    }
+
+    /// Sends what the ring takes, from the front of `batch`, and leaves the rest.
+    #[inline]
+    pub(super) fn transmit(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let Some(link) = &mut self.link else { return };
+        match link.transmitter.transmit(batch.as_slice()) {
+            Ok(sent) if sent == batch.len() => batch.clear(),
+            Ok(sent) => drop(batch.drain_front(sent)),
+            Err(fault) => self.break_off(&fault, context),
+        }
+    }
+
+    /// Asks the peer for interrupts; whether something is there already.
+    pub(super) fn fall_asleep(&mut self) -> bool {
+        self.link.as_mut().is_some_and(|link| {
+            link.armed = true;
+            link.receiver.arm()
+        })
+    }
+
+    pub(super) fn wake_up(&mut self) {
+        if self.link.as_ref().is_some_and(|link| link.armed) {
+            self.disarm();
+        }
+    }
+
+    fn disarm(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.armed = false;
+            link.receiver.disarm();
+        }
+    }
+
+    pub(super) fn peer(&self) -> &str {
+        self.link.as_ref().map_or("", |link| &link.peer)
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let Some(link) = &self.link else { return self.past };
+        let (into, out) = (link.receiver.counters(), link.transmitter.counters());
+        Counts {
+            sent: self.past.sent + out.frames,
+            sent_bytes: self.past.sent_bytes + out.bytes,
+            received: self.past.received + into.frames,
+            received_bytes: self.past.received_bytes + into.bytes,
+            malformed: self.past.malformed + into.malformed,
+            unfit: self.past.unfit + out.unfit,
+            interrupts: self.past.interrupts + out.interrupts,
+        }
+    }
+}
+
+impl Door {
+    fn new(role: Role, opened: OwnedFd) -> Self {
+        match role {
+            Role::Server => Self::Listener(Rc::new(opened)),
+            Role::Client => Self::Connector(Connector::new(opened)),
+        }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Listener(listener) => listener.as_fd(),
+            Self::Connector(connector) => connector.as_fd(),
+        }
+    }
+}
