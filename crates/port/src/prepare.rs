@@ -15,6 +15,7 @@ use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::offloads::End;
 use crate::undo::Undo;
+use crate::xdp::XdpFeatures;
 
 /// What a port will be used for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -110,6 +111,14 @@ fn remind(namespace: &Namespace, index: u32) -> io::Result<()> {
     let result = toggle(&netlink);
     set_up(&mut netlink, index, false)?;
     result
+}
+
+/// Whether a device has GRO on.
+fn has_gro(namespace: &Namespace, index: u32) -> io::Result<bool> {
+    let mut netlink = Netlink::route(namespace)?;
+    let name = identity(&mut netlink, index)?.name;
+    let features = Ethtool::new(netlink.as_fd(), &name).features()?;
+    Ok(features.iter().any(|feature| feature.name == "rx-gro" && feature.active))
 }
 
 /// Devices that can never be ports.
@@ -223,15 +232,18 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
 /// Looks whether the driver runs programs and takes redirected frames, after
 /// the offloads that this depends on have been switched.
 fn xdp(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
-    // A kernel that cannot say is older than any that the substrate runs on.
-    let Some(mut features) = device.xdp_features()? else { return Ok(()) };
+    let told = device.xdp_features()?;
+    let mut features = told.unwrap_or_else(|| XdpFeatures::presumed(&device.kind));
     if features.native
         && !features.redirect_target
         && let Peer::At { namespace, index, .. } = &device.peer
     {
-        remind(namespace, *index)
-            .map_err(|source| device.refused("switch GRO of its peer", source))?;
-        features = device.xdp_features()?.unwrap_or(features);
+        let switched = |source| device.refused("switch GRO of its peer", source);
+        if told.is_some() || !has_gro(namespace, *index).map_err(switched)? {
+            remind(namespace, *index).map_err(switched)?;
+        }
+        let presumed = XdpFeatures { redirect_target: true, ..features };
+        features = device.xdp_features()?.unwrap_or(presumed);
     }
     let name = device.name.clone();
     if !features.native && !wants.generic {

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::device::Kind;
 use crate::namespace::Namespace;
 use crate::netlink::{Netlink, Request, attribute, long_number};
 
@@ -26,6 +27,14 @@ pub struct XdpFeatures {
     pub redirect_target: bool,
     /// Programs that know frames in several fragments (`xdp.frags`) run.
     pub fragments: bool,
+}
+
+impl XdpFeatures {
+    /// What is taken to be so where the kernel cannot say: drivers of hardware mostly can.
+    pub(crate) fn presumed(kind: &Kind) -> Self {
+        let native = matches!(kind, Kind::Veth | Kind::Tap | Kind::Physical { .. });
+        Self { native, redirect_target: native && *kind != Kind::Veth, fragments: native }
+    }
 }
 
 /// Asks about a device. None on a kernel that cannot say (before 6.3).
