@@ -88,7 +88,7 @@ fn links_between_pages_lead_somewhere() {
 }
 
 /// Programs that tests call, and the Debian packages they are in.
-const PACKAGES: [(&str, &str); 27] = [
+const PACKAGES: [(&str, &str); 28] = [
     ("bgpd", "frr"),
     ("bird", "bird2"),
     ("birdc", "bird2"),
@@ -96,6 +96,7 @@ const PACKAGES: [(&str, &str); 27] = [
     ("bridge", "iproute2"),
     ("cc", "build-essential"),
     ("curl", "curl"),
+    ("dpdk-testpmd", "dpdk-dev"),
     ("ethtool", "ethtool"),
     ("ip", "iproute2"),
     ("iperf3", "iperf3"),
