@@ -113,6 +113,19 @@ fn becomes(node: &Node, handler: &str, value: &str) {
     }
 }
 
+/// A testpmd that listens is killed, and another one takes its place.
+fn another(node: &Node, folder: &Path, testpmd: Testpmd) -> Testpmd {
+    testpmd.kill();
+    becomes(node, "memif0.connected", "false");
+    // It does not replace what was left there.
+    for side in ["left", "right"] {
+        fs::remove_file(path(folder, side)).expect("a socket that was left");
+    }
+    let testpmd = Testpmd::start(folder, "server");
+    passes(node, folder);
+    testpmd
+}
+
 #[test]
 fn a_testpmd_that_connects_is_the_data_plane() {
     skip_without!("dpdk-testpmd", "ping", "nsenter");
@@ -145,27 +158,14 @@ fn a_testpmd_that_listens_is_the_data_plane_also_of_another_node() {
     let testpmd = Testpmd::start(folder.path(), "server");
     passes(&node, folder.path());
     carries(&node);
-    testpmd.kill();
-    becomes(&node, "memif0.connected", "false");
-    // The sockets that it left are not in the way of the next one.
-    for side in ["left", "right"] {
-        fs::remove_file(path(folder.path(), side)).expect("a socket that was left");
-    }
-    let testpmd = Testpmd::start(folder.path(), "server");
-    passes(&node, folder.path());
+    let testpmd = another(&node, folder.path(), testpmd);
     // Who connected for the router goes with its node, and the next one does.
     let pid = Pid::from_raw(node.processes()[0].cast_signed());
     kill(pid, Signal::SIGKILL).expect("the node runs");
     node.up(&document(folder.path(), false));
     passes(&node, folder.path());
     assert_eq!(node.run(&["read", "red/r1", "memif0.disconnects"]).trim(), "1");
-    testpmd.kill();
-    becomes(&node, "memif0.connected", "false");
-    for side in ["left", "right"] {
-        fs::remove_file(path(folder.path(), side)).expect("a socket that was left");
-    }
-    let _testpmd = Testpmd::start(folder.path(), "server");
-    passes(&node, folder.path());
+    another(&node, folder.path(), testpmd);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::sys;
 const BACKLOG: i32 = 16;
 
 /// Listens at a path for clients; its file has mode `mode`, e.g. `0o600`. A socket that is left
-/// there and that nobody serves is replaced; whoever drops the descriptor removes the file.
+/// there and that nobody serves is replaced. The file stays when the descriptor is dropped.
 ///
 /// # Errors
 /// Says the path, what was tried and what the kernel said: `EADDRINUSE` when somebody serves it.

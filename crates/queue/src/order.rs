@@ -51,7 +51,7 @@ impl Order {
         is_there.then(|| self.ring.get(self.slot(node.place.wrapping_add(places))).copied())?
     }
 
-    /// The same, if there are more.
+    /// The same, where `behind` has named somebody at least as many places behind.
     #[inline]
     pub(crate) fn at(&self, node: &Node, places: u32) -> u32 {
         self.ring[self.slot(node.place.wrapping_add(places))]
