@@ -64,7 +64,7 @@ struct delivery {
 
 /* Generic over the slot size, which is a constant in each of its two uses. Returns why the
  * frame was dropped, or 0; `tapped` gets what the copy has different from the frame. */
-static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
+static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 pool_word,
 					  struct europa_pool_state *state,
 					  struct europa_interface *to,
 					  struct europa_counters *count, const struct delivery *d,
@@ -75,11 +75,12 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 			   EUROPA_TAIL_BYTES;
 	__u32 slots = state->slots;
 	__u32 length = bpf_xdp_get_buff_len(ctx);
+	__u32 *rx_tail = &to->rx_tail[!!(pool_word & EUROPA_POOL_ODD)];
 
 	/* A router that does not drain its ring is found out before anything is copied. */
-	__u32 tail = *(volatile __u32 *)&to->rx_tail;
+	__u32 tail = *(volatile __u32 *)rx_tail;
 	__u64 *place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
-	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)&to->rx_tail == tail)) {
+	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail)) {
 		count->rx_drop_ring++;
 		return CAUSE(rx_drop_ring);
 	}
@@ -147,17 +148,17 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 	       (__u64)d->flags << EUROPA_WORD_FLAGS_SHIFT;
 	int tries = MAX_TRIES;
 	do {
-		tail = *(volatile __u32 *)&to->rx_tail;
+		tail = *(volatile __u32 *)rx_tail;
 		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
 		if (!place)
 			break;
 		if (*(volatile __u64 *)place) {
 			/* Full, unless another CPU was here between the two looks. */
-			if (*(volatile __u32 *)&to->rx_tail == tail)
+			if (*(volatile __u32 *)rx_tail == tail)
 				break;
 			continue;
 		}
-		if (__sync_val_compare_and_swap(&to->rx_tail, tail, tail + 1) != tail)
+		if (__sync_val_compare_and_swap(rx_tail, tail, tail + 1) != tail)
 			continue;
 		/* Ordered before the sleep flag is read: else both could wait. */
 		exchange(place, word);
@@ -169,7 +170,7 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool,
 					__builtin_offsetof(struct europa_pool_header, asleep);
 			if (*(volatile __u32 *)asleep) {
 				*(volatile __u32 *)asleep = 0;
-				wake(to->pool, state);
+				wake(pool_word & ~EUROPA_POOL_ODD, state);
 			}
 		}
 		return 0;
@@ -191,7 +192,7 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 	struct europa_counters *count = counters_of(id);
 	if (!to || !count)
 		return 0;
-	__u32 pool = to->pool;
+	__u32 pool_word = *(volatile __u32 *)&to->pool, pool = pool_word & ~EUROPA_POOL_ODD;
 	struct europa_pool_state *state = bpf_map_lookup_elem(&pool_state, &pool);
 	if (!state || !state->slots)
 		return 0;
@@ -208,12 +209,12 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 	} else if (to->flags & EUROPA_IF_LARGE) {
 		void *memory = bpf_map_lookup_elem(&large_pools, &pool);
 		if (memory)
-			cause = deliver_into(ctx, memory, state, to, count, d, complete, &tapped,
+			cause = deliver_into(ctx, memory, pool_word, state, to, count, d, complete, &tapped,
 					     EUROPA_LARGE_SLOT_BYTES);
 	} else {
 		void *memory = bpf_map_lookup_elem(&small_pools, &pool);
 		if (memory)
-			cause = deliver_into(ctx, memory, state, to, count, d, complete, &tapped,
+			cause = deliver_into(ctx, memory, pool_word, state, to, count, d, complete, &tapped,
 					     EUROPA_SMALL_SLOT_BYTES);
 	}
 	if (tapped.taps) {

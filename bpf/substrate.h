@@ -57,10 +57,14 @@ struct europa_port {
 #define EUROPA_IF_VXLAN 32       /* `encap` goes before each frame */
 #define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own */
 
+/* In struct interface.pool: of both cursors, the second one is this pool's. Each pool that an
+ * interface gets has the other one, as receive programs may still be at work on the one before. */
+#define EUROPA_POOL_ODD 0x80000000
+
 /* An interface of a router, on a port. Table `interfaces`. */
 struct europa_interface {
 	/* written by the node */
-	uint32_t pool;
+	uint32_t pool; /* perhaps with EUROPA_POOL_ODD */
 	uint32_t local; /* the router's own number */
 	uint32_t port;
 	uint32_t flags;
@@ -74,13 +78,13 @@ struct europa_interface {
 	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
 	uint32_t reserved[3];
 	/* receive programs, compare-and-swap */
-	uint32_t rx_tail __attribute__((aligned(64)));
+	uint32_t rx_tail[2] __attribute__((aligned(64)));
 	/* receive programs, roughly: when more than the usual backlog was seen, first and last */
 	uint64_t burst_began __attribute__((aligned(8)));
 	uint64_t burst_seen;
 	/* the switch */
-	uint32_t tx_head __attribute__((aligned(64)));
-	uint32_t reserved_to_end[15];
+	uint32_t tx_head[2] __attribute__((aligned(64)));
+	uint32_t reserved_to_end[14];
 };
 
 /* What a slice may be given of what comes in by a port: a token bucket, kept as the time

@@ -73,7 +73,7 @@ impl Substrate {
             return false;
         }
         let entry = self.interfaces.get(id);
-        entry.max_frame != 0 && entry.pool == pool
+        entry.max_frame != 0 && entry.pool_id() == pool
     }
 
     /// The headers that go before an interface's frames.

@@ -1,7 +1,8 @@
 //! Which frames are whose: interfaces and their matches in the look-up tables.
 
+use std::mem::offset_of;
 use std::net::IpAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use europa_pool::Layout;
 use ipnet::IpNet;
@@ -106,17 +107,19 @@ impl Substrate {
         Ok(id)
     }
 
-    /// Points an interface at another pool: its router was restarted. The old pool has
-    /// been deleted before, so that no receive program still works on it.
-    pub fn move_interface(
-        &self,
-        id: u32,
-        spec: &InterfaceSpec,
-        port: Option<&PortAttachment>,
-        pool: &PoolHandle,
-    ) {
-        let flags = self.interfaces.get(id).flags;
-        self.write_interface(id, spec, flags, port.map_or(NONE, |p| p.id), pool);
+    /// Gives an interface another pool of the same geometry, as its router is restarted: each
+    /// frame goes to the one or to the other. Receive programs may still be at work on the
+    /// one before, but not on the one before that, so there are two of each cursor.
+    pub fn hand_over(&self, id: u32, pool: &PoolHandle) {
+        let odd = !self.interfaces.get(id).is_odd();
+        for cursor in
+            [offset_of!(layout::Interface, rx_tail), offset_of!(layout::Interface, tx_head)]
+        {
+            let own = cursor + usize::from(odd) * size_of::<u32>();
+            self.interfaces.atomic_u32(id, own).store(0, Ordering::Relaxed);
+        }
+        let word = pool.id | if odd { layout::POOL_ODD } else { 0 };
+        self.pool_of(id).store(word, Ordering::Release);
     }
 
     /// Gives an interface another port, and what its spec matches there. A whole port it takes
@@ -162,8 +165,12 @@ impl Substrate {
         Ok(())
     }
 
-    fn port_of(&self, id: u32) -> &std::sync::atomic::AtomicU32 {
-        self.interfaces.atomic_u32(id, std::mem::offset_of!(layout::Interface, port))
+    fn port_of(&self, id: u32) -> &AtomicU32 {
+        self.interfaces.atomic_u32(id, offset_of!(layout::Interface, port))
+    }
+
+    fn pool_of(&self, id: u32) -> &AtomicU32 {
+        self.interfaces.atomic_u32(id, offset_of!(layout::Interface, pool))
     }
 
     /// Changes the headers that go before an interface's frames: its tunnel's next hop
@@ -177,12 +184,10 @@ impl Substrate {
         self.encap.set(id, entry);
     }
 
-    /// Stops delivery to an interface until [`Substrate::move_interface`].
+    /// Stops delivery to an interface, which is going to be removed.
     pub fn halt_interface(&self, id: u32) {
         // Pool 0 is never made.
-        self.interfaces
-            .atomic_u32(id, std::mem::offset_of!(layout::Interface, pool))
-            .store(0, Ordering::Release);
+        self.pool_of(id).store(0, Ordering::Release);
     }
 
     /// Takes an interface and its matches out of the tables.
@@ -249,9 +254,7 @@ impl Substrate {
                 ..Default::default()
             },
         );
-        self.interfaces
-            .atomic_u32(id, std::mem::offset_of!(layout::Interface, pool))
-            .store(pool.id, Ordering::Release);
+        self.pool_of(id).store(pool.id, Ordering::Release);
     }
 
     fn add_match(&self, port: &PortAttachment, id: u32, one: &Match) -> Result<(), Error> {
@@ -328,8 +331,8 @@ impl Substrate {
         Ok(found.and_then(|v| Some(u32::from_ne_bytes(v.try_into().ok()?))).unwrap_or(NONE))
     }
 
-    pub(crate) fn next_of(&self, id: u32) -> &std::sync::atomic::AtomicU32 {
-        self.interfaces.atomic_u32(id, std::mem::offset_of!(layout::Interface, next))
+    pub(crate) fn next_of(&self, id: u32) -> &AtomicU32 {
+        self.interfaces.atomic_u32(id, offset_of!(layout::Interface, next))
     }
 
     fn prefix_update(

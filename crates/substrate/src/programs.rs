@@ -62,6 +62,21 @@ pub mod layout {
     /// `Port::flags`: some interface takes a whole VLAN or the whole port.
     pub const PORT_HAS_ALL: u32 = 32;
 
+    /// `Interface::pool`: of both cursors, the second one is this pool's.
+    pub const POOL_ODD: u32 = 0x8000_0000;
+
+    impl Interface {
+        /// The number of its pool.
+        pub fn pool_id(&self) -> u32 {
+            self.pool & !POOL_ODD
+        }
+
+        /// Whether the second of both cursors is its pool's.
+        pub fn is_odd(&self) -> bool {
+            self.pool & POOL_ODD != 0
+        }
+    }
+
     /// `Interface::flags` and `PoolState::flags`: the pool has large slots.
     pub const LARGE: u32 = 1;
     /// `Interface::flags`: the tag of its VLAN goes off and on.
@@ -115,6 +130,7 @@ mod tests {
             ("PORT_HAS_UDP", PORT_HAS_UDP),
             ("PORT_HAS_PREFIX", PORT_HAS_PREFIX),
             ("PORT_HAS_ALL", PORT_HAS_ALL),
+            ("POOL_ODD", POOL_ODD),
             ("IF_LARGE", LARGE),
             ("IF_STRIP_VLAN", STRIP_VLAN),
             ("IF_ANY_SOURCE", ANY_SOURCE),
@@ -128,10 +144,12 @@ mod tests {
             ("MATCH_VXLAN", MATCH_VXLAN.into()),
             ("MATCH_MPLS", MATCH_MPLS.into()),
         ] {
-            let line = format!("#define EUROPA_{name} {value}");
+            let names = |line: &&str| line.split(' ').nth(1) == Some(&format!("EUROPA_{name}"));
+            let said = header.lines().find(names).and_then(|line| line.split(' ').nth(2));
+            let same = [value.to_string(), format!("{value:#x}")];
             assert!(
-                header.lines().any(|l| l == line || l.starts_with(&format!("{line} "))),
-                "{line}"
+                said.is_some_and(|said| same.iter().any(|one| one == said)),
+                "{name}: {said:?}"
             );
         }
     }

@@ -21,7 +21,7 @@ use std::sync::mpsc::{Sender, channel};
 use europa_filter::{Batch, Reader, Slice};
 use europa_pool::layout::{RESULT_OFFSET_BYTES, rx_offset};
 use europa_pool::{Word, ring};
-use europa_substrate::layout::{self, ANY_SOURCE, PoolState};
+use europa_substrate::layout::{ANY_SOURCE, PoolState};
 
 use self::action::{Action, NOWHERE, Reply, Verdict};
 use self::packet::PacketKey;
@@ -93,12 +93,12 @@ impl Filters {
         }
     }
 
-    /// For the packets of one turn of an interface.
-    pub(crate) fn judge(&mut self, by: FilteredBy) -> Judge<'_> {
+    /// For the packets of one turn of an interface, which is [`odd`](tables::Interface::odd) or not.
+    pub(crate) fn judge(&mut self, by: FilteredBy, odd: bool) -> Judge<'_> {
         let Self { ipv4, ipv6, opaque, ways, diverted, .. } = self;
         let (ipv4, ipv6, opaque) = (ipv4.batch(), ipv6.batch(), opaque.batch());
         let slice = Slice(by.slice);
-        Judge { by, slice, ipv4, ipv6, opaque, ways, diverted, has_returned: false }
+        Judge { by, odd, slice, ipv4, ipv6, opaque, ways, diverted, has_returned: false }
     }
 
     /// Packets that leave by other interfaces, which are to be taken out at once.
@@ -110,6 +110,7 @@ impl Filters {
 /// See [`Filters::judge`].
 pub(crate) struct Judge<'a> {
     by: FilteredBy,
+    odd: bool,
     slice: Slice,
     ipv4: Batch<'a, Action, 2>,
     ipv6: Batch<'a, Action, 5>,
@@ -178,7 +179,7 @@ impl Judge<'_> {
     fn give_to_sender(&mut self, shared: &Shared, pool: &Pool, packet: &Queued) {
         let (id, word) = (packet.interface, packet.word);
         let local = shared.interfaces.get(id).local;
-        let tail = shared.interfaces.atomic_u32(id, offset_of!(layout::Interface, rx_tail));
+        let tail = shared.rx_tail(id, self.odd);
         let (ring, flags) = (pool.view.rx(local), word.flags() & (Word::RETURN | Word::RESULT));
         // It is the router's as soon as it is in the ring.
         shared.held.give(packet.pool, word.slot());

@@ -2,11 +2,9 @@
 //! stamp: pool and interface are those of the ring it stood in, the slot is masked,
 //! and only the flags that a router may set are kept.
 
-use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
 use europa_pool::Word;
-use europa_substrate::layout;
 
 use crate::filters::Filters;
 use crate::impaired;
@@ -66,9 +64,9 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     if room == 0 {
         return (0, 0);
     }
-    let cursor = shared.interfaces.atomic_u32(interface.id, offset_of!(layout::Interface, tx_head));
-    let by = interface.filtered_by;
-    let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by)));
+    let cursor = shared.tx_head(interface.id, interface.odd);
+    let (by, odd) = (interface.filtered_by, interface.odd);
+    let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by, odd)));
     let Interface { id, lengths, before, head, .. } = interface;
     // Keys are for who has rules.
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };

@@ -6,27 +6,41 @@ use std::mem::offset_of;
 use europa_pool::layout::{RESULT_BYTES, RESULT_OFFSET_BYTES, RX_BACKLOG, rx_offset};
 use europa_pool::{Mapping, PoolView, Word, ring};
 use europa_substrate::cause;
-use europa_substrate::layout::{Interface, PoolState};
+use europa_substrate::layout::PoolState;
 
+use crate::pools::Pools;
 use crate::queue::Queued;
-use crate::tables::{Shared, count};
+use crate::tables::{Pool, Shared, count};
 use crate::tap::{Crossing, crossing};
 
-/// Copies the packet into a free slot of the pool of interface `to`; false when the
-/// other side has no room for it. Counts both.
-pub(crate) fn deliver(
-    shared: &Shared,
-    from: &PoolView,
-    packet: Queued,
-    target: &PoolView,
-    to: u32,
-) -> bool {
-    let interface = shared.interfaces.get(to);
+/// The other end of a link, looked up once a batch: its router may be given another pool at any
+/// time, and a pool goes with its cursors.
+pub(crate) struct End<'a> {
+    interface: u32,
+    local: u32,
+    odd: bool,
+    pool_id: u32,
+    pub(crate) pool: &'a Pool,
+}
+
+impl<'a> End<'a> {
+    /// Nothing if its router restarts.
+    pub(crate) fn of(interface: u32, shared: &Shared, pools: &'a Pools) -> Option<Self> {
+        let row = shared.interfaces.get(interface);
+        let (pool_id, odd) = (row.pool_id(), row.is_odd());
+        Some(Self { interface, local: row.local, odd, pool_id, pool: pools.get(&pool_id)? })
+    }
+}
+
+/// Copies the packet into a free slot of the pool of the other end; false when that has no
+/// room for it. Counts both.
+pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &End<'_>) -> bool {
+    let (to, target) = (end.interface, &end.pool.view);
     let length = u32::from(packet.word.length());
     let source = from.slot_offset(packet.word.slot(), packet.word.offset().into());
     let source_end =
         from.slot_offset(packet.word.slot(), 0) + from.layout().geometry.slot_bytes as usize;
-    let taps = (shared.taps_of(packet.interface), interface.taps);
+    let taps = (shared.taps_of(packet.interface), shared.taps_of(to));
     let tap = |cause: u8, memory: &Mapping, offset: usize| {
         if taps != (0, 0) {
             let (from, to) = ((packet.interface, taps.0), (to, taps.1));
@@ -43,15 +57,15 @@ pub(crate) fn deliver(
         tap(cause!(rx_drop_long), from.mapping(), source);
         return false;
     }
-    let rx = target.rx(interface.local);
-    let rx_tail = shared.interfaces.atomic_u32(to, offset_of!(Interface, rx_tail));
+    let rx = target.rx(end.local);
+    let rx_tail = shared.rx_tail(to, end.odd);
     let tail = rx_tail.load(std::sync::atomic::Ordering::Acquire);
     if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(RX_BACKLOG)).is_some() {
         count!(shared, to, rx_drop_ring, 1);
         tap(cause!(rx_drop_ring), from.mapping(), source);
         return false;
     }
-    let state = |offset| shared.pool_state.atomic_u32(interface.pool, offset);
+    let state = |offset| shared.pool_state.atomic_u32(end.pool_id, offset);
     let free = ring::take_shared(target.recycle(), state(offset_of!(PoolState, recycle_head)))
         .or_else(|| ring::take_shared(target.fill(), state(offset_of!(PoolState, fill_head))));
     let Some(free) = free else {
@@ -71,8 +85,7 @@ pub(crate) fn deliver(
     // Before the router has it, which may change it.
     tap(0, target.mapping(), copy);
     let flags = if has_result { Word::RESULT } else { 0 };
-    let word =
-        Word::frame(slot, rx_offset(slot) as u16, length as u16, flags).on(interface.local as u8);
+    let word = Word::frame(slot, rx_offset(slot) as u16, length as u16, flags).on(end.local as u8);
     if !ring::put_shared(rx, rx_tail, word) {
         let tail = state(offset_of!(PoolState, recycle_tail));
         ring::put_unbounded(target.recycle(), tail, Word::free(slot));

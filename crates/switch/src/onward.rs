@@ -2,18 +2,18 @@
 
 use europa_pool::PoolView;
 
-use crate::link;
+use crate::link::{self, End};
 use crate::orders::Target;
 use crate::pools::Pools;
 use crate::queue::Queued;
-use crate::tables::{Interface, Pool, Port, Shared, count};
+use crate::tables::{Interface, Port, Shared, count};
 
 /// The way onward of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
     /// With what its queues need: pools, and the time.
     Port(&'a mut Port, &'a Pools, u64),
-    /// To an interface, and the pool of its router.
-    Link(u32, &'a Pool),
+    /// To another router's interface.
+    Link(End<'a>),
     /// The other end is not there: its router restarts.
     Nowhere,
 }
@@ -31,9 +31,7 @@ impl<'a> Onward<'a> {
                 .iter_mut()
                 .find(|port| port.id == id)
                 .map_or(Self::Nowhere, |port| Self::Port(port, pools, now_ns)),
-            Target::Link(to) => pools
-                .get(&shared.interfaces.get(to).pool)
-                .map_or(Self::Nowhere, |pool| Self::Link(to, pool)),
+            Target::Link(to) => End::of(to, shared, pools).map_or(Self::Nowhere, Self::Link),
         }
     }
 
@@ -54,7 +52,7 @@ impl<'a> Onward<'a> {
                 port.queue.push(shared, pools, *now_ns, packet);
                 return 0;
             }
-            Self::Link(to, other) => link::deliver(shared, from, packet, &other.view, *to),
+            Self::Link(end) => link::deliver(shared, from, packet, end),
             Self::Nowhere => false,
         };
         if !delivered {
@@ -74,8 +72,8 @@ impl<'a> Onward<'a> {
 
     /// After a batch: wakes the other end's router if it sleeps.
     pub(crate) fn finish(&self) {
-        if let Self::Link(_, other) = self {
-            other.rouse();
+        if let Self::Link(end) = self {
+            end.pool.rouse();
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
@@ -84,6 +84,8 @@ pub(crate) struct Interface {
     /// Bytes that its frames may have.
     pub(crate) lengths: RangeInclusive<u16>,
     pub(crate) head: u32,
+    /// Which of both cursors in the table shared with the programs are its.
+    pub(crate) odd: bool,
     /// What its link does to what it sends.
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
     /// Whose rules hold for what it sends.
@@ -151,6 +153,23 @@ impl Shared {
         let counter = self.counters.atomic_u64(row, field);
         // The row is this worker's own.
         counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+
+    /// Where in its receive ring the next frame for an interface goes.
+    #[inline]
+    pub(crate) fn rx_tail(&self, interface: u32, odd: bool) -> &AtomicU32 {
+        self.cursor(interface, offset_of!(layout::Interface, rx_tail), odd)
+    }
+
+    /// Where in its transmit ring the next frame of an interface comes from.
+    #[inline]
+    pub(crate) fn tx_head(&self, interface: u32, odd: bool) -> &AtomicU32 {
+        self.cursor(interface, offset_of!(layout::Interface, tx_head), odd)
+    }
+
+    #[inline]
+    fn cursor(&self, interface: u32, both: usize, odd: bool) -> &AtomicU32 {
+        self.interfaces.atomic_u32(interface, both + usize::from(odd) * size_of::<u32>())
     }
 
     /// Captures that want the frames of an interface, a bit each.

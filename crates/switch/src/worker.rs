@@ -3,13 +3,12 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use europa_pool::{Mapping, PoolView, Waker};
-use europa_substrate::layout::{self, MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
+use europa_substrate::layout::{MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
 use nix::errno::Errno;
 
 use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
@@ -324,15 +323,12 @@ impl Worker {
                 removed.queue.drain(|packet| self.tables.drop_packet(&self.shared, packet));
             }
             Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by } => {
-                let head = self
-                    .shared
-                    .interfaces
-                    .atomic_u32(interface, offset_of!(layout::Interface, tx_head))
-                    .load(Ordering::Acquire);
                 let relay = self.tables.pools.get(&pool);
                 let relay = relay.is_some_and(|pool| pool.of == PoolOf::Relay);
                 let policy = Policy { bound };
                 let row = self.shared.interfaces.get(interface);
+                let odd = row.is_odd();
+                let head = self.shared.tx_head(interface, odd).load(Ordering::Acquire);
                 let before = before_frame(&row, &self.shared.encap.get(interface)) as u8;
                 self.tables.interfaces.push(Interface {
                     id: interface,
@@ -343,6 +339,7 @@ impl Worker {
                     before,
                     lengths: 14..=u16::try_from(row.max_frame).unwrap_or(u16::MAX),
                     head,
+                    odd,
                     impairment: None,
                     filtered_by,
                     relay,
@@ -399,8 +396,8 @@ impl Worker {
         // A packet that was passed but stands in its ring yet would stop the ring, there
         // and for ever. It is told from one that came a lap later by being held.
         for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
-            let last = row.tx_head.wrapping_sub(1);
-            if row.pool == pool
+            let last = row.tx_head[usize::from(row.is_odd())].wrapping_sub(1);
+            if row.pool_id() == pool
                 && row.max_frame != 0
                 && let Some(word) = view.tx(row.local).peek(last)
                 && self.shared.held.has(pool, word.slot() & (slots - 1))

@@ -1,8 +1,8 @@
 //! A router gets a new process and a new pool: on demand, or because its process has ended.
 //!
 //! On demand, the successor builds its sandbox and its graph while the old process goes on
-//! forwarding: packets are lost only while one takes over from the other, which is one wait
-//! for RCU. A successor that does not come up changes nothing.
+//! forwarding. It takes over from one frame to the next; what stood in the old one's rings is
+//! lost. A successor that does not come up changes nothing.
 
 use europa_api::rest::ProblemDetails;
 use europa_substrate::PoolHandle;
@@ -11,7 +11,6 @@ use europa_switch::orders::Order;
 use super::Node;
 use crate::NodeError;
 use crate::control::Reply;
-use crate::plan::To;
 use crate::router::{Asked, Process, Router};
 use crate::switch::Switch;
 
@@ -58,8 +57,8 @@ impl Node {
         let _ = reply.send(told);
     }
 
-    /// Gives a router whose process has ended a new one. It builds its sandbox and its graph,
-    /// on the new pool, while we wait for RCU (8 to 14 ms).
+    /// Gives a router whose process has ended a new one, which finds what came while it built
+    /// its sandbox and its graph.
     pub(super) fn restart_router(&mut self, index: usize) -> Result<(), NodeError> {
         if let Some(router) = self.routers.get_mut(index)
             && let Some(successor) = router.successor.take()
@@ -191,46 +190,25 @@ impl Node {
         if let Some(before) = &mut before {
             before.note_complete(&self.kept, false, 0)?;
         }
-        for id in &router.interfaces {
-            substrate.halt_interface(*id);
+        // A switch that has just ended learns of all this when it starts.
+        let mut switch = self.switch.take();
+        // One that runs inside the switch was taken in with its pool.
+        if let (false, Some(switch)) = (process.body.is_inside(), &mut switch) {
+            let _ = Self::tell_pool_of(switch, router, &new);
         }
-        if let Some(before) = &before {
-            before.body.kill()?;
-        }
+        router.interfaces.iter().for_each(|id| substrate.hand_over(*id, &new));
+        let killed = before.as_ref().map_or(Ok(()), |before| before.body.kill());
         let old = router.pool.replace(new);
-        // A switch that has just ended learns of the new pool when it starts.
-        if let Some(mut switch) = self.switch.take() {
+        if let Some(switch) = &mut switch {
             if let Some(old) = &old {
                 let _ = switch.order(&Order::RemovePool { pool: old.id }, &[]);
             }
-            // One that runs inside the switch was taken in with its pool.
-            if let Some(router) = self.routers.get(index)
-                && !process.body.is_inside()
-            {
-                let _ = self.tell_pool(&mut switch, router);
-            }
-            self.switch = Some(switch);
-        }
-        let substrate = self.substrate()?;
-        if let Some(old) = &old {
-            substrate.retire_pool(old)?;
-        }
-        let Some(router) = self.routers.get(index) else { return Ok(()) };
-        let Some(new) = &router.pool else { return Ok(()) };
-        for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
-            let port = match &interface.to {
-                To::Port(name) => self.ports.iter().find(|port| port.name == *name),
-                To::Link { .. } => None,
-            };
-            let attachment = port.and_then(|port| port.attachment.as_ref());
-            substrate.move_interface(*id, &interface.spec, attachment, new);
-        }
-        if let Some(mut switch) = self.switch.take() {
             if let Some(router) = self.routers.get(index) {
-                let _ = self.tell_interfaces(&mut switch, router);
+                let _ = self.tell_interfaces(switch, router);
             }
-            self.switch = Some(switch);
         }
+        self.switch = switch;
+        killed?;
         if let Some(router) = self.routers.get_mut(index) {
             router.restarts += 1;
             router.due = None;
@@ -249,7 +227,9 @@ impl Node {
             before.disappoint("it is restarted");
         }
         if let Some(old) = old {
-            self.substrate()?.delete_pool(old)?;
+            let substrate = self.substrate()?;
+            substrate.retire_pool(&old)?;
+            substrate.delete_pool(old)?;
         }
         Ok(())
     }
