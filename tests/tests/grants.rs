@@ -1,10 +1,14 @@
 //! Files and sockets that elements of an isolated router have only if its document says so.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// A router between hosts `a` and `b`, with a configuration beside its wires, and grants.
 fn document(beside: &str, grants: &str) -> String {
@@ -127,4 +131,48 @@ fn a_socket_reaches_into_the_sandbox() {
     let wrong = document(&echo(""), "grants: [{listen: udp 127.0.0.1}]\n");
     let output = node.attempt(&["apply", &node.file("wrong.yaml", &wrong)]);
     assert!(output.stderr.contains("expected ADDRESS:PORT"), "{}", output.stderr);
+}
+
+#[test]
+fn a_socket_in_the_file_system_goes_with_its_router_also_of_another_node() {
+    skip_without!("nsenter");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("echo.sock");
+    let beside = format!("t[1] -> Discard; s :: Socket(UNIX, {}) -> s;", path.display());
+    let grants = format!("grants: [{{listen: unix {}}}]\n", path.display());
+    let with = document(&beside, &grants);
+    let without = document("t[1] -> Discard;", "");
+    let answers = || {
+        let begun = Instant::now();
+        let mut answer = [0; 5];
+        while begun.elapsed() < Duration::from_secs(10) {
+            if let Ok(mut stream) = UnixStream::connect(&path)
+                && stream.set_read_timeout(Some(Duration::from_millis(100))).is_ok()
+                && stream.write_all(b"hello").is_ok()
+                && stream.read_exact(&mut answer).is_ok()
+            {
+                assert_eq!(&answer, b"hello");
+                return;
+            }
+        }
+        panic!("nobody answers");
+    };
+    let node = Node::new(None);
+    node.up(&with);
+    answers();
+    let pid = Pid::from_raw(node.processes()[0].cast_signed());
+    kill(pid, Signal::SIGKILL).expect("the node runs");
+    node.up(&with);
+    answers();
+    // The node that has opened it has gone: its process alone has it.
+    node.run(&["restart", "red/r"]);
+    answers();
+    node.run(&["restart", "red/r"]);
+    answers();
+    node.run(&["apply", &node.file("without.yaml", &without)]);
+    assert!(!path.exists(), "the router that listened has gone");
+    node.run(&["apply", &node.file("with.yaml", &with)]);
+    answers();
+    node.run(&["down"]);
+    assert!(!path.exists(), "nothing is left");
 }

@@ -82,9 +82,27 @@ fn all_interfaces() -> Vec<Interface> {
     found
 }
 
-/// Sockets at which memifs are found. They stay as long as the process: a configuration that
-/// replaces another one cannot open what that still has.
-pub(crate) type Listeners = Rc<RefCell<Vec<(Resource, OwnedFd)>>>;
+/// Sockets that are found in the file system, which are taken away at the end.
+#[derive(Clone, Default)]
+pub(crate) struct Listeners(Rc<Opened>);
+
+#[derive(Default)]
+struct Opened {
+    names: RefCell<Vec<Resource>>,
+    /// Those of memifs. They stay as long as the process: a configuration that replaces another
+    /// one cannot open what that still has.
+    memifs: RefCell<Vec<(Resource, OwnedFd)>>,
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.memifs.get_mut().clear();
+        for name in self.names.get_mut() {
+            // One that cannot be removed is replaced by whoever listens there next.
+            let _ = name.clear();
+        }
+    }
+}
 
 /// All interfaces that a configuration names.
 pub(crate) struct PacketDevices {
@@ -165,10 +183,14 @@ impl PacketDevices {
 
 impl Devices for PacketDevices {
     fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
+        let mut names = self.listeners.0.names.borrow_mut();
+        if !names.contains(resource) {
+            names.push(resource.clone());
+        }
         if resource.access() != Access::Listen || !resource.shares_memory() {
             return resource.open();
         }
-        let mut listeners = self.listeners.borrow_mut();
+        let mut listeners = self.listeners.0.memifs.borrow_mut();
         if let Some((_, listener)) = listeners.iter().find(|(known, _)| known == resource) {
             return listener.try_clone();
         }
@@ -246,7 +268,11 @@ mod tests {
         let old = PacketDevices::new(&arena, &listeners);
         let _first = old.open(&resource).unwrap();
         assert!(PacketDevices::new(&arena, &Listeners::default()).open(&resource).is_err());
-        PacketDevices::new(&arena, &listeners).open(&resource).unwrap();
-        std::fs::remove_file(path).unwrap();
+        let new = PacketDevices::new(&arena, &listeners);
+        new.open(&resource).unwrap();
+        drop((_first, old, new));
+        assert!(path.exists());
+        drop(listeners);
+        assert!(!path.exists());
     }
 }

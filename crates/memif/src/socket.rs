@@ -26,7 +26,8 @@ use crate::sys;
 const BACKLOG: i32 = 16;
 
 /// Listens at a path for clients; its file has mode `mode`, e.g. `0o600`. A socket that is left
-/// there and that nobody serves is replaced. The file stays when the descriptor is dropped.
+/// there and that nobody serves is replaced. The file stays when the descriptor is dropped: see
+/// [`clear`].
 ///
 /// # Errors
 /// Says the path, what was tried and what the kernel said: `EADDRINUSE` when somebody serves it.
@@ -86,10 +87,15 @@ fn address(path: &Path) -> nix::Result<UnixAddr> {
     }
 }
 
-/// Removes a socket that nobody serves.
-fn clear(path: &Path) -> nix::Result<()> {
+/// Removes the file of a Unix socket, of whatever kind, that nobody serves any more.
+///
+/// # Errors
+/// `EACCES` and the like, where it cannot be looked at or removed.
+pub fn clear(path: &Path) -> nix::Result<()> {
     let left = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    if left && matches!(connect(path), Err(MemifError::Path { source: Errno::ECONNREFUSED, .. })) {
+    // One of another kind that somebody serves answers `EPROTOTYPE`.
+    let dead = || connect_socket(open()?.as_raw_fd(), &UnixAddr::new(path)?);
+    if left && dead() == Err(Errno::ECONNREFUSED) {
         fs::remove_file(path).map_err(|failed| errno(&failed))?;
     }
     Ok(())

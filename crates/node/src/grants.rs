@@ -15,6 +15,14 @@ use crate::plan::RouterPlan;
 pub(crate) struct Granted(RefCell<Vec<(Resource, OwnedFd)>>);
 
 impl Granted {
+    /// Whether it has all sockets of a router that others find: those of an adopted one were
+    /// opened by a node that has gone, and are its process's alone.
+    pub(crate) fn covers(&self, plan: &RouterPlan) -> bool {
+        let kept = self.0.borrow();
+        let mut found = plan.grants.iter().filter(|grant| grant.access() == Access::Listen);
+        found.all(|grant| kept.iter().any(|(known, _)| known == grant))
+    }
+
     /// Opens all grants of a router, in their order, for a process or a configuration that is
     /// about to begin.
     ///
@@ -65,6 +73,15 @@ pub(crate) fn renewed(plan: &RouterPlan) -> Result<(Vec<String>, Vec<OwnedFd>), 
 pub(crate) fn stand_ins(plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
     let all = plan.grants.iter();
     all.map(|resource| resource.stand_in().map_err(|error| fault(plan, resource, &error))).collect()
+}
+
+/// Removes what sockets have left in the file system whose routers have ended.
+pub(crate) fn clear(grants: &[Resource]) {
+    for resource in grants {
+        if let Err(error) = resource.clear() {
+            tracing::warn!("removing the socket of {resource}: {error}");
+        }
+    }
 }
 
 fn fault(plan: &RouterPlan, resource: &Resource, error: &std::io::Error) -> NodeError {

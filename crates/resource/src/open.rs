@@ -4,8 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::{IpAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::path::Path;
 
 use europa_memif::{MemifError, socket as memif};
@@ -75,6 +75,22 @@ impl Resource {
             Resource::Read(_) => self.open_granted(),
             Resource::Write(_) => Ok(OpenOptions::new().write(true).open("/dev/null")?.into()),
             Resource::Listen(_) | Resource::Connect(_) => Ok(UnixDatagram::unbound()?.into()),
+        }
+    }
+
+    /// Removes the file that its socket has left in the file system, if nobody serves it any more.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn clear(&self) -> io::Result<()> {
+        let place = match self {
+            Resource::Listen(socket) => Some(&socket.at),
+            Resource::Connect(socket) => socket.from.as_ref(),
+            Resource::Read(_) | Resource::Write(_) => None,
+        };
+        match place {
+            Some(Place::Path(path)) => clear(path),
+            Some(Place::Inet(_)) | None => Ok(()),
         }
     }
 }
@@ -196,15 +212,7 @@ fn reach(socket: &OwnedFd, to: &dyn SockaddrLike) -> io::Result<()> {
 
 /// Takes away the socket that somebody left behind who has ended.
 fn clear(path: &str) -> io::Result<()> {
-    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    let dead = || {
-        let stream = UnixStream::connect(path).err();
-        let datagrams = || UnixDatagram::unbound().and_then(|socket| socket.connect(path)).err();
-        // A socket of the other kind answers that it is one.
-        stream.is_some_and(refused) || datagrams().is_some_and(refused)
-    };
-    if there.file_type().is_socket() && dead() { fs::remove_file(path) } else { Ok(()) }
+    Ok(memif::clear(Path::new(path))?)
 }
 
 #[cfg(test)]
@@ -251,8 +259,25 @@ mod tests {
         let first = listen.open_granted().unwrap();
         assert!(listen.open_granted().is_err(), "somebody listens");
         resource(Access::Connect, &format!("unix {path}")).open_granted().unwrap();
+        listen.clear().unwrap();
+        resource(Access::Connect, &format!("unix {path}")).open_granted().expect("still there");
         drop(first);
         listen.open().expect("what was left behind is taken away");
+        for kind in ["unix", "unix_dgram", "memif"] {
+            let listen = resource(Access::Listen, &format!("{kind} {path}"));
+            let served = listen.open().unwrap();
+            for other in ["unix", "unix_dgram", "memif"] {
+                resource(Access::Listen, &format!("{other} {path}")).clear().unwrap();
+            }
+            assert!(fs::exists(&path).unwrap(), "{kind}: somebody serves it");
+            drop(served);
+            listen.clear().unwrap();
+            assert!(!fs::exists(&path).unwrap(), "{kind}: nobody serves it");
+            listen.clear().expect("nothing to clear");
+        }
+        fs::write(&path, "a file").unwrap();
+        listen.clear().unwrap();
+        fs::remove_file(&path).expect("no socket, not ours");
         let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = tcp.local_addr().unwrap();
         let connect = resource(Access::Connect, &format!("tcp {address}"));

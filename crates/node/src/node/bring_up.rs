@@ -14,7 +14,7 @@ use crate::plan::{InterfacePlan, RouterPlan, To};
 use crate::ports::Port;
 use crate::router::{Router, wake_name};
 use crate::switch::Lasting;
-use crate::{NodeError, capture, leftovers};
+use crate::{NodeError, capture, grants, leftovers};
 
 impl Node {
     /// Opens the substrate when it is needed for the first time.
@@ -271,6 +271,8 @@ impl Node {
             process.forget(&self.kept);
             process.disappoint("it is removed");
         }
+        drop(std::mem::take(&mut router.granted));
+        grants::clear(&router.plan.grants);
         if let Some(mut switch) = self.switch.take() {
             self.tell_of_loss(&mut switch, &router);
             self.switch = Some(switch);

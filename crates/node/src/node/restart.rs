@@ -39,6 +39,17 @@ impl Node {
         }
         // Whoever asks forgives earlier ends.
         router.backoff.forget();
+        if !router.granted.covers(&router.plan)
+            && let Some(process) = &mut router.process
+        {
+            // Its successor could not open them as long as it lives.
+            let ended = process.body.kill().and_then(|()| process.body.wait());
+            if let Err(error) = ended {
+                let _ = reply.send(Err(ProblemDetails::failed(error.to_string())));
+                return;
+            }
+            process.ready = false;
+        }
         let forwards = router.process.as_ref().is_some_and(|process| process.ready);
         let restarted = match self.begin_successor(index) {
             Ok(successor) if forwards => {

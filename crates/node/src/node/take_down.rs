@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use super::Node;
-use crate::{Doing, NodeError, hosts, leftovers};
+use crate::{Doing, NodeError, grants, hosts, leftovers};
 
 impl Node {
     /// Ends all processes. Frames of the ports go to Linux before that.
@@ -19,6 +19,8 @@ impl Node {
                 }
             }
         }
+        let granted: Vec<_> =
+            self.routers.iter().flat_map(|router| router.plan.grants.clone()).collect();
         let children = self
             .routers
             .drain(..)
@@ -38,6 +40,7 @@ impl Node {
         for child in &mut children {
             child.wait()?;
         }
+        grants::clear(&granted);
         self.stock.clear();
         self.ports.clear();
         self.hosts.clear();
