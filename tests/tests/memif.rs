@@ -96,7 +96,8 @@ fn carries(node: &Node) {
     for (stream, sink) in streams {
         let sent = stream.stop();
         let received = sink.stop(sent);
-        assert!(received.is_perfect() && sent > 200, "{sent} sent: {received:?}");
+        let perfect = received.is_perfect() && sent > 200;
+        assert!(perfect, "{sent} sent: {received:?}\n{}", node.run(&["stats"]));
     }
 }
 
