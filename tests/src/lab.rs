@@ -58,8 +58,25 @@ impl Lab {
     /// # Errors
     /// A device of that name is there.
     pub fn veth(&self, a: (&Namespace, &str), b: (&Namespace, &str)) -> Result<(), Error> {
+        self.veth_of(a, b, 1)
+    }
+
+    /// Like [`Lab::veth`], each end with so many queues for each direction: what comes is shared
+    /// out among them by its addresses and ports, as a network card's RSS does.
+    ///
+    /// # Errors
+    /// A device of that name is there.
+    pub fn veth_of(
+        &self,
+        a: (&Namespace, &str),
+        b: (&Namespace, &str),
+        queues: u32,
+    ) -> Result<(), Error> {
+        let number = queues.to_string();
+        let queues = ["numrxqueues", &number, "numtxqueues", &number];
         let peer = ["peer", "name", b.1, "netns", b.0.name()];
-        a.0.ip(&[&["link", "add", a.1, "type", "veth"][..], &peer].concat())?;
+        let pair = [&["link", "add", a.1][..], &queues, &["type", "veth"], &peer, &queues];
+        a.0.ip(&pair.concat())?;
         a.0.ip(&["link", "set", a.1, "up"])?;
         b.0.ip(&["link", "set", b.1, "up"])?;
         Ok(())

@@ -206,6 +206,8 @@ pub struct NodeInfo {
     pub settled: bool,
     /// Address and TCP port where Prometheus may ask for `/metrics`, if any.
     pub metrics_at: Option<String>,
+    /// Workers of the switch.
+    pub workers: u32,
 }
 
 /// What `POST /v1/slices/SLICE/filters` takes: all of it is done at once, or nothing.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
-use europa_node::{Instance, Lifetime};
+use europa_node::{Instance, Lifetime, Settings};
 
 use crate::capture::CaptureArgs;
 use crate::exit::{CODES, Failure};
@@ -60,12 +60,23 @@ pub(crate) struct Apply {
     pub(crate) json: bool,
 }
 
-/// Where a node serves metrics.
+/// What a node is told when it is started.
 #[derive(Args, Debug)]
-struct Metrics {
+pub(crate) struct Starting {
     /// Serve counters for Prometheus at http://ADDRESS:PORT/metrics.
-    #[arg(long = "metrics", value_name = "ADDRESS:PORT", env = "EUROPA_METRICS")]
-    at: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_METRICS")]
+    pub(crate) metrics: Option<SocketAddr>,
+    /// Workers of the switch, each with a CPU of its own: ports and routers are shared out among
+    /// them. Default: 1. Counts until `europa down`.
+    #[arg(long, value_name = "N", env = "EUROPA_WORKERS",
+        value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) workers: Option<u32>,
+}
+
+impl Starting {
+    fn settings(&self) -> Settings {
+        Settings { metrics_at: self.metrics, workers: self.workers.unwrap_or(1) }
+    }
 }
 
 #[derive(Subcommand)]
@@ -78,7 +89,7 @@ enum Command {
         #[command(flatten)]
         apply: Apply,
         #[command(flatten)]
-        metrics: Metrics,
+        starting: Starting,
     },
     /// Make the running node be what the files say, changing only what differs.
     ///
@@ -324,7 +335,7 @@ enum Command {
         #[arg(long, hide = true)]
         temporary: bool,
         #[command(flatten)]
-        metrics: Metrics,
+        starting: Starting,
     },
     /// Write manual pages.
     #[command(hide = true)]
@@ -417,7 +428,7 @@ impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         let instance = Instance::new(&self.instance)?;
         match self.command {
-            Command::Up { apply, metrics } => up::up(&instance, &apply, metrics.at),
+            Command::Up { apply, starting } => up::up(&instance, &apply, &starting),
             Command::Apply(apply) => up::apply(&instance, &apply),
             Command::Down => up::down(&instance),
             Command::Get { kind, name, json, yaml } => {
@@ -461,9 +472,9 @@ impl Cli {
             Command::Completion { shell } => print::completion(shell),
             Command::Schema { openapi } => print::schema(openapi),
             Command::Man { dir } => print::man(&dir),
-            Command::Node { temporary, metrics } => {
+            Command::Node { temporary, starting } => {
                 let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
-                roles::node(instance, lifetime, metrics.at)
+                roles::node(instance, lifetime, starting.settings())
             }
             Command::Exec { router, command } => Ok(slow_path::exec(&instance, &router, &command)?),
             Command::Hold => Ok(slow_path::hold()?),

@@ -1,13 +1,12 @@
 //! The processes that this binary starts itself as.
 
-use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use europa_node::{Instance, Lifetime};
+use europa_node::{Instance, Lifetime, Settings};
 use europa_sandbox::{Mount, Profile, enter, schedule};
 use signal_hook::consts::SIGTERM;
 use signal_hook::flag::register_conditional_shutdown;
@@ -22,7 +21,7 @@ const CONTROL: i32 = 3;
 pub(crate) fn node(
     instance: Instance,
     lifetime: Lifetime,
-    metrics_at: Option<SocketAddr>,
+    settings: Settings,
 ) -> Result<ExitCode, Failure> {
     let subscriber = tracing_subscriber::fmt().with_ansi(false);
     if lifetime == Lifetime::Temporary {
@@ -36,7 +35,7 @@ pub(crate) fn node(
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
         subscriber.with_writer(std::io::stderr.and(Arc::new(log))).init();
     }
-    finish(europa_node::run(instance, lifetime, metrics_at))
+    finish(europa_node::run(instance, lifetime, settings))
 }
 
 /// The switch.

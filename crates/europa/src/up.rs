@@ -2,7 +2,6 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Read};
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -16,7 +15,7 @@ use europa_node::Instance;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use crate::cli::Apply;
+use crate::cli::{Apply, Starting};
 use crate::exit::Failure;
 use crate::table::{Colours, errors_in_colour, line, out};
 
@@ -34,7 +33,7 @@ pub(crate) fn client(instance: &Instance) -> Client {
 pub(crate) fn up(
     instance: &Instance,
     apply: &Apply,
-    metrics_at: Option<SocketAddr>,
+    starting: &Starting,
 ) -> Result<ExitCode, Failure> {
     if !nix::unistd::geteuid().is_root() {
         return Err("`europa up` needs root: it attaches eBPF programs to devices".into());
@@ -45,13 +44,20 @@ pub(crate) fn up(
     let mut fresh = false;
     if !client.is_there() {
         request.bundle().documents().map_err(|p| mistakes(&p))?;
-        start(instance, &client, metrics_at)?;
+        start(instance, &client, starting)?;
         // One that was killed may have left something to do, which this one does.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
-    } else if let Some(wanted) = metrics_at {
-        let found = client.get::<NodeInfo>("/v1/node")?.metrics_at;
-        if found != Some(wanted.to_string()) {
+    } else {
+        let Starting { metrics, workers } = starting;
+        let found = client.get::<NodeInfo>("/v1/node")?;
+        if let Some(wanted) = metrics.filter(|at| found.metrics_at != Some(at.to_string())) {
             eprintln!("europa: the node runs already and does not serve metrics at {wanted}");
+        }
+        if let Some(wanted) = workers.filter(|wanted| *wanted != found.workers) {
+            let there = found.workers;
+            eprintln!(
+                "europa: the node runs already, and its switch has {there} workers, not {wanted}"
+            );
         }
     }
     let applied = send(&client, &request);
@@ -123,11 +129,7 @@ fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Starts a node in the background and waits until it listens.
-fn start(
-    instance: &Instance,
-    client: &Client,
-    metrics_at: Option<SocketAddr>,
-) -> Result<(), Failure> {
+fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<(), Failure> {
     fs::create_dir_all(instance.logs())?;
     let path = instance.log("node");
     let log = OpenOptions::new()
@@ -141,7 +143,8 @@ fn start(
         .arg(instance.name())
         .arg("node")
         .arg("--temporary")
-        .args(metrics_at.map(|at| format!("--metrics={at}")))
+        .args(starting.metrics.map(|at| format!("--metrics={at}")))
+        .args(starting.workers.map(|workers| format!("--workers={workers}")))
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

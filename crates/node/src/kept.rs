@@ -7,7 +7,7 @@
 //! | `KIND.PID.json`          | the record of a process that runs                       |
 //! | `KIND.PID.sock`          | where it takes a node's connection                      |
 //! | `NAME.json`              | the record of what is no process                        |
-//! | `doorbell`, `wake.NUMBER`| pipes that wake: see `bell`                             |
+//! | `doorbell.WORKER`, `wake.NUMBER` | pipes that wake: see `bell`                    |
 //! | `status`, `held`, `taps` | memory of the switch's that outlives it                 |
 //! | `queues.PORT`            | statistics of a port's queues, written by the switch    |
 //!
@@ -37,7 +37,7 @@ use crate::{Doing, Instance, NodeError};
 
 /// Changes whenever a process that was started before could misunderstand the node, or the
 /// node it: with records, orders, the layout of pools and of what is pinned.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]
@@ -133,6 +133,11 @@ impl Kept {
     pub(crate) fn memory_read_only(&self, name: &str) -> Result<OwnedFd, NodeError> {
         let file = File::open(self.folder.join(name));
         Ok(file.doing(format!("opening the memory {name} for reading"))?.into())
+    }
+
+    /// Whether there is something of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.folder.join(name).exists()
     }
 
     /// The bell of this name; made if there is none.

@@ -71,7 +71,7 @@ mod switch;
 
 pub use hosts::namespace_of as host_namespace;
 pub use instance::{Instance, Lifetime};
-pub use node::run;
+pub use node::{Settings, run};
 pub use rest::openapi;
 
 use europa_api::Fault;

@@ -79,15 +79,28 @@ use crate::store::{RedbStore, Store};
 use crate::switch::{Lasting, Revival, Switch};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers, slices};
 
+/// What a node is told when it is started, beside what its documents say.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Where Prometheus asks.
+    pub metrics_at: Option<SocketAddr>,
+    /// How many workers the switch has, each with a CPU of its own.
+    pub workers: u32,
+}
+
 /// Runs the node until it is told to go down.
 ///
 /// # Errors
 /// What kept it from starting, or from going on.
-pub fn run(
-    instance: Instance,
-    lifetime: Lifetime,
-    metrics_at: Option<SocketAddr>,
-) -> Result<(), NodeError> {
+pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result<(), NodeError> {
+    let cores = cores::cores().len();
+    if !(1..=cores).contains(&(settings.workers as usize)) {
+        return Err(NodeError::Refused(format!(
+            "{} workers are wanted of the switch, and there are {cores} CPUs: between 1 and {cores} \
+             are possible, one a CPU",
+            settings.workers
+        )));
+    }
     fs::create_dir_all(instance.logs()).doing(format!("making {}", instance.logs().display()))?;
     let lock = File::create(instance.lock()).doing("opening the lock file")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
@@ -108,8 +121,8 @@ pub fn run(
         .doing("making a signal descriptor")?;
     let store = RedbStore::open(&instance.state(lifetime))?;
     let (control, inbox) = queue()?;
-    let mut node = Node::new(instance, lifetime, Box::new(store), metrics_at, control.clone())?;
-    let rest = Rest::start(&node.instance, control, node.events.clone(), metrics_at)?;
+    let mut node = Node::new(instance, lifetime, Box::new(store), settings, control.clone())?;
+    let rest = Rest::start(&node.instance, control, node.events.clone(), settings.metrics_at)?;
     node.slow_paths.open_doors(rest.doors());
     node.restore(left)?;
     let result = node.serve(&inbox, &signals);
@@ -195,8 +208,7 @@ pub(crate) struct Node {
     queues: PortsQueues,
     meters: Meters,
     slices: SliceGroups,
-    /// Where Prometheus asks.
-    metrics_at: Option<SocketAddr>,
+    settings: Settings,
     filtering: Filtering,
     /// Captures know what there was before.
     scene_is_old: bool,
@@ -207,7 +219,7 @@ impl Node {
         instance: Instance,
         lifetime: Lifetime,
         store: Box<dyn Store>,
-        metrics_at: Option<SocketAddr>,
+        settings: Settings,
         control: Control,
     ) -> Result<Self, NodeError> {
         Ok(Self {
@@ -244,7 +256,7 @@ impl Node {
             queues: PortsQueues::default(),
             meters: Meters::default(),
             slices: SliceGroups::default(),
-            metrics_at,
+            settings,
             filtering: Filtering::default(),
             scene_is_old: false,
         })

@@ -218,7 +218,8 @@ impl Relay {
     pub(crate) fn tell(&self, switch: &mut Switch, to: u32) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;
         let pool = self.pool.id;
-        let order = Order::AddPool { pool, slots, slot_bytes, interfaces, of: PoolOf::Relay };
+        let (of, worker) = (PoolOf::Relay, switch.worker_of(pool));
+        let order = Order::AddPool { pool, slots, slot_bytes, interfaces, of, worker };
         let waker = self.pool.waker()?;
         switch.order(&order, &[self.pool.as_fd(), waker.as_fd()])?;
         let order = Order::AddInterface {

@@ -26,7 +26,7 @@ use crate::grants::Granted;
 use crate::kept::{Found, Kept};
 use crate::node::Successor;
 use crate::plan::RouterPlan;
-use crate::switch::{Lasting, Switch, WORKER};
+use crate::switch::{Lasting, Switch};
 
 /// Most memory of a router's process, its pool apart: a full Internet table has room.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -352,13 +352,14 @@ impl Process {
         // Before it is told anything: from then on it lives without us.
         self.note(kept)?;
         let listener = kept.listener(&self.name())?;
+        let worker = lasting.worker_of(router.number);
         if self.body.is_inside() {
             let none = || NodeError::Refused("the switch does not run".into());
             self.body.enter(switch.ok_or_else(none)?, pool, listener.as_fd())?;
-            return self.tell_start(router, &[]);
+            return self.tell_start(router, worker, &[]);
         }
         let waker = pool.waker()?;
-        let doorbell = lasting.doorbell.rope()?;
+        let doorbell = lasting.rope(worker)?;
         let granted = router.granted.open(plan)?;
         let mut descriptors = vec![
             pool.as_fd(),
@@ -369,15 +370,16 @@ impl Process {
             listener.as_fd(),
         ];
         descriptors.extend(granted.iter().map(AsFd::as_fd));
-        self.tell_start(router, &descriptors)
+        self.tell_start(router, worker, &descriptors)
     }
 
     fn tell_start(
         &mut self,
         router: &Router,
+        worker: u32,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), NodeError> {
-        let start = Order::Start(Box::new(router.plan.start(WORKER)));
+        let start = Order::Start(Box::new(router.plan.start(worker)));
         self.orders.send(&start, descriptors).map_err(|error| NodeError::Channel {
             who: format!("router {}", router.plan.name),
             error,

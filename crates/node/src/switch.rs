@@ -25,9 +25,6 @@ use crate::kept::{Found, Kept};
 use crate::plan::InterfacePlan;
 use crate::{Doing, NodeError};
 
-/// Number of the only worker there is yet.
-pub(crate) const WORKER: u32 = 0;
-
 /// How long a switch may take for an order, which is milliseconds on a machine that is not
 /// taken away.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -39,35 +36,74 @@ pub(crate) struct Lasting {
     /// The same memory, opened for reading only: for routers.
     pub(crate) status_for_routers: OwnedFd,
     held: OwnedFd,
-    /// Rung by routers.
-    pub(crate) doorbell: Bell,
-    /// The transmit program, once a switch has been started: one that is adopted has it, and the
-    /// verifier takes its time.
-    program: OnceCell<OwnedFd>,
+    /// What each of its workers has of its own. How many there are never changes: routers know
+    /// whom they wake.
+    workers: Vec<WorkerParts>,
     /// Records for captures, written by the switch.
     pub(crate) taps: OwnedFd,
 }
 
+struct WorkerParts {
+    /// Rung by routers and other workers.
+    doorbell: Bell,
+    /// The transmit program, once a switch has been started: one that is adopted has it, and the
+    /// verifier takes its time.
+    program: OnceCell<OwnedFd>,
+}
+
+impl WorkerParts {
+    fn program(&self, substrate: &Substrate, worker: u32) -> Result<&OwnedFd, NodeError> {
+        if let Some(program) = self.program.get() {
+            return Ok(program);
+        }
+        let loaded = substrate.transmit_program(worker)?;
+        Ok(self.program.get_or_init(|| loaded))
+    }
+}
+
 impl Lasting {
-    /// Finds it again, or makes it.
-    pub(crate) fn open(kept: &Kept) -> Result<Self, NodeError> {
+    /// Finds it again, or makes it, for so many workers.
+    pub(crate) fn open(kept: &Kept, workers: u32) -> Result<Self, NodeError> {
+        let there = (0..).take_while(|worker| kept.has(&doorbell(*worker))).count() as u32;
+        let workers = if there > 0 { there } else { workers };
+        let parts = |worker| {
+            let doorbell = kept.bell(&doorbell(worker))?;
+            Ok(WorkerParts { doorbell, program: OnceCell::new() })
+        };
         Ok(Self {
             status: kept.memory("status", STATUS_BYTES)?,
             status_for_routers: kept.memory_read_only("status")?,
             held: kept.memory("held", HELD_BYTES)?,
-            doorbell: kept.bell("doorbell")?,
-            program: OnceCell::new(),
+            workers: (0..workers).map(parts).collect::<Result<_, NodeError>>()?,
             taps: kept.memory("taps", MEMORY_BYTES)?,
         })
     }
 
-    fn program(&self, substrate: &Substrate) -> Result<&OwnedFd, NodeError> {
-        if let Some(program) = self.program.get() {
-            return Ok(program);
-        }
-        let loaded = substrate.transmit_program(WORKER)?;
-        Ok(self.program.get_or_init(|| loaded))
+    /// How many workers a switch has.
+    pub(crate) fn workers(&self) -> u32 {
+        self.workers.len() as u32
     }
+
+    /// The worker that takes what the router of this number sends.
+    pub(crate) fn worker_of(&self, router: u32) -> u32 {
+        worker_of(router, self.workers())
+    }
+
+    /// For a router, to wake its worker by.
+    pub(crate) fn rope(&self, worker: u32) -> Result<OwnedFd, NodeError> {
+        let none = || NodeError::Refused(format!("there is no worker {worker}"));
+        self.workers.get(worker as usize).ok_or_else(none)?.doorbell.rope()
+    }
+}
+
+/// Numbers of routers are given from the lowest on: neighbours share no worker.
+fn worker_of(router: u32, workers: u32) -> u32 {
+    router % workers.max(1)
+}
+
+/// The name of a worker's bell.
+fn doorbell(worker: u32) -> String {
+    format!("doorbell.{worker}")
 }
 
 /// A running switch process.
@@ -76,6 +112,7 @@ pub(crate) struct Switch {
     orders: Channel<Order, Answer>,
     identity: Option<Identity>,
     pub(crate) started: Instant,
+    workers: u32,
 }
 
 /// What the next node must know of a switch.
@@ -95,11 +132,14 @@ impl Switch {
         kept: &Kept,
         log: BorrowedFd<'_>,
         group: Option<&Group>,
-        cpus: &[usize],
+        cores: &[usize],
     ) -> Result<Self, NodeError> {
         let failed = |error| NodeError::Channel { who: "the switch".into(), error };
         let (orders, theirs) = pair().map_err(failed)?;
-        let cpus = argument(cpus);
+        // From the last one on.
+        let from_last = cores.iter().rev().cycle().take(lasting.workers.len());
+        let worker_cores: Vec<u32> = from_last.map(|core| *core as u32).collect();
+        let cpus = argument(cores.last().map_or(&[], std::slice::from_ref));
         let child = spawn(&SpawnSpec {
             arguments: vec!["europa".as_ref(), "switch".as_ref(), cpus.as_ref()],
             environment: Vec::new(),
@@ -109,27 +149,33 @@ impl Switch {
             pid_namespace: true,
         })?;
         drop(theirs);
-        let mut switch =
-            Self { identity: Identity::of(child.pid()), child, orders, started: Instant::now() };
+        let mut switch = Self {
+            identity: Identity::of(child.pid()),
+            child,
+            orders,
+            started: Instant::now(),
+            workers: lasting.workers(),
+        };
         // Before it is told anything: from then on it lives without us.
         switch.note(kept, SwitchRecord { complete: false, restarts: 0 })?;
         let listener = kept.listener(&switch.name())?;
-        let maps = START_DESCRIPTORS[1..8]
+        let maps = START_DESCRIPTORS[..7]
             .iter()
             .map(|name| substrate.share(name))
             .collect::<Result<Vec<OwnedFd>, _>>()?;
-        let program = lasting.program(substrate)?;
-        let mut descriptors = vec![program.as_fd()];
-        descriptors.extend(maps.iter().map(AsFd::as_fd));
-        descriptors.extend([
-            lasting.status.as_fd(),
-            lasting.held.as_fd(),
-            lasting.doorbell.heard.as_fd(),
-            lasting.taps.as_fd(),
-            listener.as_fd(),
-        ]);
+        let mut descriptors: Vec<_> = maps.iter().map(AsFd::as_fd).collect();
+        descriptors.extend([lasting.status.as_fd(), lasting.held.as_fd(), lasting.taps.as_fd()]);
+        let mut programs = Vec::new();
+        for (number, parts) in (0..).zip(&lasting.workers) {
+            let program = parts.program(substrate, number)?;
+            let bell = &parts.doorbell;
+            descriptors.extend([program.as_fd(), bell.heard.as_fd(), bell.rung.as_fd()]);
+            programs.push(program);
+        }
+        descriptors.push(listener.as_fd());
         let start = Order::Start {
-            worker: WORKER,
+            workers: lasting.workers(),
+            cpus: worker_cores,
             counter_rows: substrate.counter_rows(),
             // It cannot ask for them, locked in as it is.
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
@@ -140,10 +186,12 @@ impl Switch {
             (Answer::Done, _) => {}
             (other, _) => return Err(NodeError::Refused(format!("the switch answered {other:?}"))),
         }
-        // It has entered its own namespace by now: the program is parked there.
+        // It has entered its own namespace by now: the programs are parked there.
         let namespace = Namespace::named(&format!("/proc/{}/ns/net", switch.child.pid()))
             .doing("opening the switch's network namespace")?;
-        substrate.park(program, &namespace)?;
+        for (worker, program) in (0..).zip(programs) {
+            substrate.park(worker, program, &namespace)?;
+        }
         Ok(switch)
     }
 
@@ -151,6 +199,7 @@ impl Switch {
     pub(crate) fn adopt(
         found: &Found<SwitchRecord>,
         kept: &Kept,
+        workers: u32,
     ) -> Result<Option<Self>, NodeError> {
         let (Some(SwitchRecord { complete: true, .. }), Some(identity)) =
             (found.record, found.process)
@@ -161,7 +210,12 @@ impl Switch {
         let Ok(orders) = kept.join(&found.name) else { return Ok(None) };
         let now = Instant::now();
         let started = now.checked_sub(identity.age()).unwrap_or(now);
-        Ok(Some(Self { child, orders, identity: Some(identity), started }))
+        Ok(Some(Self { child, orders, identity: Some(identity), started, workers }))
+    }
+
+    /// The worker that takes what the router of this number sends, or the relay on the pool of it.
+    pub(crate) fn worker_of(&self, number: u32) -> u32 {
+        worker_of(number, self.workers)
     }
 
     /// What its record is called.

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use europa_port::Namespace;
+use europa_port::{Namespace, device_index, make_veth};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, OpenObject, PrintLevel, num_possible_cpus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -202,21 +202,32 @@ impl Substrate {
         load_transmit(&self.directory, worker, self.counter_rows)
     }
 
-    /// Attaches a transmit program where it never receives anything: to the loopback
-    /// device of `namespace`. A live run of a program that is attached nowhere waits
-    /// 24 ms for RCU, each time. It is pinned: the node may go while the switch works on. Only
-    /// one is parked at a time.
+    /// Attaches worker `worker`'s transmit program where it never receives anything: to a device
+    /// of its own in `namespace`, the loopback device for the first worker, for each other one half
+    /// of a veth pair. A live run of a program that is attached nowhere waits 24 ms for RCU, each
+    /// time. It is pinned: the node may go while the switch works on. One of each worker is parked
+    /// at a time.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn park(&self, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
+    pub fn park(&self, worker: u32, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
+        let what = "parking the transmit program";
+        let device = match worker {
+            0 => 1,
+            _ => {
+                let (name, peer) = (format!("parked{worker}"), format!("unused{worker}"));
+                let end = |name| europa_port::End { namespace, name, mac: None };
+                make_veth(end(&name), end(&peer), 1500).doing(what)?;
+                device_index(namespace, &name).doing(what)?.ok_or(Error::Full("devices"))?
+            }
+        };
         let program = program.as_raw_fd();
         let link = europa_port::in_namespace(namespace, || {
-            attach(program, 1, libbpf_sys::XDP_FLAGS_SKB_MODE)
+            attach(program, device, libbpf_sys::XDP_FLAGS_SKB_MODE)
         })
         .doing("entering the transmit program's namespace")?
-        .doing("parking the transmit program")?;
-        let place = self.directory.join("parked");
+        .doing(what)?;
+        let place = self.directory.join(format!("parked-{worker}"));
         // That of a switch that has ended.
         let _ = fs::remove_file(&place);
         pin(&link, &place).doing("pinning the parked transmit program")

@@ -46,7 +46,7 @@ pub(crate) struct Diverted {
     pub(crate) own_source: bool,
 }
 
-/// The worker's part of filters.
+/// One worker's part of filters.
 pub(crate) struct Filters {
     ipv4: Reader<Action, 2>,
     ipv6: Reader<Action, 5>,
@@ -60,16 +60,23 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    /// Empty, with a thread that changes them; room for so many packets of one turn.
-    pub(crate) fn new(turn: u32) -> std::io::Result<Self> {
+    /// Empty, for so many workers, with a thread that changes them; room for so many packets of
+    /// one turn.
+    pub(crate) fn new(workers: usize, turn: u32) -> std::io::Result<Vec<Self>> {
         let mut rules = Rules::new();
-        let (ipv4, ipv6) = (rules.ipv4.reader(CACHED[0]), rules.ipv6.reader(CACHED[1]));
-        let opaque = rules.opaque.reader(CACHED[2]);
         let (nodes, come) = channel();
+        let mut one = || Self {
+            ipv4: rules.ipv4.reader(CACHED[0]),
+            ipv6: rules.ipv6.reader(CACHED[1]),
+            opaque: rules.opaque.reader(CACHED[2]),
+            ways: Vec::new(),
+            // Each may go elsewhere and be mirrored twice.
+            diverted: Vec::with_capacity(turn as usize * 3),
+            nodes: nodes.clone(),
+        };
+        let all = (0..workers).map(|_| one()).collect();
         std::thread::Builder::new().name("filters".into()).spawn(move || rules.serve(&come))?;
-        // Each may go elsewhere and be mirrored twice.
-        let diverted = Vec::with_capacity(turn as usize * 3);
-        Ok(Self { ipv4, ipv6, opaque, ways: Vec::new(), diverted, nodes })
+        Ok(all)
     }
 
     /// A node that will say what the rules are.

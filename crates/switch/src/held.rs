@@ -15,11 +15,13 @@ pub const HELD_BYTES: usize = 4096 * POOL_BYTES;
 
 pub(crate) struct Held {
     bits: Mapping,
+    /// Several workers hold slots of a pool, and give them back.
+    several: bool,
 }
 
 impl Held {
-    pub(crate) fn new(bits: Mapping) -> Self {
-        Self { bits }
+    pub(crate) fn new(bits: Mapping, several: bool) -> Self {
+        Self { bits, several }
     }
 
     #[inline]
@@ -32,7 +34,9 @@ impl Held {
     #[inline]
     pub(crate) fn take(&self, pool: u32, slot: u32) -> bool {
         let Some((word, bit)) = self.word(pool, slot) else { return false };
-        // One worker serves a pool: no read-modify-write is needed.
+        if self.several {
+            return word.fetch_or(bit, Ordering::Relaxed) & bit == 0;
+        }
         let old = word.load(Ordering::Relaxed);
         word.store(old | bit, Ordering::Relaxed);
         old & bit == 0
@@ -41,7 +45,10 @@ impl Held {
     /// Notes that a slot has been given back.
     #[inline]
     pub(crate) fn give(&self, pool: u32, slot: u32) {
-        if let Some((word, bit)) = self.word(pool, slot) {
+        let Some((word, bit)) = self.word(pool, slot) else { return };
+        if self.several {
+            word.fetch_and(!bit, Ordering::Relaxed);
+        } else {
             word.store(word.load(Ordering::Relaxed) & !bit, Ordering::Relaxed);
         }
     }

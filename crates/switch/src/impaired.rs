@@ -10,6 +10,7 @@ use europa_pool::{Word, ring};
 use europa_substrate::layout::PoolState;
 use europa_substrate::tap::{Direction, line};
 
+use crate::handover::Outgoing;
 use crate::onward::Onward;
 use crate::orders::{LinkStats, Target};
 use crate::pools::Pools;
@@ -91,14 +92,15 @@ fn tell(
 
 /// Passes on what has arrived: how many packets, and how many of them over links.
 pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
-    let Tables { pools, interfaces, ports, .. } = tables;
+    let Tables { pools, interfaces, ports, outgoing, .. } = tables;
     let (mut arrived, mut linked) = (0, 0);
     for interface in interfaces.iter_mut() {
         let Some(impairment) = &interface.impairment else { continue };
         if impairment.next_due_ns().is_none_or(|due| due > now_ns) {
             continue;
         }
-        let (more, over_links) = release_from(interface, pools, ports, shared, now_ns, TURN);
+        let (more, over_links) =
+            release_from(interface, pools, (ports, outgoing), shared, now_ns, TURN);
         arrived += more;
         linked += over_links;
     }
@@ -109,7 +111,7 @@ pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64
 fn release_from(
     interface: &mut Interface,
     pools: &Pools,
-    ports: &mut [Port],
+    (ports, outgoing): (&mut [Port], &mut [Option<Outgoing>]),
     shared: &Shared,
     now_ns: u64,
     most: usize,
@@ -118,7 +120,7 @@ fn release_from(
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
     // A time that no clock says is the last one for queues.
     let clock_ns = if now_ns == u64::MAX { 0 } else { now_ns };
-    let mut onward = Onward::of(interface, pools, ports, shared, clock_ns);
+    let mut onward = Onward::of(interface, pools, ports, outgoing, shared, clock_ns);
     let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
     for _ in 0..most {
         // Two: the packet may come twice.
@@ -193,8 +195,9 @@ impl Tables {
                 self.impaired += 1;
             }
             (Some(_), None) => {
-                let Self { pools, ports, .. } = self;
-                release_from(interface, pools, ports, shared, u64::MAX, usize::MAX);
+                let Self { pools, ports, outgoing, .. } = self;
+                let ways = (&mut ports[..], &mut outgoing[..]);
+                release_from(interface, pools, ways, shared, u64::MAX, usize::MAX);
                 self.stop(id, shared);
             }
             (None, None) => {}

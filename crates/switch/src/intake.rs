@@ -7,9 +7,10 @@ use std::sync::atomic::Ordering;
 use europa_pool::Word;
 
 use crate::filters::Filters;
+use crate::handover::Outgoing;
 use crate::impaired;
 use crate::onward::Onward;
-use crate::orders::PoolOf;
+use crate::orders::{PoolOf, Target};
 use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Interface, Port, Shared, Tables, count};
@@ -44,19 +45,50 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
             interface.awake = false;
         }
     }
+    for at in 0..tables.incoming.len() {
+        let Some(place) = tables.incoming.get(at) else { break };
+        taken += take_over(tables, *place, shared, now_ns);
+    }
     (taken, linked)
+}
+
+/// Takes up to a turn of what another worker has handed over from the interface at `place`.
+#[inline]
+fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> u64 {
+    let Tables { pools, interfaces, ports, .. } = tables;
+    let Some(Interface { id, to: Target::Port(to), incoming: Some(incoming), .. }) =
+        interfaces.get_mut(place)
+    else {
+        return 0;
+    };
+    if incoming.is_empty() {
+        return 0;
+    }
+    let taken = match ports.iter_mut().find(|port| port.id == *to) {
+        Some(port) => {
+            let room = port.queue.room(*id).min(TURN);
+            incoming.take(room as usize, |packet| port.queue.push(shared, pools, now_ns, packet))
+        }
+        None => incoming.take(usize::MAX, |packet| {
+            count!(shared, packet.interface, tx_drop_link, 1);
+            if let Some(pool) = pools.get(&packet.pool) {
+                shared.give_back(&pool.view, packet.pool, packet.word);
+            }
+        }),
+    };
+    taken as u64
 }
 
 /// Takes up to a turn from the ring of the interface at `place`.
 #[inline]
 fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64, u64) {
-    let Tables { pools, interfaces, ports, filters, .. } = tables;
+    let Tables { pools, interfaces, ports, outgoing, filters, .. } = tables;
     let mut linked = 0;
     let Some(interface) = interfaces.get_mut(place) else { return (0, 0) };
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
     let ring = interface.ring(pool);
     let Some(mut word) = ring.peek(interface.head) else { return (0, 0) };
-    let mut onward = Onward::of(interface, pools, ports, shared, now_ns);
+    let mut onward = Onward::of(interface, pools, ports, outgoing, shared, now_ns);
     let witness = impaired::witness(interface);
     let mut impairment = interface.impairment.as_deref_mut();
     // What is on the way asks for room when it arrives.
@@ -119,7 +151,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     judge.iter().for_each(|judge| judge.finish(pool));
     drop(judge);
     if let (Some(_), Some(filters)) = (by, filters.as_mut()) {
-        linked += divert(filters, interfaces, pools, ports, shared, now_ns);
+        linked += divert(filters, interfaces, pools, (ports, outgoing), shared, now_ns);
     }
     (turn.into(), linked)
 }
@@ -129,7 +161,7 @@ fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],
     pools: &Pools,
-    ports: &mut [Port],
+    (ports, outgoing): (&mut [Port], &mut [Option<Outgoing>]),
     shared: &Shared,
     now_ns: u64,
 ) -> u64 {
@@ -144,7 +176,7 @@ fn divert(
             drop();
             continue;
         };
-        let mut onward = Onward::of(to, pools, ports, shared, now_ns);
+        let mut onward = Onward::of(to, pools, ports, outgoing, shared, now_ns);
         let witness = impaired::witness(to);
         if let Some(impairment) = to.impairment.as_deref_mut() {
             impaired::submit(impairment, shared, pool, diverted.packet, now_ns, witness);

@@ -10,7 +10,11 @@
 //! | file         | concern                                                        |
 //! |--------------|----------------------------------------------------------------|
 //! | `orders`     | what the node tells a switch, and its answers                  |
-//! | `process`    | the process: orders, worker, sleep                             |
+//! | `process`    | the process and its threads, one a worker                      |
+//! | `turning`    | a worker's loop: rounds, orders, sleep                         |
+//! | `crew`       | several workers: whom an order concerns                        |
+//! | `peer`       | a worker as the others see it                                  |
+//! | `handover`   | from the worker of a router to the one of a port               |
 //! | `sleeper`    | what a sleeping switch waits for                               |
 //! | `worker`     | one round: intake, ways out                                    |
 //! | `intake`     | from transmit rings to queues: descriptors are stamped here    |
@@ -35,10 +39,12 @@
 //! pool and interface of a descriptor are those of the ring it stood in.
 
 mod batching;
+mod crew;
 mod ecn;
 mod egress;
 mod filters;
 mod guests;
+mod handover;
 mod held;
 mod impaired;
 mod intake;
@@ -47,6 +53,7 @@ mod live;
 mod managed;
 mod onward;
 pub mod orders;
+mod peer;
 mod pools;
 mod process;
 mod queue;
@@ -54,6 +61,7 @@ mod sleeper;
 mod socket;
 mod tables;
 mod tap;
+mod turning;
 mod worker;
 
 pub use egress::{Policy, Refusal};

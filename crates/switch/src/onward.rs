@@ -2,6 +2,7 @@
 
 use europa_pool::PoolView;
 
+use crate::handover::Outgoing;
 use crate::link::{self, End};
 use crate::orders::Target;
 use crate::pools::Pools;
@@ -12,6 +13,8 @@ use crate::tables::{Interface, Port, Shared, count};
 pub(crate) enum Onward<'a> {
     /// With what its queues need: pools, and the time.
     Port(&'a mut Port, &'a Pools, u64),
+    /// To the worker that serves the port.
+    Worker(&'a mut Outgoing),
     /// To another router's interface.
     Link(End<'a>),
     /// The other end is not there: its router restarts.
@@ -23,14 +26,18 @@ impl<'a> Onward<'a> {
         interface: &Interface,
         pools: &'a Pools,
         ports: &'a mut [Port],
+        outgoing: &'a mut [Option<Outgoing>],
         shared: &Shared,
         now_ns: u64,
     ) -> Self {
         match interface.to {
-            Target::Port(id) => ports
-                .iter_mut()
-                .find(|port| port.id == id)
-                .map_or(Self::Nowhere, |port| Self::Port(port, pools, now_ns)),
+            Target::Port(id) => match ports.iter_mut().find(|port| port.id == id) {
+                Some(port) => Self::Port(port, pools, now_ns),
+                None => {
+                    let other = outgoing.get_mut(interface.id as usize).and_then(Option::as_mut);
+                    other.map_or(Self::Nowhere, Self::Worker)
+                }
+            },
             Target::Link(to) => End::of(to, shared, pools).map_or(Self::Nowhere, Self::Link),
         }
     }
@@ -40,6 +47,7 @@ impl<'a> Onward<'a> {
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self {
             Self::Port(port, ..) => port.queue.room(interface),
+            Self::Worker(outgoing) => outgoing.room(),
             Self::Link(..) | Self::Nowhere => u32::MAX,
         }
     }
@@ -51,6 +59,12 @@ impl<'a> Onward<'a> {
             Self::Port(port, pools, now_ns) => {
                 port.queue.push(shared, pools, *now_ns, packet);
                 return 0;
+            }
+            Self::Worker(outgoing) => {
+                if outgoing.push(packet) {
+                    return 0;
+                }
+                false
             }
             Self::Link(end) => link::deliver(shared, from, packet, end),
             Self::Nowhere => false,
@@ -70,10 +84,12 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// After a batch: wakes the other end's router if it sleeps.
+    /// After a batch: wakes who is to take it if it sleeps.
     pub(crate) fn finish(&self) {
-        if let Self::Link(end) = self {
-            end.pool.rouse();
+        match self {
+            Self::Link(end) => end.pool.rouse(),
+            Self::Worker(outgoing) => outgoing.finish(),
+            Self::Port(..) | Self::Nowhere => {}
         }
     }
 }

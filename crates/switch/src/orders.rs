@@ -10,10 +10,13 @@ use serde::{Deserialize, Serialize};
 /// An order. Each is answered by one [`Answer`], in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: which worker this is. Descriptors: those of [`START_DESCRIPTORS`].
+    /// The first: what it works with. Descriptors: those of [`START_DESCRIPTORS`], before the last
+    /// of them those of [`WORKER_DESCRIPTORS`] for each worker.
     Start {
-        /// Number of the worker.
-        worker: u32,
+        /// How many workers it has; see [`port_worker`].
+        workers: u32,
+        /// The core on which each of them runs.
+        cpus: Vec<u32>,
         /// Rows that a counter has.
         counter_rows: u32,
         /// Never sleep.
@@ -34,6 +37,8 @@ pub enum Order {
         interfaces: u32,
         /// Who takes what is received into it.
         of: PoolOf,
+        /// Number of the worker that takes what its router sends, and that its router wakes.
+        worker: u32,
     },
     /// A router that is to run inside this switch, on a pool that it serves. What it is to be
     /// the router's own orders say. Descriptors: its control socket, the socket to which the
@@ -149,8 +154,7 @@ pub enum PoolOf {
 
 /// Descriptors that come with [`Order::Start`], in this order; the names are those of
 /// the substrate's maps where there is one. To the last of them the next node connects.
-pub const START_DESCRIPTORS: [&str; 13] = [
-    "transmit program",
+pub const START_DESCRIPTORS: [&str; 11] = [
     "interfaces",
     "encap",
     "pool_state",
@@ -160,10 +164,18 @@ pub const START_DESCRIPTORS: [&str; 13] = [
     "tap_state",
     "status page",
     "held slots",
-    "doorbell",
     "tap memory",
     "listening socket",
 ];
+
+/// Descriptors of each worker that come with [`Order::Start`].
+pub const WORKER_DESCRIPTORS: [&str; 3] =
+    ["transmit program", "doorbell", "what rings the doorbell"];
+
+/// The worker that sends by a port, of so many.
+pub fn port_worker(port: u32, workers: u32) -> u32 {
+    port % workers.max(1)
+}
 
 /// A port's queues: slices, their routers, the routers' queues.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,33 +1,28 @@
-//! The switch process: orders from the node, rounds of the worker, and sleep.
+//! The switch process: what it is made of when it starts, and its threads, one a worker.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::collections::HashSet;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use europa_channel::{Channel, ChannelError, Served};
-use europa_pool::{Idle, Mapping, Pace, Preemption, Rest};
+use europa_pool::Mapping;
 use europa_substrate::layout::{MAX_INTERFACES, MAX_POOLS, MAX_WORKERS, TRANSMIT_LIST};
 use europa_substrate::tap::MemoryTaps;
 use europa_substrate::{Kicker, Table};
-use nix::sched::sched_yield;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 use crate::STATUS_BYTES;
-use crate::batching::MAX_KICK_FRAMES;
+use crate::crew::Crew;
 use crate::guests::Guests;
 use crate::held::{HELD_BYTES, Held};
 use crate::live::Live;
-use crate::orders::{Answer, Order, START_DESCRIPTORS};
+use crate::orders::{Answer, Order, START_DESCRIPTORS, WORKER_DESCRIPTORS};
+use crate::peer::Peer;
 use crate::sleeper::Sleeper;
 use crate::tables::Shared;
+use crate::turning::{Orders, Turning};
 use crate::worker::Worker;
-
-/// A busy worker looks for orders this often.
-const ORDERS_EVERY: Duration = Duration::from_millis(1);
-
-/// It counts so often how many routers are busy.
-const COUNT_EVERY: Duration = Duration::from_millis(4);
-/// However many are, the switch naps no longer.
-const LONGEST_NAP: Duration = Duration::from_micros(800);
 
 /// Why a switch process ends.
 #[derive(Debug, thiserror::Error)]
@@ -36,8 +31,15 @@ pub enum SwitchError {
     #[error("orders: {0}")]
     Channel(#[from] ChannelError),
     /// A first message other than [`Order::Start`], or without all descriptors.
-    #[error("the first order must be to start, with {} descriptors", START_DESCRIPTORS.len())]
+    #[error(
+        "the first order must be to start, with {} descriptors and {} for each worker",
+        START_DESCRIPTORS.len(),
+        WORKER_DESCRIPTORS.len()
+    )]
     Start,
+    /// A thread for a worker.
+    #[error("starting a worker: {0}")]
+    Thread(std::io::Error),
     /// The kernel.
     #[error("{what}: {error}")]
     System {
@@ -60,168 +62,98 @@ pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
         other => other?,
     };
     let listener = descriptors.pop().ok_or(SwitchError::Start)?;
-    let mut switch = Switch::start(first, descriptors)?;
+    let (mut first, crew) = start(first, descriptors)?;
     let mut orders = Served::new(orders, listener);
     orders.send(&Answer::Done, &[])?;
-    switch.serve(&mut orders)
+    first.serve(Orders::Node(orders, crew))
 }
 
-struct Switch {
-    worker: Worker,
-    number: u32,
-    cores: u32,
-    status: Mapping,
-    busy: bool,
-}
-
-impl Switch {
-    fn start(order: Order, descriptors: Vec<OwnedFd>) -> Result<Self, SwitchError> {
-        let Order::Start { worker, counter_rows, cores, busy } = order else {
-            return Err(SwitchError::Start);
-        };
-        let Ok(
-            [
-                program,
-                interfaces,
-                encap,
-                pool_state,
-                counters,
-                list,
-                workers,
-                tap_state,
-                status,
-                held,
-                doorbell,
-                tap_memory,
-            ],
-        ) = <[OwnedFd; START_DESCRIPTORS.len() - 1]>::try_from(descriptors)
-        else {
-            return Err(SwitchError::Start);
-        };
-        let mapping = |error| SwitchError::System { what: "mapping a table", error };
-        let shared = Shared::new(
-            Table::new(interfaces, MAX_INTERFACES).map_err(mapping)?,
-            Table::new(encap, MAX_INTERFACES).map_err(mapping)?,
-            Table::new(pool_state, MAX_POOLS).map_err(mapping)?,
-            Table::new(counters, MAX_INTERFACES * counter_rows).map_err(mapping)?,
-            counter_rows,
-            Held::new(Mapping::new(held, HELD_BYTES).map_err(mapping)?),
-            MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
-        );
-        let live = Live::new(
-            worker,
-            Kicker::new(program),
-            Table::new(list, TRANSMIT_LIST * MAX_WORKERS).map_err(mapping)?,
-            Table::new(workers, MAX_WORKERS).map_err(mapping)?,
-        );
-        let status = Mapping::new(status, STATUS_BYTES).map_err(mapping)?;
+/// Starts all workers but the first, which the caller is.
+fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew), SwitchError> {
+    let Order::Start { workers, cpus, counter_rows, cores, busy } = order else {
+        return Err(SwitchError::Start);
+    };
+    let of_workers = descriptors.split_off((START_DESCRIPTORS.len() - 1).min(descriptors.len()));
+    let Ok(
+        [interfaces, encap, pool_state, counters, list, rows, tap_state, status, held, tap_memory],
+    ) = <[OwnedFd; START_DESCRIPTORS.len() - 1]>::try_from(descriptors)
+    else {
+        return Err(SwitchError::Start);
+    };
+    let all = 1..=MAX_WORKERS;
+    let is_complete = of_workers.len() == workers as usize * WORKER_DESCRIPTORS.len();
+    if !all.contains(&workers) || cpus.len() != workers as usize || !is_complete {
+        return Err(SwitchError::Start);
+    }
+    let several = workers > 1;
+    let mapping = |error| SwitchError::System { what: "mapping a table", error };
+    let shared = Arc::new(Shared::new(
+        Table::new(interfaces, MAX_INTERFACES).map_err(mapping)?,
+        Table::new(encap, MAX_INTERFACES).map_err(mapping)?,
+        Table::new(pool_state, MAX_POOLS).map_err(mapping)?,
+        Table::new(counters, MAX_INTERFACES * counter_rows).map_err(mapping)?,
+        counter_rows,
+        Held::new(Mapping::new(held, HELD_BYTES).map_err(mapping)?, several),
+        MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
+        several,
+    ));
+    let status = Arc::new(Mapping::new(status, STATUS_BYTES).map_err(mapping)?);
+    let (mut posts, mut peers, mut inherited) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut of_workers = of_workers.into_iter();
+    for worker in 0..workers {
+        let mut next = || of_workers.next().ok_or(SwitchError::Start);
+        let (program, doorbell, rope) = (next()?, next()?, next()?);
+        let list = Table::new(&list, TRANSMIT_LIST * MAX_WORKERS).map_err(mapping)?;
+        let rows = Table::new(&rows, MAX_WORKERS).map_err(mapping)?;
+        let mut live = Live::new(worker, Kicker::new(program), list, rows);
+        inherited.extend(live.resume(&shared));
         let sleeper = Sleeper::new(doorbell)
             .map_err(|error| SwitchError::System { what: "preparing to sleep", error })?;
+        posts.push((live, sleeper));
+        peers.push(Arc::new(Peer::new(rope)));
+    }
+    let peers: Arc<[Arc<Peer>]> = peers.into();
+    let common = (shared, Arc::new(inherited), peers.clone());
+    let turning = move |number: u32, (live, sleeper)| {
         let guests = Guests::new()
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
-        let worker_of = Worker::new(shared, live, sleeper, guests);
-        let switch = Self { worker: worker_of, number: worker, cores, status, busy };
-        switch.set_asleep(false);
-        Ok(switch)
+        let worker = Worker::new(number, common.clone(), live, sleeper, guests);
+        let (peers, status) = (common.2.clone(), status.clone());
+        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, busy, status })
+    };
+    let mut posts = (0..).zip(posts);
+    let (number, post) = posts.next().ok_or(SwitchError::Start)?;
+    let first = turning(number, post)?;
+    let mut crew = Crew::of(peers.iter().take(1).cloned().collect());
+    for (((number, post), peer), cpu) in posts.zip(peers.iter().skip(1)).zip(&cpus[1..]) {
+        let desk = crew.hire(peer.clone());
+        let (turning, cpu) = (turning.clone(), *cpu);
+        let run = move || {
+            // The process ends with each of its workers, and is started again as a whole.
+            let _ends = Ends;
+            move_to(cpu);
+            let ended = turning(number, post).and_then(|mut it| it.serve(Orders::Desk(desk)));
+            tracing::error!("worker {number} has ended: {ended:?}");
+        };
+        let thread = std::thread::Builder::new().name(format!("worker {number}"));
+        thread.spawn(run).map_err(SwitchError::Thread)?;
     }
+    Ok((first, crew))
+}
 
-    fn serve(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), SwitchError> {
-        let mut looked = Instant::now();
-        let mut counted = looked;
-        let mut pace = Pace::default();
-        let mut idle = Idle::new(MAX_KICK_FRAMES.into());
-        let mut preemption = Preemption::default();
-        loop {
-            let now = Instant::now();
-            if now.duration_since(looked) >= ORDERS_EVERY {
-                looked = now;
-                self.obey(orders)?;
-                if now.duration_since(counted) >= COUNT_EVERY {
-                    counted = now;
-                    let (active, busy) = self.worker.count_routers();
-                    pace = Pace::among(active, busy, self.cores);
-                    self.tell_pace(pace);
-                }
-            }
-            if let Some(packets) = self.worker.round(now) {
-                idle.worked(packets);
-                continue;
-            }
-            match idle.rest(now, pace.at_most(LONGEST_NAP)) {
-                Rest::Nap(time) => preemption.nap(time),
-                Rest::Sleep if !self.busy => {
-                    preemption.sleeps();
-                    let asleep = Instant::now();
-                    if self.sleep(orders)? {
-                        self.obey(orders)?;
-                        looked = Instant::now();
-                    }
-                    idle.woken(asleep.elapsed());
-                }
-                Rest::Look => std::hint::spin_loop(),
-                Rest::Yield | Rest::Sleep => {
-                    let _ = sched_yield();
-                }
-            }
-        }
+/// Ends the process when it is dropped.
+struct Ends;
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        std::process::abort();
     }
+}
 
-    fn obey(&mut self, orders: &mut Served<Answer, Order>) -> Result<(), SwitchError> {
-        while let Some((order, descriptors)) = orders.try_receive()? {
-            let answer = self.worker.obey(order, descriptors);
-            orders.send(&answer, &[])?;
-        }
-        if !self.worker.guests.is_empty() {
-            self.worker.hear_guests();
-        }
-        Ok(())
-    }
-
-    /// Tells routers what they owe each other.
-    fn tell_pace(&self, pace: Pace) {
-        let words = self.status.words(self.number as usize * 64, 2);
-        if let Some(word) = words.and_then(|words| words.get(1)) {
-            word.store(pace.to_bits(), Ordering::Relaxed);
-        }
-    }
-
-    fn set_asleep(&self, asleep: bool) {
-        // One cache line a worker.
-        let word: Option<&AtomicU64> =
-            self.status.words(self.number as usize * 64, 1).and_then(|words| words.first());
-        if let Some(word) = word {
-            word.store(asleep.into(), Ordering::SeqCst);
-        }
-    }
-
-    /// Sleeps until a router rings or is woken, the node has an order, something is
-    /// received for a relay or a router inside this switch, a timer of one is due, a packet arrives over a link with a delay, or may leave by a port
-    /// with a rate. Whether the node has an order.
-    fn sleep(&mut self, orders: &Served<Answer, Order>) -> Result<bool, SwitchError> {
-        let mut ordered = false;
-        self.set_asleep(true);
-        for (pool, _) in self.worker.own_pools() {
-            pool.asleep().store(1, Ordering::SeqCst);
-        }
-        self.worker.sleeper.forget_wakes();
-        // A router publishes a word and then reads the flag; we set the flag and then
-        // look at the words: one of us sees the other.
-        fence(Ordering::SeqCst);
-        if !self.worker.has_work() {
-            self.worker.stats.sleeps += 1;
-            let due = self.worker.next_due();
-            let time = due.map(|due| due.saturating_duration_since(Instant::now()));
-            ordered = self
-                .worker
-                .sleeper
-                .sleep([orders.as_fd(), self.worker.guests.as_fd()], time)
-                .map_err(|error| SwitchError::System { what: "sleeping", error })?;
-        }
-        for (pool, waker) in self.worker.own_pools() {
-            pool.asleep().store(0, Ordering::SeqCst);
-            waker.clear();
-        }
-        self.set_asleep(false);
-        Ok(ordered)
+/// Has this thread run on one core. Where the kernel refuses, it stays where it is.
+fn move_to(cpu: u32) {
+    let mut only = CpuSet::new();
+    if only.set(cpu as usize).is_ok() {
+        let _ = sched_setaffinity(Pid::from_raw(0), &only);
     }
 }

@@ -6,20 +6,23 @@ use std::mem::offset_of;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
-use europa_pool::{PoolView, Waker, Word, ring};
+use europa_pool::{Mapping, PoolView, Waker, Word, ring};
 use europa_substrate::Table;
 use europa_substrate::layout::{self, MAX_INTERFACES};
-use europa_substrate::tap::MemoryTaps;
+use europa_substrate::tap::{MemoryTaps, Record};
 use nix::unistd::write;
 
 use crate::batching::Batching;
 use crate::egress::Policy;
 use crate::filters::Filters;
+use crate::handover::{Incoming, Outgoing};
 use crate::held::Held;
 use crate::orders::{FilteredBy, PoolOf, Served, ServedInterface, Target};
+use crate::peer::Peer;
 use crate::pools::Pools;
 use crate::queue::{PortQueue, Queued};
 use crate::socket::Socket;
@@ -28,6 +31,8 @@ pub(crate) struct Pool {
     pub(crate) view: PoolView,
     pub(crate) wake: Wake,
     pub(crate) of: PoolOf,
+    /// The worker that takes what its router sends.
+    pub(crate) worker: u32,
     /// Slots that packets on the way over links hold.
     pub(crate) on_the_way: Cell<u32>,
     /// Packets that a process has sent since busy ones were counted.
@@ -41,11 +46,16 @@ impl Pool {
     pub(crate) fn rouse(&self) {
         // Ordered after the words were published, as the other side's sleep is.
         fence(Ordering::SeqCst);
-        if self.view.wants_wake_up()
-            && let Wake::Router { pipe, .. } = &self.wake
-        {
-            // A pipe that is full wakes as well.
-            let _ = write(pipe, &[1]);
+        if !self.view.wants_wake_up() {
+            return;
+        }
+        match &self.wake {
+            Wake::Router { pipe, .. } => {
+                // A pipe that is full wakes as well.
+                let _ = write(pipe, &[1]);
+            }
+            Wake::Worker(peer) => peer.wake(),
+            Wake::Switch(_) => {}
         }
     }
 }
@@ -59,16 +69,19 @@ pub(crate) enum Wake {
         /// What the receive program wakes it by.
         waker: OwnedFd,
     },
-    /// This switch, if it takes what is received itself.
+    /// This worker, if it takes what is received itself.
     Switch(Waker),
+    /// Another worker, which does.
+    Worker(Arc<Peer>),
 }
 
 impl Wake {
     /// What the receive program wakes whoever sleeps by.
-    pub(crate) fn waker(&self) -> BorrowedFd<'_> {
+    pub(crate) fn waker(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Router { waker, .. } => waker.as_fd(),
-            Self::Switch(waker) => waker.as_fd(),
+            Self::Router { waker, .. } => Some(waker.as_fd()),
+            Self::Switch(waker) => Some(waker.as_fd()),
+            Self::Worker(_) => None,
         }
     }
 }
@@ -94,6 +107,8 @@ pub(crate) struct Interface {
     pub(crate) relay: bool,
     /// It is in [`Tables::awake`].
     pub(crate) awake: bool,
+    /// Where its packets come from if another worker serves its router, and this one its port.
+    pub(crate) incoming: Option<Incoming>,
 }
 
 impl Interface {
@@ -119,7 +134,9 @@ pub(crate) struct Shared {
     counters: Table<layout::Counters>,
     counter_rows: u32,
     pub(crate) held: Held,
-    pub(crate) taps: MemoryTaps,
+    taps: Mutex<MemoryTaps>,
+    /// Several workers share these tables.
+    several: bool,
 }
 
 /// Adds to one of the switch's own counters of an interface.
@@ -143,16 +160,22 @@ impl Shared {
         counter_rows: u32,
         held: Held,
         taps: MemoryTaps,
+        several: bool,
     ) -> Self {
-        Self { interfaces, encap, pool_state, counters, counter_rows, held, taps }
+        let taps = Mutex::new(taps);
+        Self { interfaces, encap, pool_state, counters, counter_rows, held, taps, several }
     }
 
     #[inline]
     pub(crate) fn add(&self, interface: u32, field: usize, by: u64) {
         let row = interface * self.counter_rows + self.counter_rows - 1;
         let counter = self.counters.atomic_u64(row, field);
-        // The row is this worker's own.
-        counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+        // The row is the switch's own.
+        if self.several {
+            counter.fetch_add(by, Ordering::Relaxed);
+        } else {
+            counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+        }
     }
 
     /// Where in its receive ring the next frame for an interface goes.
@@ -178,6 +201,18 @@ impl Shared {
         taps.load(Ordering::Relaxed)
     }
 
+    /// Adds a record for captures: see [`MemoryTaps::record`].
+    #[cold]
+    pub(crate) fn record(
+        &self,
+        taps: u32,
+        record: Record,
+        fill: impl Fn(&Mapping, usize, usize) -> bool,
+    ) {
+        let memory = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
+        memory.record(taps, record, fill);
+    }
+
     /// Gives a held slot to whom its word names, and forgets it.
     #[inline]
     pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
@@ -195,9 +230,12 @@ impl Shared {
     }
 }
 
-/// Everything that orders change.
+/// Everything that orders change. Each worker has all pools and interfaces in its own tables, and the
+/// ports that it serves.
 #[derive(Default)]
 pub(crate) struct Tables {
+    /// Which worker this is.
+    pub(crate) worker: u32,
     pub(crate) pools: Pools,
     pub(crate) interfaces: Vec<Interface>,
     /// Places of interfaces, by number. This and what follows is kept by [`Tables::arrange`].
@@ -207,6 +245,10 @@ pub(crate) struct Tables {
     /// Interfaces of routers inside this switch that may have sent something since their rings
     /// were found empty: of a thousand such routers, few have had a turn.
     pub(crate) awake: Vec<usize>,
+    /// Interfaces whose packets another worker hands over.
+    pub(crate) incoming: Vec<usize>,
+    /// By number of the interface, where packets go whose port another worker serves.
+    pub(crate) outgoing: Vec<Option<Outgoing>>,
     pub(crate) ports: Vec<Port>,
     /// How many interfaces have an impairment: none is the rule, and costs nothing.
     pub(crate) impaired: usize,
@@ -219,8 +261,8 @@ pub(crate) struct Tables {
 impl Tables {
     /// After interfaces or pools have come or gone.
     pub(crate) fn arrange(&mut self) {
-        let Self { pools, interfaces, places, polled, awake, .. } = self;
-        for list in [&mut *places, &mut *polled, &mut *awake] {
+        let Self { worker, pools, interfaces, places, polled, awake, incoming, .. } = self;
+        for list in [&mut *places, &mut *polled, &mut *awake, &mut *incoming] {
             list.clear();
         }
         pools.values_mut().for_each(|pool| pool.interfaces.clear());
@@ -229,7 +271,13 @@ impl Tables {
             if let Some(known) = places.get_mut(interface.id as usize) {
                 *known = place;
             }
+            if interface.incoming.is_some() {
+                incoming.push(place);
+            }
             let Some(pool) = pools.get_mut(interface.pool) else { continue };
+            if pool.worker != *worker {
+                continue;
+            }
             pool.interfaces.push(place);
             interface.awake = pool.of == PoolOf::Inline;
             if interface.awake { awake.push(place) } else { polled.push(place) }
@@ -254,16 +302,22 @@ impl Tables {
         pool.is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
     }
 
-    /// What there is, for a node that has just started.
+    /// Whether this worker serves the router on a pool.
+    pub(crate) fn is_own(&self, pool: u32) -> bool {
+        self.pools.get(&pool).is_some_and(|pool| pool.worker == self.worker)
+    }
+
+    /// What this worker serves, for a node that has just started.
     pub(crate) fn served(&self) -> Served {
-        let interfaces = self.interfaces.iter().map(|interface| ServedInterface {
+        let own = self.interfaces.iter().filter(|interface| self.is_own(interface.pool));
+        let interfaces = own.map(|interface| ServedInterface {
             interface: interface.id,
             pool: interface.pool,
             to: interface.to,
             impairment: interface.impairment.as_ref().map(|impairment| *impairment.settings()),
         });
         Served {
-            pools: self.pools.keys().collect(),
+            pools: self.pools.keys().filter(|pool| self.is_own(*pool)).collect(),
             ports: self.ports.iter().map(|port| port.id).collect(),
             interfaces: interfaces.collect(),
             inline: Vec::new(),

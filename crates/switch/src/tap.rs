@@ -41,7 +41,7 @@ pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
         cause: frame.cause,
         way: Way::Socket,
     };
-    shared.taps.record(frame.taps, record, |to, offset, bytes| {
+    shared.record(frame.taps, record, |to, offset, bytes| {
         let head = &first[..bytes.min(first.len())];
         let tail = &rest[..bytes - head.len()];
         to.copy_in(offset, head) && to.copy_in(offset + head.len(), tail)
@@ -74,7 +74,7 @@ pub(crate) fn lost(shared: &Shared, frame: &Lost<'_>) {
         cause: frame.cause,
         way: Way::Link,
     };
-    shared.taps.record(frame.taps, record, |to, offset, bytes| {
+    shared.record(frame.taps, record, |to, offset, bytes| {
         frame.memory.copy_to(frame.offset, to, offset, bytes)
     });
 }
@@ -109,12 +109,12 @@ pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
     let fill = |to: &Mapping, offset: usize, bytes: usize| {
         frame.memory.copy_to(frame.offset, to, offset, bytes)
     };
-    shared.taps.record(frame.from.1, record, fill);
+    shared.record(frame.from.1, record, fill);
     if nowhere {
         return;
     }
     record.interface = frame.to.0;
     record.direction = Direction::In;
     record.cause = frame.cause;
-    shared.taps.record(frame.to.1, record, fill);
+    shared.record(frame.to.1, record, fill);
 }

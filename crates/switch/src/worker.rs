@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -15,15 +16,17 @@ use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
 use crate::egress::{Policy, before_frame};
 use crate::filters::Filters;
 use crate::guests::Guests;
+use crate::handover::{End, Outgoing};
 use crate::impaired::release;
-use crate::intake::{TURN, intake};
+use crate::intake::intake;
 use crate::live::Live;
 use crate::managed::QUEUE_BYTES;
 use crate::orders::{Answer, Order, PoolOf, PortStats, Served, SwitchStats, Target, geometry};
+use crate::peer::Peer;
 use crate::queue::PortQueue;
 use crate::sleeper::Sleeper;
 use crate::socket::{Outbox, Socket};
-use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake};
+use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake, count};
 
 /// Longest frame that may leave live, whatever goes before it.
 const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
@@ -32,12 +35,14 @@ const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 const BUSY_PACKETS: u32 = 4;
 
 pub(crate) struct Worker {
-    tables: Tables,
-    shared: Shared,
+    pub(crate) tables: Tables,
+    shared: Arc<Shared>,
     live: Live,
     outbox: Outbox,
-    /// Slots in the transmit list that a killed switch left.
-    inherited: HashSet<(u32, u32)>,
+    /// Slots in the transmit lists that a killed switch left.
+    inherited: Arc<HashSet<(u32, u32)>>,
+    /// All workers, this one among them.
+    peers: Arc<[Arc<Peer>]>,
     pub(crate) stats: SwitchStats,
     /// Where the nanoseconds of impairments begin.
     epoch: Instant,
@@ -46,14 +51,21 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(shared: Shared, mut live: Live, sleeper: Sleeper, guests: Guests) -> Self {
-        let inherited = live.resume(&shared).into_iter().collect();
+    /// The worker of this number; slots in transmit lists of all workers are `inherited`.
+    pub(crate) fn new(
+        worker: u32,
+        (shared, inherited, peers): (Arc<Shared>, Arc<HashSet<(u32, u32)>>, Arc<[Arc<Peer>]>),
+        live: Live,
+        sleeper: Sleeper,
+        guests: Guests,
+    ) -> Self {
         Self {
-            tables: Tables::default(),
+            tables: Tables { worker, ..Tables::default() },
             shared,
             live,
             outbox: Outbox::new(),
             inherited,
+            peers,
             stats: SwitchStats::default(),
             epoch: Instant::now(),
             sleeper,
@@ -128,11 +140,14 @@ impl Worker {
     /// at between announcing sleep and sleeping.
     pub(crate) fn has_work(&self) -> bool {
         let now_ns = self.ns_at(Instant::now());
-        let Tables { interfaces, polled, awake, .. } = &self.tables;
+        let Tables { interfaces, polled, awake, incoming, .. } = &self.tables;
         let mut places = polled.iter().chain(awake);
+        let mut handed_over = incoming.iter().filter_map(|place| interfaces.get(*place));
         places.any(|place| {
             let interface = interfaces.get(*place);
             interface.is_some_and(|i| self.tables.has_sent(i) && self.has_room(i))
+        }) || handed_over.any(|i| {
+            i.incoming.as_ref().is_some_and(|incoming| !incoming.is_empty()) && self.has_room(i)
         }) || self.next_departure(now_ns).is_some_and(|due| due <= now_ns)
             || self.guests.has_work(Instant::now())
     }
@@ -142,7 +157,18 @@ impl Worker {
     fn has_room(&self, interface: &Interface) -> bool {
         let Target::Port(id) = interface.to else { return true };
         let port = self.tables.ports.iter().find(|port| port.id == id);
+        let outgoing = self.outgoing(interface.id);
         port.is_none_or(|port| port.queue.room(interface.id) > 0)
+            && outgoing.is_none_or(|outgoing| outgoing.room() > 0)
+    }
+
+    fn outgoing(&self, interface: u32) -> Option<&Outgoing> {
+        self.tables.outgoing.get(interface as usize)?.as_ref()
+    }
+
+    /// Whether something waits for another worker to take it.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.tables.outgoing.iter().flatten().any(|outgoing| outgoing.room() == 0)
     }
 
     /// When the next packet arrives over a link that does something to packets, or may leave by
@@ -167,7 +193,7 @@ impl Worker {
     pub(crate) fn own_pools(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
         self.tables.pools.values().filter_map(|pool| match &pool.wake {
             Wake::Switch(waker) => Some((&pool.view, waker)),
-            Wake::Router { .. } => None,
+            Wake::Router { .. } | Wake::Worker(_) => None,
         })
     }
 
@@ -249,34 +275,53 @@ impl Worker {
         }
     }
 
-    /// Carries out an order of the node.
-    pub(crate) fn obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Answer {
-        match self.try_obey(order, descriptors) {
+    /// Carries out an order of the node. `end` comes with an interface whose packets cross over
+    /// from one worker to another, to these two.
+    pub(crate) fn obey(
+        &mut self,
+        order: Order,
+        descriptors: Vec<OwnedFd>,
+        end: Option<End>,
+    ) -> Answer {
+        match self.try_obey(order, descriptors, end) {
             Ok(answer) => answer,
             Err(why) => Answer::Refused(why),
         }
     }
 
-    fn try_obey(&mut self, order: Order, descriptors: Vec<OwnedFd>) -> Result<Answer, String> {
+    fn try_obey(
+        &mut self,
+        order: Order,
+        descriptors: Vec<OwnedFd>,
+        end: Option<End>,
+    ) -> Result<Answer, String> {
         let mut descriptors = descriptors.into_iter();
         let mut descriptor = || descriptors.next().ok_or("a descriptor is missing".to_owned());
         match order {
             Order::Start { .. } => return Err("already started".into()),
-            Order::AddPool { pool, slots, slot_bytes, interfaces, of } => {
+            Order::AddPool { pool, slots, slot_bytes, interfaces, of, worker } => {
                 let view = PoolView::open(descriptor()?, geometry(slots, slot_bytes, interfaces))
                     .map_err(|error| error.to_string())?;
-                self.reclaim(pool, &view);
+                let is_own = worker == self.tables.worker;
                 let waker = descriptor()?;
                 let wake = match of {
                     PoolOf::Process => Wake::Router { waker, pipe: descriptor()? },
-                    PoolOf::Inline | PoolOf::Relay => {
+                    PoolOf::Inline | PoolOf::Relay if is_own => {
                         Wake::Switch(Waker::new(waker).map_err(|error| error.to_string())?)
                     }
+                    PoolOf::Inline | PoolOf::Relay => Wake::Worker(
+                        self.peers.get(worker as usize).ok_or("no such worker")?.clone(),
+                    ),
                 };
-                self.sleeper.watch(wake.waker()).map_err(|error| error.to_string())?;
+                if is_own {
+                    self.reclaim(pool, &view);
+                    if let Some(waker) = wake.waker() {
+                        self.sleeper.watch(waker).map_err(|error| error.to_string())?;
+                    }
+                }
                 let (on_the_way, interfaces) = (Cell::new(0), Vec::new());
                 let sent = Cell::new(0);
-                let new = Pool { view, wake, of, on_the_way, sent, interfaces };
+                let new = Pool { view, wake, of, worker, on_the_way, sent, interfaces };
                 self.tables.pools.insert(pool, new);
                 self.tables.arrange();
             }
@@ -344,9 +389,13 @@ impl Worker {
                     filtered_by,
                     relay,
                     awake: false,
+                    incoming: None,
                 });
+                self.connect(interface, end);
                 self.tables.arrange();
-                self.tables.impair(&self.shared, interface, impairment);
+                if self.tables.is_own(pool) {
+                    self.tables.impair(&self.shared, interface, impairment);
+                }
                 if let Target::Port(port) = to {
                     let count = self.tables.interfaces.iter().filter(|i| i.to == to).count();
                     if let Some(port) = self.tables.ports.iter_mut().find(|p| p.id == port) {
@@ -368,6 +417,7 @@ impl Worker {
                 self.tables.impair(&self.shared, interface, None);
                 self.tables.past.remove(&interface);
                 self.tables.forget_way(interface);
+                self.disconnect(interface);
                 self.tables.interfaces.retain(|i| i.id != interface);
                 self.tables.arrange();
             }
@@ -380,13 +430,51 @@ impl Worker {
         Ok(Answer::Done)
     }
 
-    /// The filters, made when they are needed first.
     fn filters(&mut self) -> Result<&mut Filters, String> {
-        if self.tables.filters.is_none() {
-            let filters = Filters::new(TURN).map_err(|error| error.to_string())?;
-            self.tables.filters = Some(Box::new(filters));
-        }
         self.tables.filters.as_deref_mut().ok_or_else(|| "no filters".to_owned())
+    }
+
+    /// An interface's packets go to another worker, or come from there.
+    fn connect(&mut self, id: u32, end: Option<End>) {
+        let Tables { outgoing, interfaces, .. } = &mut self.tables;
+        match end {
+            Some(End::Out(end)) => {
+                outgoing.resize_with(outgoing.len().max(id as usize + 1), || None);
+                outgoing[id as usize] = Some(end);
+            }
+            Some(End::In(end)) => {
+                if let Some(interface) = interfaces.iter_mut().rfind(|i| i.id == id) {
+                    interface.incoming = Some(end);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// They do not any more. What has come still goes its way, as far as there is room.
+    fn disconnect(&mut self, id: u32) {
+        if let Some(outgoing) = self.tables.outgoing.get_mut(id as usize) {
+            *outgoing = None;
+        }
+        let now_ns = self.ns_at(Instant::now());
+        let Tables { pools, interfaces, ports, .. } = &mut self.tables;
+        let Some(interface) = interfaces.iter_mut().find(|interface| interface.id == id) else {
+            return;
+        };
+        let Some(mut incoming) = interface.incoming.take() else { return };
+        let to = interface.to;
+        let mut port = ports.iter_mut().find(|port| Target::Port(port.id) == to);
+        incoming.take(usize::MAX, |packet| match &mut port {
+            Some(port) if port.queue.room(id) > 0 => {
+                port.queue.push(&self.shared, pools, now_ns, packet);
+            }
+            _ => {
+                count!(self.shared, id, tx_drop_queue, 1);
+                if let Some(pool) = pools.get(&packet.pool) {
+                    self.shared.give_back(&pool.view, packet.pool, packet.word);
+                }
+            }
+        });
     }
 
     /// Gives back what a killed switch held of this pool: all but the slots that stand
@@ -428,12 +516,21 @@ impl Worker {
                 break;
             }
         }
+        let gone = self.tables.interfaces.iter().filter(|interface| interface.pool == pool);
+        for interface in gone {
+            if let Some(outgoing) = self.tables.outgoing.get_mut(interface.id as usize) {
+                *outgoing = None;
+            }
+        }
         self.tables.remove_interfaces_of(pool);
         for port in &mut self.tables.ports {
             port.queue.remove_pool(pool);
         }
-        if let Some(pool) = self.tables.pools.remove(pool) {
-            self.sleeper.leave(pool.wake.waker());
+        let is_own = self.tables.is_own(pool);
+        if let Some(pool) = self.tables.pools.remove(pool)
+            && is_own
+        {
+            pool.wake.waker().into_iter().for_each(|waker| self.sleeper.leave(waker));
         }
         self.tables.arrange();
         self.shared.held.clear(pool);

@@ -35,15 +35,20 @@ impl Line {
 
     /// With other MTUs than 1500 on the left and on the right.
     pub(crate) fn with_mtus(left: u32, right: u32) -> Line {
-        Line::build(left, right, false)
+        Line::build(left, right, false, 1)
     }
 
     /// With the right port in a namespace of its own, where it has the left one's index.
     pub(crate) fn apart() -> Line {
-        Line::build(1500, 1500, true)
+        Line::build(1500, 1500, true, 1)
     }
 
-    fn build(left_mtu: u32, right_mtu: u32, apart: bool) -> Line {
+    /// With so many queues of each device.
+    pub(crate) fn with_queues(queues: u32) -> Line {
+        Line::build(1500, 1500, false, queues)
+    }
+
+    fn build(left_mtu: u32, right_mtu: u32, apart: bool, queues: u32) -> Line {
         let mut lab = Lab::new().expect("a lab");
         let [middle, a, b] =
             ["node", "a", "b"].map(|name| lab.namespace(name).expect("a namespace"));
@@ -56,7 +61,7 @@ impl Line {
             // Ports have no addresses, and hosts say nothing of their own accord.
             place.sysctl("net.ipv6.conf.default.disable_ipv6", "1").expect("a parameter");
             host.sysctl("net.ipv6.conf.default.router_solicitations", "0").expect("a parameter");
-            lab.veth((place, device), (host, "eth0")).expect("a veth pair");
+            lab.veth_of((place, device), (host, "eth0"), queues).expect("a veth pair");
             for (namespace, device, mac) in [(host, "eth0", own), (place, device, port)] {
                 namespace.mac(device, mac).expect("a MAC address");
                 namespace.mtu(device, mtu).expect("an MTU");

@@ -60,7 +60,16 @@ impl Node {
             return Ok(false);
         }
         let substrate = Substrate::open(&self.instance.pins())?;
-        self.lasting = Some(Lasting::open(&self.kept)?);
+        let lasting = Lasting::open(&self.kept, self.settings.workers)?;
+        if lasting.workers() != self.settings.workers {
+            let message = format!(
+                "the switch goes on with {} workers: a number of {} counts after `europa down`",
+                lasting.workers(),
+                self.settings.workers
+            );
+            self.events.warn("switch", "", "Workers", message);
+        }
+        self.lasting = Some(lasting);
         self.adopt_hosts(documents)?;
         let ports = self.target(documents).ports;
         self.slow_paths.adopt(&self.instance, &self.kept, documents, &ports)?;
@@ -179,7 +188,8 @@ impl Node {
             if let Some(record) = found.record {
                 self.revival.restarts = self.revival.restarts.max(record.restarts);
             }
-            match Switch::adopt(&found, &self.kept)? {
+            let workers = self.lasting()?.workers();
+            match Switch::adopt(&found, &self.kept, workers)? {
                 Some(switch) if self.switch.is_none() => {
                     self.switch_group = self.group("switch");
                     self.switch = Some(switch);

@@ -21,7 +21,7 @@ impl Node {
     pub(super) fn substrate_opened(&mut self) -> Result<&mut Substrate, NodeError> {
         if self.substrate.is_none() {
             let substrate = Substrate::open(&self.instance.pins())?;
-            self.lasting = Some(Lasting::open(&self.kept)?);
+            self.lasting = Some(Lasting::open(&self.kept, self.settings.workers)?);
             self.substrate = Some(substrate);
         }
         self.substrate.as_mut().ok_or_else(|| NodeError::Refused("this node is not up".into()))

@@ -25,7 +25,7 @@ impl Node {
             &self.kept,
             log.as_fd(),
             self.switch_group.as_ref(),
-            self.cores.last().map_or(&[], std::slice::from_ref),
+            &self.cores,
         )?;
         // Before interfaces: no packet is to slip through.
         self.tell_all_filters(&mut switch)?;
@@ -159,7 +159,8 @@ impl Node {
             Some(_) => PoolOf::Inline,
             None => PoolOf::Process,
         };
-        let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces, of };
+        let worker = switch.worker_of(router.number);
+        let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces, of, worker };
         switch.order(&order, &[pool.as_fd(), pool.waker()?.as_fd(), router.wake.rung.as_fd()])?;
         Ok(())
     }

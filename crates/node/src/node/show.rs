@@ -19,7 +19,7 @@ use crate::stats::{
     now_ns,
 };
 use crate::store::Stored;
-use crate::switch::Switch;
+use crate::switch::{Lasting, Switch};
 
 impl Node {
     /// About the node itself.
@@ -32,7 +32,8 @@ impl Node {
             revision: self.desired.revision,
             temporary: self.lifetime == Lifetime::Temporary,
             settled: self.is_settled(),
-            metrics_at: self.metrics_at.map(|at| at.to_string()),
+            metrics_at: self.settings.metrics_at.map(|at| at.to_string()),
+            workers: self.lasting.as_ref().map_or(self.settings.workers, Lasting::workers),
         }
     }
 

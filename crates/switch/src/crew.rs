@@ -1,0 +1,229 @@
+//! Several workers: who is told what, in which order, and one answer out of many.
+//!
+//! Each router is one worker's, which takes what it sends, and each port one worker's, which
+//! sends by it. Between the two a packet is handed over: see `handover`. All workers know all
+//! pools and interfaces. The first worker hears the node, and gives the others their orders;
+//! the node waits meanwhile, and the others go on.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::filters::Filters;
+use crate::handover::{End, between};
+use crate::intake::TURN;
+use crate::orders::{Answer, Order, Served, SwitchStats, Target, port_worker};
+use crate::peer::Peer;
+use crate::worker::Worker;
+
+/// What a worker is told by the first one.
+pub(crate) enum Told {
+    /// An order of the node; see [`Worker::obey`].
+    Order(Order, Vec<OwnedFd>, Option<End>),
+    /// Its part of filters.
+    Filters(Box<Filters>),
+}
+
+/// Where a worker is told.
+pub(crate) struct Desk {
+    told: Receiver<Told>,
+    answers: Sender<Answer>,
+}
+
+impl Desk {
+    /// Carries out what it has been told.
+    pub(crate) fn obey(&self, worker: &mut Worker) {
+        while let Ok(told) = self.told.try_recv() {
+            let answer = match told {
+                Told::Order(order, descriptors, end) => worker.obey(order, descriptors, end),
+                Told::Filters(filters) => {
+                    worker.tables.filters = Some(filters);
+                    Answer::Done
+                }
+            };
+            // The first worker has gone only if the process ends.
+            let _ = self.answers.send(answer);
+        }
+    }
+}
+
+/// A worker from the second on.
+struct Hand {
+    peer: Arc<Peer>,
+    told: Sender<Told>,
+    answers: Receiver<Answer>,
+}
+
+impl Hand {
+    fn tell(&self, told: Told) -> Answer {
+        let gone = || Answer::Refused("a worker has ended".into());
+        if self.told.send(told).is_err() {
+            return gone();
+        }
+        self.peer.order();
+        self.answers.recv().unwrap_or_else(|_| gone())
+    }
+}
+
+/// The workers from the second on, as the first one has them.
+pub(crate) struct Crew {
+    hands: Vec<Hand>,
+    /// Of all workers.
+    peers: Vec<Arc<Peer>>,
+}
+
+impl Crew {
+    /// The first worker alone, which is this one.
+    pub(crate) fn of(first: Vec<Arc<Peer>>) -> Self {
+        Self { hands: Vec::new(), peers: first }
+    }
+
+    /// One more worker: where it is told.
+    pub(crate) fn hire(&mut self, peer: Arc<Peer>) -> Desk {
+        let ((told, desk_told), (desk_answers, answers)) = (channel(), channel());
+        self.peers.push(peer.clone());
+        self.hands.push(Hand { peer, told, answers });
+        Desk { told: desk_told, answers: desk_answers }
+    }
+
+    fn count(&self) -> u32 {
+        self.peers.len() as u32
+    }
+
+    /// Has those carry out an order whom it concerns. `first` is the worker that calls.
+    pub(crate) fn obey(
+        &self,
+        first: &mut Worker,
+        order: Order,
+        descriptors: Vec<OwnedFd>,
+    ) -> Answer {
+        if matches!(order, Order::Filters | Order::Way { .. })
+            && let Err(why) = self.make_filters(first)
+        {
+            return Answer::Refused(why);
+        }
+        if self.hands.is_empty() {
+            return first.obey(order, descriptors, None);
+        }
+        let whom = self.whom(&order, first);
+        let mut ends = self.ends(&order, first);
+        let mut answers = Vec::with_capacity(whom.len());
+        let mut left = Some(descriptors);
+        for (index, worker) in whom.iter().enumerate() {
+            let copies = if index + 1 < whom.len() {
+                let all = left.iter().flatten();
+                all.map(OwnedFd::try_clone).collect::<Result<Vec<_>, _>>()
+            } else {
+                Ok(left.take().unwrap_or_default())
+            };
+            let copies = match copies {
+                Ok(copies) => copies,
+                Err(error) => return Answer::Refused(format!("descriptors: {error}")),
+            };
+            let end = ends.iter_mut().find(|(of, _)| of == worker).and_then(|(_, end)| end.take());
+            let answer = match worker.checked_sub(1).and_then(|hand| self.hands.get(hand as usize))
+            {
+                Some(hand) => hand.tell(Told::Order(order.clone(), copies, end)),
+                None => first.obey(order.clone(), copies, end),
+            };
+            if let Answer::Refused(_) = answer {
+                return answer;
+            }
+            answers.push(answer);
+        }
+        answers.into_iter().reduce(merged).unwrap_or(Answer::Done)
+    }
+
+    /// Whom an order concerns, in the order in which they are told: who hands packets over knows of
+    /// what comes later than who takes them, and of what goes earlier.
+    fn whom(&self, order: &Order, first: &Worker) -> Vec<u32> {
+        let tables = &first.tables;
+        let of_pool = |pool: &u32| tables.pools.get(pool).map_or(0, |pool| pool.worker);
+        let of_interface = |id: u32| {
+            let found = tables.interfaces.iter().find(|interface| interface.id == id);
+            found.map_or(0, |interface| of_pool(&interface.pool))
+        };
+        let others = |worker| (0..self.count()).filter(move |other| *other != worker);
+        let then_others = |worker| std::iter::once(worker).chain(others(worker)).collect();
+        match order {
+            Order::AddPool { worker, .. } => then_others(*worker),
+            Order::RemovePool { pool } => then_others(of_pool(pool)),
+            Order::RemoveInterface { interface } => then_others(of_interface(*interface)),
+            Order::AddInterface { pool, .. } => {
+                let worker = of_pool(pool);
+                others(worker).chain([worker]).collect()
+            }
+            Order::AddInline { pool } => vec![of_pool(pool)],
+            Order::Filter { interface, .. } | Order::Impair { interface, .. } => {
+                vec![of_interface(*interface)]
+            }
+            Order::AddPort { port, .. }
+            | Order::Rate { port, .. }
+            | Order::Queues { port, .. }
+            | Order::RemovePort { port } => vec![port_worker(*port, self.count())],
+            Order::Way { .. } | Order::Stats | Order::Describe => (0..self.count()).collect(),
+            Order::Start { .. } | Order::Filters => vec![0],
+        }
+    }
+
+    /// The ends of a ring between two workers, if an interface's packets cross over.
+    fn ends(&self, order: &Order, first: &Worker) -> Vec<(u32, Option<End>)> {
+        let Order::AddInterface { pool, to: Target::Port(port), .. } = order else {
+            return Vec::new();
+        };
+        let Some(from) = first.tables.pools.get(pool).map(|pool| pool.worker) else {
+            return Vec::new();
+        };
+        let to = port_worker(*port, self.count());
+        let peers = (self.peers.get(from as usize), self.peers.get(to as usize));
+        let ((Some(from_peer), Some(to_peer)), true) = (peers, from != to) else {
+            return Vec::new();
+        };
+        let (outgoing, incoming) = between(from_peer, to_peer);
+        vec![(from, Some(End::Out(outgoing))), (to, Some(End::In(incoming)))]
+    }
+
+    /// Filters are made when they are needed first.
+    fn make_filters(&self, first: &mut Worker) -> Result<(), String> {
+        if first.tables.filters.is_some() {
+            return Ok(());
+        }
+        let all = Filters::new(self.peers.len(), TURN).map_err(|error| error.to_string())?;
+        let mut all = all.into_iter().map(Box::new);
+        first.tables.filters = all.next();
+        for (hand, filters) in self.hands.iter().zip(all) {
+            if let Answer::Refused(why) = hand.tell(Told::Filters(filters)) {
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Two workers' answers to an order as one.
+fn merged(one: Answer, other: Answer) -> Answer {
+    match (one, other) {
+        (Answer::Stats(one), Answer::Stats(other)) => Answer::Stats(summed(one, other)),
+        (Answer::Served(one), Answer::Served(other)) => Answer::Served(Served {
+            pools: [one.pools, other.pools].concat(),
+            ports: [one.ports, other.ports].concat(),
+            interfaces: [one.interfaces, other.interfaces].concat(),
+            inline: [one.inline, other.inline].concat(),
+        }),
+        (one, _) => one,
+    }
+}
+
+fn summed(one: SwitchStats, other: SwitchStats) -> SwitchStats {
+    SwitchStats {
+        kicks: one.kicks + other.kicks,
+        live_frames: one.live_frames + other.live_frames,
+        socket_calls: one.socket_calls + other.socket_calls,
+        socket_frames: one.socket_frames + other.socket_frames,
+        link_frames: one.link_frames + other.link_frames,
+        sleeps: one.sleeps + other.sleeps,
+        ports: [one.ports, other.ports].concat(),
+        links: [one.links, other.links].concat(),
+        inline: [one.inline, other.inline].concat(),
+    }
+}

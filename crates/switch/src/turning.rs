@@ -1,0 +1,196 @@
+//! A worker's loop: rounds while there is something to do, orders between them, sleep.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
+
+use europa_channel::Served;
+use europa_pool::{Idle, Mapping, Pace, Preemption, Rest};
+use nix::sched::sched_yield;
+
+use crate::batching::MAX_KICK_FRAMES;
+use crate::crew::{Crew, Desk};
+use crate::orders::{Answer, Order};
+use crate::peer::Peer;
+use crate::process::SwitchError;
+use crate::worker::Worker;
+
+/// A busy worker looks for orders this often.
+const ORDERS_EVERY: Duration = Duration::from_millis(1);
+
+/// It counts so often how many routers are busy.
+const COUNT_EVERY: Duration = Duration::from_millis(4);
+/// However many are, the switch naps no longer.
+const LONGEST_NAP: Duration = Duration::from_micros(800);
+
+/// Where a worker's orders come from.
+pub(crate) enum Orders {
+    /// The node: the first worker's.
+    Node(Served<Answer, Order>, Crew),
+    /// The first worker.
+    Desk(Desk),
+}
+
+impl Orders {
+    /// Ready when there is one; those of a desk ring the doorbell.
+    fn as_fd(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Node(orders, _) => Some(orders.as_fd()),
+            Self::Desk(_) => None,
+        }
+    }
+
+    fn obey(&mut self, worker: &mut Worker) -> Result<(), SwitchError> {
+        match self {
+            Self::Node(orders, crew) => {
+                while let Some((order, descriptors)) = orders.try_receive()? {
+                    let answer = crew.obey(worker, order, descriptors);
+                    orders.send(&answer, &[])?;
+                }
+            }
+            Self::Desk(desk) => desk.obey(worker),
+        }
+        Ok(())
+    }
+}
+
+/// A worker at work.
+pub(crate) struct Turning {
+    pub(crate) worker: Worker,
+    pub(crate) number: u32,
+    /// All workers.
+    pub(crate) peers: Arc<[Arc<Peer>]>,
+    pub(crate) cores: u32,
+    pub(crate) busy: bool,
+    pub(crate) status: Arc<Mapping>,
+}
+
+impl Turning {
+    /// Goes on until something fails.
+    pub(crate) fn serve(&mut self, mut orders: Orders) -> Result<(), SwitchError> {
+        self.set_asleep(false);
+        let mut looked = Instant::now();
+        let mut counted = looked;
+        let mut pace = Pace::default();
+        let mut idle = Idle::new(MAX_KICK_FRAMES.into());
+        let mut preemption = Preemption::default();
+        loop {
+            let now = Instant::now();
+            if self.is_ordered() || now.duration_since(looked) >= ORDERS_EVERY {
+                looked = now;
+                self.obey(&mut orders)?;
+                if now.duration_since(counted) >= COUNT_EVERY {
+                    counted = now;
+                    pace = self.count_routers();
+                    self.tell_pace(pace);
+                }
+            }
+            if let Some(packets) = self.worker.round(now) {
+                idle.worked(packets);
+                continue;
+            }
+            match idle.rest(now, pace.at_most(LONGEST_NAP)) {
+                Rest::Nap(time) => preemption.nap(time),
+                Rest::Sleep if !self.busy => {
+                    preemption.sleeps();
+                    let asleep = Instant::now();
+                    if self.sleep(&orders)? {
+                        self.obey(&mut orders)?;
+                        looked = Instant::now();
+                    }
+                    idle.woken(asleep.elapsed());
+                }
+                Rest::Look => std::hint::spin_loop(),
+                Rest::Yield | Rest::Sleep => {
+                    let _ = sched_yield();
+                }
+            }
+        }
+    }
+
+    fn peer(&self) -> Option<&Peer> {
+        self.peers.get(self.number as usize).map(|peer| &**peer)
+    }
+
+    /// Whether another worker has an order for this one.
+    #[inline]
+    fn is_ordered(&self) -> bool {
+        self.number > 0 && self.peer().is_some_and(Peer::is_ordered)
+    }
+
+    fn obey(&mut self, orders: &mut Orders) -> Result<(), SwitchError> {
+        orders.obey(&mut self.worker)?;
+        if !self.worker.guests.is_empty() {
+            self.worker.hear_guests();
+        }
+        Ok(())
+    }
+
+    /// What routers owe each other, counting those of all workers.
+    fn count_routers(&self) -> Pace {
+        let (active, busy) = self.worker.count_routers();
+        self.peer().into_iter().for_each(|peer| peer.count(active, busy));
+        let (active, busy) = self
+            .peers
+            .iter()
+            .map(|peer| peer.routers())
+            .fold((0, 0), |(active, busy), (more_active, more_busy)| {
+                (active + more_active, busy + more_busy)
+            });
+        Pace::among(active, busy, self.cores)
+    }
+
+    /// Tells routers what they owe each other.
+    fn tell_pace(&self, pace: Pace) {
+        let words = self.status.words(self.number as usize * 64, 2);
+        if let Some(word) = words.and_then(|words| words.get(1)) {
+            word.store(pace.to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Tells routers and the other workers what this one is about to do.
+    fn set_asleep(&self, asleep: bool) {
+        let blocked = asleep && self.worker.is_blocked();
+        self.peer().into_iter().for_each(|peer| peer.set_asleep(asleep, blocked));
+        // One cache line a worker.
+        let words = self.status.words(self.number as usize * 64, 1);
+        if let Some(word) = words.and_then(|words| words.first()) {
+            word.store(asleep.into(), Ordering::SeqCst);
+        }
+    }
+
+    /// Sleeps until a router rings or is woken, the node has an order, something is
+    /// received for a relay or a router inside this switch, a timer of one is due, a packet
+    /// arrives over a link with a delay, or may leave by a port with a rate, or another worker
+    /// hands something over. Whether there is an order.
+    fn sleep(&mut self, orders: &Orders) -> Result<bool, SwitchError> {
+        let mut ordered = false;
+        self.set_asleep(true);
+        for (pool, _) in self.worker.own_pools() {
+            pool.asleep().store(1, Ordering::SeqCst);
+        }
+        self.worker.sleeper.forget_wakes();
+        // A router publishes a word and then reads the flag; we set the flag and then
+        // look at the words: one of us sees the other.
+        fence(Ordering::SeqCst);
+        let told = self.is_ordered();
+        if !told && !self.worker.has_work() {
+            self.worker.stats.sleeps += 1;
+            let due = self.worker.next_due();
+            let time = due.map(|due| due.saturating_duration_since(Instant::now()));
+            let guests = self.worker.guests.as_fd();
+            ordered = self
+                .worker
+                .sleeper
+                .sleep([orders.as_fd().unwrap_or(guests), guests], time)
+                .map_err(|error| SwitchError::System { what: "sleeping", error })?;
+        }
+        for (pool, waker) in self.worker.own_pools() {
+            pool.asleep().store(0, Ordering::SeqCst);
+            waker.clear();
+        }
+        self.set_asleep(false);
+        Ok(ordered || told || self.is_ordered())
+    }
+}

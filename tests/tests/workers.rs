@@ -1,0 +1,233 @@
+//! A switch with two workers, between devices with two queues: routers and ports are shared out
+//! among the workers, so that of three routers between two ports each has one port on the other
+//! worker, and packets are handed over.
+
+mod line;
+
+use std::fs;
+use std::thread::{available_parallelism, sleep};
+use std::time::{Duration, Instant};
+
+use europa_tests::{Leftovers, Received, run, skip_without, skipped};
+use line::{Line, ROUTER, ports};
+
+const RATE: u32 = 4_000;
+/// The other tenants' networks: 10.N.1.0/24 on the left and 10.N.2.0/24 on the right.
+const OTHERS: [u8; 2] = [9, 8];
+
+/// Another tenant's router, with its own process or inside the switch.
+fn other(net: u8, more: &str) -> String {
+    format!(
+        "---\nkind: slice\nname: s{net}\n---\nkind: router\nname: r\nslice: s{net}\n{more}\
+         interfaces:\n\
+         \x20 in: {{port: left, mac: \"02:00:00:00:{net:02x}:01\", addresses: [10.{net}.1.1/24]}}\n\
+         \x20 out: {{port: right, mac: \"02:00:00:00:{net:02x}:02\", addresses: [10.{net}.2.1/24]}}\n\
+         fast_path: {{builtin: ipv4}}\n"
+    )
+}
+
+fn document() -> String {
+    ports() + ROUTER + &other(9, "") + &other(8, "run: inline\n")
+}
+
+/// Three tenants, with addresses of theirs at both hosts; nothing if there is one CPU.
+fn line() -> Option<Line> {
+    if available_parallelism().map_or(1, usize::from) < 2 {
+        skipped("two workers want two CPUs");
+        return None;
+    }
+    let line = Line::with_queues(2);
+    for net in OTHERS {
+        for (host, near, far) in [(&line.a, 1, 2), (&line.b, 2, 1)] {
+            host.address("eth0", &format!("10.{net}.{near}.2/24")).expect("an address");
+            host.route(&format!("10.{net}.{far}.0/24"), &format!("10.{net}.{near}.1"))
+                .expect("a route");
+        }
+    }
+    Some(line)
+}
+
+fn up(line: &Line, text: &str) {
+    line.node.run(&["up", "--workers", "2", &line.node.file("node.yaml", text)]);
+}
+
+fn switch(line: &Line) -> i32 {
+    let limit = Instant::now() + Duration::from_secs(10);
+    loop {
+        let entries = fs::read_dir(line.node.directory().join("kept")).expect("a folder");
+        let pid = entries.flatten().find_map(|entry| {
+            let name = entry.file_name();
+            name.to_str()?.strip_prefix("switch.")?.strip_suffix(".json")?.parse().ok()
+        });
+        if let Some(pid) = pid {
+            return pid;
+        }
+        assert!(Instant::now() < limit, "there is no switch");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// Clock ticks that each of the switch's workers has run.
+fn ticks(pid: i32) -> Vec<u64> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).expect("a process").flatten();
+    let stat = tasks.filter_map(|task| fs::read_to_string(task.path().join("stat")).ok());
+    let of_worker = |stat: String| {
+        let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
+        let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok());
+        (name != "filters").then(|| ticks.sum())
+    };
+    stat.filter_map(of_worker).collect()
+}
+
+/// What becomes of every tenant's streams, both ways and to two UDP ports each, while `act` is done.
+fn streams(line: &Line, act: impl FnOnce()) -> Vec<Received> {
+    let mut all = Vec::new();
+    for net in [0].into_iter().chain(OTHERS) {
+        for (from, to, end) in [(&line.a, &line.b, 2), (&line.b, &line.a, 1)] {
+            for port in [5000, 5001] {
+                let at = format!("10.{net}.{end}.2:{port}");
+                let number = all.len() as u64 + 1;
+                let sink = to.sink(&at, number).expect("a sink");
+                let stream = from.stream(&at, number, RATE, 200).expect("a stream");
+                let stream = stream.paced_by(&sink);
+                all.push((sink, stream));
+            }
+        }
+    }
+    act();
+    all.into_iter().map(|(sink, stream)| sink.stop(stream.stop())).collect()
+}
+
+/// Waits until everybody answers.
+fn await_all(line: &Line) {
+    for net in [0].into_iter().chain(OTHERS) {
+        let limit = Instant::now() + Duration::from_secs(10);
+        let to = format!("10.{net}.2.2");
+        while line.a.ping(&to, 1, &[]).expect("a ping").received == 0 {
+            assert!(Instant::now() < limit, "{to} does not answer");
+        }
+    }
+}
+
+#[test]
+fn packets_are_handed_over_in_order_and_without_loss() {
+    skip_without!("ping", "iperf3");
+    let Some(line) = line() else { return };
+    up(&line, &document());
+    await_all(&line);
+    let pid = switch(&line);
+    let before = ticks(pid);
+    assert_eq!(before.len(), 2, "two workers");
+    let all = streams(&line, || sleep(Duration::from_secs(3)));
+    assert!(all.iter().all(Received::is_perfect), "{all:#?}");
+    let after = ticks(pid);
+    let ran: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after - before).collect();
+    eprintln!("{} streams of {RATE} packets/s; clock ticks of the workers: {ran:?}", all.len());
+    assert!(ran.iter().all(|ran| *ran > 0), "one worker did nothing: {ran:?}");
+    let server = line.b.iperf_server().expect("a server");
+    for net in [0].into_iter().chain(OTHERS) {
+        let told = line.a.iperf(&format!("10.{net}.2.2"), 1, &[]).expect("a transfer");
+        eprintln!("TCP over the router of 10.{net}.0.0/16: {told:?}");
+    }
+    drop(server);
+}
+
+#[test]
+fn what_is_killed_comes_back_and_no_slot_is_lost() {
+    skip_without!("ping");
+    let before = Leftovers::look().expect("a look");
+    let Some(line) = line() else { return };
+    // So few slots that losing some each time would soon stop it.
+    let few = document().replace("slice: s9\n", "slice: s9\npool: {slots: 64}\n");
+    up(&line, &few);
+    await_all(&line);
+    let all = streams(&line, || {
+        for _ in 0..10 {
+            let pid = switch(&line);
+            run(&["kill", "-9", &pid.to_string()]).expect("a kill");
+            let limit = Instant::now() + Duration::from_secs(10);
+            while switch(&line) == pid {
+                assert!(Instant::now() < limit, "no new switch");
+                sleep(Duration::from_millis(5));
+            }
+            sleep(Duration::from_millis(300));
+        }
+    });
+    for received in &all {
+        let wrong = received.duplicates + received.corrupted + received.foreign;
+        assert!(wrong == 0 && received.packets > 500, "{all:#?}");
+    }
+    line.node.run(&["restart", "red/r1"]);
+    line.node.run(&["restart", "s8/r"]);
+    await_all(&line);
+    // The node is killed, and the next one is asked for another number of workers.
+    let pid = switch(&line);
+    for process in line.node.processes() {
+        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        if line.split(|byte| *byte == 0).any(|word| word == b"node") {
+            run(&["kill", "-9", &process.to_string()]).expect("a kill");
+        }
+    }
+    line.node.run(&["up", "--workers", "1", &line.node.file("node.yaml", &few)]);
+    assert_eq!((switch(&line), ticks(pid).len()), (pid, 2), "it is adopted as it is");
+    let events = line.node.run(&["events"]);
+    assert!(events.contains("goes on with 2 workers"), "{events}");
+    // No more at once than the slots hold.
+    let sink = line.b.sink("10.9.2.2:5000", 99).expect("a sink");
+    let stream = line.a.stream("10.9.2.2:5000", 99, 1000, 200).expect("a stream").paced_by(&sink);
+    sleep(Duration::from_secs(1));
+    let received = sink.stop(stream.stop());
+    assert!(received.is_perfect(), "{received:?}");
+    let held = fs::read(line.node.directory().join("kept/held")).expect("the held slots");
+    let held: u32 = held.iter().map(|byte| byte.count_ones()).sum();
+    assert_eq!(held, 0, "slots that the switch still holds");
+    line.node.run(&["down"]);
+    drop(line);
+    assert_eq!(before.new_ones().expect("a look"), Vec::<String>::new());
+}
+
+#[test]
+fn a_port_is_shared_by_routers_of_both_workers() {
+    skip_without!("ping");
+    let Some(line) = line() else { return };
+    let limited = document().replace("device: eu-right\n", "device: eu-right\nrate: 40Mb/s\n");
+    assert_ne!(limited, document());
+    up(&line, &limited);
+    await_all(&line);
+    let tenants: Vec<_> = [0].into_iter().chain(OTHERS).collect();
+    let mut all = Vec::new();
+    for net in &tenants {
+        let at = format!("10.{net}.2.2:5000");
+        let sink = line.b.sink(&at, u64::from(*net) + 1).expect("a sink");
+        let stream = line.a.stream(&at, u64::from(*net) + 1, 10_000, 1000).expect("a stream");
+        all.push((sink, stream));
+    }
+    sleep(Duration::from_secs(1));
+    let count = || all.iter().map(|(sink, _)| sink.packets()).collect::<Vec<u64>>();
+    let before = count();
+    sleep(Duration::from_secs(3));
+    let passed: Vec<u64> = count().iter().zip(&before).map(|(now, then)| now - then).collect();
+    eprintln!("three tenants that ask for all of a port: {passed:?} packets in 3 s");
+    let (least, most) = (passed.iter().min(), passed.iter().max());
+    let (Some(least), Some(most)) = (least, most) else { unreachable!("three") };
+    assert!(*least > 1000 && least * 20 > most * 19, "{passed:?}");
+    for (sink, stream) in all {
+        let received = sink.stop(stream.stop());
+        let wrong = received.duplicates + received.corrupted + received.foreign + received.late;
+        assert_eq!(wrong, 0, "{received:?}");
+    }
+}
+
+#[test]
+fn more_workers_than_cpus_are_refused() {
+    let Some(line) = line() else { return };
+    let file = line.node.file("node.yaml", &document());
+    for (number, said) in [("0", "1..=64"), ("64", "CPUs"), ("many", "invalid digit")] {
+        let cpus = available_parallelism().map_or(1, usize::from);
+        if number == "64" && cpus >= 64 {
+            continue;
+        }
+        let refused = line.node.attempt(&["up", "--workers", number, &file]);
+        assert!(!refused.status.success() && refused.stderr.contains(said), "{}", refused.stderr);
+    }
+}
