@@ -13,6 +13,8 @@ struct counters {
 	__u64 highest;      /* highest sequence number seen */
 	__u64 wrong_ttl;    /* a router must have lowered it by one, so says `config` */
 	__u64 delay_ns;     /* sum of one-way delays of stamped frames */
+	__u64 jitter_ns;    /* sum of what each differs by from the one before */
+	__u64 last_ns;      /* the last one */
 };
 
 const volatile struct {
@@ -37,6 +39,44 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } flows SEC(".maps");
+
+/* One-way delays: eight classes for each power of two of nanoseconds. Mirrored in src/sink.rs. */
+enum { DELAY_BITS = 3, DELAYS = 64 << DELAY_BITS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, DELAYS);
+	__type(key, __u32);
+	__type(value, __u64);
+} delays SEC(".maps");
+
+/* Position of the highest bit of a value that is not 0. */
+static __always_inline __u32 highest_bit(__u64 value)
+{
+	__u32 bit = 0;
+
+	if (value >> 32) { bit += 32; value >>= 32; }
+	if (value >> 16) { bit += 16; value >>= 16; }
+	if (value >> 8) { bit += 8; value >>= 8; }
+	if (value >> 4) { bit += 4; value >>= 4; }
+	if (value >> 2) { bit += 2; value >>= 2; }
+	return bit + (value >> 1);
+}
+
+static __always_inline void note_delay(struct counters *c, __u64 delay)
+{
+	__u64 change = delay > c->last_ns ? delay - c->last_ns : c->last_ns - delay;
+	__u32 bit = highest_bit(delay | 1 << DELAY_BITS);
+	__u32 class = bit << DELAY_BITS | (delay >> (bit - DELAY_BITS) & ((1 << DELAY_BITS) - 1));
+	__u64 *one = bpf_map_lookup_elem(&delays, &class);
+
+	c->delay_ns += delay;
+	if (c->last_ns)
+		c->jitter_ns += change;
+	c->last_ns = delay;
+	if (one)
+		(*one)++;
+}
 
 /* True when the frame was the generator's and has been counted. */
 static __always_inline int count(__u8 *data, __u8 *end, __u32 length)
@@ -69,7 +109,7 @@ static __always_inline int count(__u8 *data, __u8 *end, __u32 length)
 			c->out_of_order++;
 		else
 			c->highest = number;
-		c->delay_ns += bpf_ktime_get_ns() - *(__u64 *)(data + UDP_END + 8);
+		note_delay(c, bpf_ktime_get_ns() - *(__u64 *)(data + UDP_END + 8));
 	}
 	return 1;
 }

@@ -165,6 +165,10 @@ pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
 pub(crate) struct Stamped {
     /// Mean time from generator to sink.
     pub(crate) delay_us: f64,
+    /// The time below which half of them, 99 % and 99.9 % stay, to within an eighth.
+    pub(crate) delays_us: [f64; 3],
+    /// What the time of each differs by from that of the one before, in the mean.
+    pub(crate) jitter_us: f64,
     /// Packets sent.
     pub(crate) sent: u64,
     /// Packets that never arrived.
@@ -190,6 +194,8 @@ pub(crate) fn follow(
     let arrived = sink.counters()?;
     Ok(Stamped {
         delay_us: arrived.delay_ns as f64 / 1e3 / arrived.packets.max(1) as f64,
+        delays_us: sink.delays_us([50.0, 99.0, 99.9])?,
+        jitter_us: arrived.jitter_ns as f64 / 1e3 / arrived.packets.max(1) as f64,
         sent,
         lost: sent.saturating_sub(arrived.packets),
         out_of_order: arrived.out_of_order,

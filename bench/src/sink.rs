@@ -9,6 +9,9 @@ use crate::generator::TTL;
 use crate::netns::Namespace;
 use crate::testbed::Testbed;
 
+/// Classes of delays for each power of two, as a number of bits; mirrors bpf/sink.bpf.c.
+const DELAY_BITS: u32 = 3;
+
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
 
 /// Which hook of the sink's device takes the packets.
@@ -47,6 +50,8 @@ pub(crate) struct Counters {
     pub(crate) wrong_ttl: u64,
     /// Sum of the one-way delays.
     pub(crate) delay_ns: u64,
+    /// Sum of what each differs by from the one before.
+    pub(crate) jitter_ns: u64,
 }
 
 impl Counters {
@@ -62,6 +67,7 @@ impl Counters {
             highest: next(),
             wrong_ttl: next(),
             delay_ns: next(),
+            jitter_ns: next(),
         }
     }
 
@@ -73,6 +79,7 @@ impl Counters {
             highest: self.highest.max(other.highest),
             wrong_ttl: self.wrong_ttl + other.wrong_ttl,
             delay_ns: self.delay_ns + other.delay_ns,
+            jitter_ns: self.jitter_ns + other.jitter_ns,
         }
     }
 }
@@ -150,20 +157,48 @@ impl Sink {
 impl Sink {
     /// Packets of each of so many flows so far.
     pub(crate) fn flows(&self, count: u32) -> Result<Vec<u64>> {
+        self.sums("flows", count)
+    }
+
+    /// Below which time so many hundredths of the stamped packets have come, in microseconds, for
+    /// each of these numbers; to within an eighth.
+    pub(crate) fn delays_us<const N: usize>(&self, percents: [f64; N]) -> Result<[f64; N]> {
+        let counts = self.sums("delays", 64 << DELAY_BITS)?;
+        Ok(percents.map(|percent| delay_ns(&counts, percent) / 1e3))
+    }
+
+    /// The first entries of a map of counters, each summed over all cores.
+    fn sums(&self, name: &str, count: u32) -> Result<Vec<u64>> {
         let map = self
             .object
             .maps()
-            .find(|map| map.name() == "flows")
-            .ok_or_else(|| Error::Other("the sink has no flows".into()))?;
-        let flow = |number: u32| -> Result<u64> {
+            .find(|map| map.name() == name)
+            .ok_or_else(|| Error::Other(format!("the sink has no {name}")))?;
+        let sum = |number: u32| -> Result<u64> {
             let values = map
                 .lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY)
-                .context("reading the sink's flows")?;
+                .context(format!("reading the sink's {name}"))?;
             let words = values.iter().flatten().filter_map(|value| value.first_chunk());
             Ok(words.map(|word| u64::from_ne_bytes(*word)).sum())
         };
-        (0..count).map(flow).collect()
+        (0..count).map(sum).collect()
     }
+}
+
+/// Of classes of delays, the upper end of that in which a percentile lies; 0 of none.
+fn delay_ns(counts: &[u64], percent: f64) -> f64 {
+    let all: u64 = counts.iter().sum();
+    let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    for (class, count) in (0_u32..).zip(counts) {
+        seen += count;
+        if seen >= wanted {
+            let (bit, part) = (class >> DELAY_BITS, class & ((1 << DELAY_BITS) - 1));
+            let step = f64::from(bit).exp2() / f64::from(1 << DELAY_BITS);
+            return f64::from(bit).exp2() + step * f64::from(part + 1);
+        }
+    }
+    0.0
 }
 
 /// XDP programs at both ends that let everything pass: without GRO a veth accepts
@@ -238,11 +273,11 @@ mod tests {
 
     #[test]
     fn counters_of_two_cores_are_added() {
-        let words = |values: [u64; 6]| -> Vec<u8> {
+        let words = |values: [u64; 8]| -> Vec<u8> {
             values.iter().flat_map(|value| value.to_ne_bytes()).collect()
         };
-        let sum = Counters::from_bytes(&words([1, 64, 0, 9, 2, 5]))
-            .add(Counters::from_bytes(&words([2, 128, 1, 7, 0, 6])));
+        let sum = Counters::from_bytes(&words([1, 64, 0, 9, 2, 5, 4, 1]))
+            .add(Counters::from_bytes(&words([2, 128, 1, 7, 0, 6, 1, 3])));
         let expected = Counters {
             packets: 3,
             bytes: 192,
@@ -250,7 +285,19 @@ mod tests {
             highest: 9,
             wrong_ttl: 2,
             delay_ns: 11,
+            jitter_ns: 5,
         };
         assert_eq!(sum, expected);
+    }
+
+    #[test]
+    fn a_percentile_is_the_end_of_its_class() {
+        let mut counts = vec![0; 64 << DELAY_BITS];
+        assert_eq!(delay_ns(&counts, 50.0), 0.0);
+        // 1024 to 1151 ns, 99 times, and 65,536 to 73,727 once.
+        counts[10 << 3] = 99;
+        counts[16 << 3] = 1;
+        let found = [50.0, 99.0, 99.9].map(|percent| delay_ns(&counts, percent));
+        assert_eq!(found, [1152.0, 1152.0, 73_728.0]);
     }
 }

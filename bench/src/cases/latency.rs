@@ -1,4 +1,6 @@
-//! `latency`: round trips through a system that has nothing else to do.
+//! `latency`: round trips through a system that has nothing else to do, and the way through one that
+//! has half of what Linux can forward. Beside the router that sleeps when there is nothing to do
+//! stands one that never does (`poll: busy`).
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -18,6 +20,7 @@ use crate::progress::Progress;
 use crate::report::{Align, Chart, Dot, Dots, Outcome, Table, thousands};
 use crate::statistics::{Spread, percentile};
 use crate::systems::System;
+use crate::systems::europa::Europa;
 use crate::testbed::{SENDER_CORE, Testbed};
 
 const DESTINATION: &str = "10.0.1.2";
@@ -46,9 +49,10 @@ impl Measured {
         self.loaded.extend(other.loaded);
     }
 
-    fn delay_us(&self) -> f64 {
-        let delays: Vec<f64> = self.loaded.iter().map(|one| one.delay_us).collect();
-        Spread::of(&delays).unwrap_or_default().median
+    /// Median over the runs of a figure of loaded ones.
+    fn loaded(&self, figure: impl Fn(&Stamped) -> f64) -> f64 {
+        let figures: Vec<f64> = self.loaded.iter().map(figure).collect();
+        Spread::of(&figures).unwrap_or_default().median
     }
 
     /// Median over the runs of a percentile.
@@ -66,6 +70,10 @@ impl Measured {
 /// Runs the case.
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     let (mut systems, missing) = present(options);
+    let busy = Europa::busy(options.europa.clone());
+    if options.wants(busy.name()) && busy.available().is_ok() {
+        systems.push(Box::new(busy));
+    }
     let repeat = options.repeat();
     let mut measured: BTreeMap<&'static str, Measured> = BTreeMap::new();
     for round in 1..=repeat {
@@ -88,14 +96,25 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         ("p99.9", Align::Right),
         ("p50 of linux", Align::Right),
         ("lost", Align::Right),
-        ("one way, loaded: mean µs", Align::Right),
+    ];
+    let mut table = Table::new("Round trips", &columns);
+    let loaded_columns = [
+        ("system", Align::Left),
+        ("p50 µs", Align::Right),
+        ("p99", Align::Right),
+        ("p99.9", Align::Right),
+        ("p99 of linux", Align::Right),
+        ("mean", Align::Right),
+        ("jitter", Align::Right),
         ("lost", Align::Right),
         ("out of order", Align::Right),
     ];
-    let mut table = Table::new("Round trips", &columns);
+    let mut loaded = Table::new("One way at half load", &loaded_columns);
     let sum =
         |one: &Measured, figure: fn(&Stamped) -> u64| one.loaded.iter().map(figure).sum::<u64>();
     let linux = measured.get("linux").map_or(0.0, |linux| linux.closed_loop(0));
+    let late = |one: &Measured| one.loaded(|loaded| loaded.delays_us[1]);
+    let linux_late = measured.get("linux").map_or(0.0, late);
     let mut dots = Vec::new();
     for name in &names {
         let Some(one) = measured.get(name) else { continue };
@@ -108,9 +127,18 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
             format!("{:.1}", one.closed_loop(2)),
             format!("{:.2}", one.closed_loop(0) / linux),
             one.lost.to_string(),
-            format!("{:.1}", one.delay_us()),
-            format!("{} of {}", sum(one, |loaded| loaded.lost), sum(one, |loaded| loaded.sent)),
-            sum(one, |loaded| loaded.out_of_order).to_string(),
+        ]);
+        let delay = |index: usize| format!("{:.1}", one.loaded(|run| run.delays_us[index]));
+        loaded.push([
+            (*name).to_owned(),
+            delay(0),
+            delay(1),
+            delay(2),
+            format!("{:.2}", late(one) / linux_late),
+            format!("{:.1}", one.loaded(|run| run.delay_us)),
+            format!("{:.2}", one.loaded(|run| run.jitter_us)),
+            format!("{} of {}", sum(one, |run| run.lost), sum(one, |run| run.sent)),
+            sum(one, |run| run.out_of_order).to_string(),
         ]);
         dots.push(Dot {
             label: (*name).to_owned(),
@@ -131,15 +159,18 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
          Every system in its plainest arrangement."
             .to_owned(),
         format!(
-            "One way, loaded: {} packets/s that carry number and time of sending.",
+            "One way at half load: {} packets/s, in batches of 64 at most, that carry number and time \
+             of sending. Percentiles are exact to an eighth; jitter is what the delay of a packet \
+             differs by from that of the one before, in the mean (RFC 3550, without smoothing).",
             thousands(LOADED_PPS as f64 * 1e3)
         ),
+        "europa-busy: `poll: busy`, neither router nor switch sleep.".to_owned(),
     ];
     notes.extend(missing.iter().map(|missing| missing.note()));
     Ok(Outcome {
         name: "latency",
         title: "Round trips through an idle router".into(),
-        tables: vec![table],
+        tables: vec![table, loaded],
         charts: vec![(
             "latency".into(),
             Chart::Dots(Dots {

@@ -27,6 +27,7 @@ pub(crate) const SOCKET: &str = "/run/europa/default/node.sock";
 pub(crate) struct Europa {
     program: Option<PathBuf>,
     inline: bool,
+    busy: bool,
     up: bool,
 }
 
@@ -37,7 +38,7 @@ impl Europa {
             let path = std::env::current_exe().ok()?.with_file_name("europa");
             path.is_file().then_some(path)
         };
-        Self { program: given.or_else(beside), inline: false, up: false }
+        Self { program: given.or_else(beside), inline: false, busy: false, up: false }
     }
 
     /// The same with its router inside the switch.
@@ -47,18 +48,30 @@ impl Europa {
         system
     }
 
+    /// The same with a router that never sleeps.
+    pub(crate) fn busy(given: Option<PathBuf>) -> Self {
+        let mut system = Self::new(given);
+        system.busy = true;
+        system
+    }
+
     /// What is brought up.
     fn documents(&self) -> String {
-        match self.inline {
-            true => DOCUMENTS.replace("\nfast_path:", "\nrun: inline\nfast_path:"),
-            false => DOCUMENTS.to_owned(),
+        match (self.inline, self.busy) {
+            (true, _) => DOCUMENTS.replace("\nfast_path:", "\nrun: inline\nfast_path:"),
+            (_, true) => DOCUMENTS.replace("\nfast_path:", "\npoll: busy\nfast_path:"),
+            _ => DOCUMENTS.to_owned(),
         }
     }
 }
 
 impl System for Europa {
     fn name(&self) -> &'static str {
-        if self.inline { "europa-inline" } else { "europa" }
+        match (self.inline, self.busy) {
+            (true, _) => "europa-inline",
+            (_, true) => "europa-busy",
+            _ => "europa",
+        }
     }
 
     fn available(&self) -> Result<(), String> {

@@ -96,7 +96,8 @@ pub enum Poll {
     /// Polls while there is something to do, then yields, then sleeps.
     #[default]
     Adaptive,
-    /// Always polls and never sleeps: a whole CPU for the least latency.
+    /// Always polls and never sleeps, and no more does the switch's worker that serves it: two whole
+    /// CPUs for the least latency.
     Busy,
 }
 

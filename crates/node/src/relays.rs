@@ -219,7 +219,8 @@ impl Relay {
         let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;
         let pool = self.pool.id;
         let (of, worker) = (PoolOf::Relay, switch.worker_of(pool));
-        let order = Order::AddPool { pool, slots, slot_bytes, interfaces, of, worker };
+        let busy = false;
+        let order = Order::AddPool { pool, slots, slot_bytes, interfaces, of, worker, busy };
         let waker = self.pool.waker()?;
         switch.order(&order, &[self.pool.as_fd(), waker.as_fd()])?;
         let order = Order::AddInterface {

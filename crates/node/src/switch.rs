@@ -179,7 +179,6 @@ impl Switch {
             counter_rows: substrate.counter_rows(),
             // It cannot ask for them, locked in as it is.
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
-            busy: false,
         };
         switch.orders.send(&start, &descriptors).map_err(failed)?;
         match switch.orders.receive().map_err(failed)? {

@@ -19,8 +19,6 @@ pub enum Order {
         cpus: Vec<u32>,
         /// Rows that a counter has.
         counter_rows: u32,
-        /// Never sleep.
-        busy: bool,
         /// Cores that this machine has for it and the routers.
         cores: u32,
     },
@@ -39,6 +37,8 @@ pub enum Order {
         of: PoolOf,
         /// Number of the worker that takes what its router sends, and that its router wakes.
         worker: u32,
+        /// Its router never sleeps, and so does its worker not.
+        busy: bool,
     },
     /// A router that is to run inside this switch, on a pool that it serves. What it is to be
     /// the router's own orders say. Descriptors: its control socket, the socket to which the

@@ -70,7 +70,7 @@ pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
 
 /// Starts all workers but the first, which the caller is.
 fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew), SwitchError> {
-    let Order::Start { workers, cpus, counter_rows, cores, busy } = order else {
+    let Order::Start { workers, cpus, counter_rows, cores } = order else {
         return Err(SwitchError::Start);
     };
     let of_workers = descriptors.split_off((START_DESCRIPTORS.len() - 1).min(descriptors.len()));
@@ -86,6 +86,8 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         return Err(SwitchError::Start);
     }
     let several = workers > 1;
+    // Those of the workers beside the first are not for routers.
+    let cores = cores.saturating_sub(workers - 1).max(1);
     let mapping = |error| SwitchError::System { what: "mapping a table", error };
     let shared = Arc::new(Shared::new(
         Table::new(interfaces, MAX_INTERFACES).map_err(mapping)?,
@@ -119,7 +121,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
         let worker = Worker::new(number, common.clone(), live, sleeper, guests);
         let (peers, status) = (common.2.clone(), status.clone());
-        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, busy, status })
+        Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status })
     };
     let mut posts = (0..).zip(posts);
     let (number, post) = posts.next().ok_or(SwitchError::Start)?;

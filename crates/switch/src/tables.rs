@@ -33,6 +33,8 @@ pub(crate) struct Pool {
     pub(crate) of: PoolOf,
     /// The worker that takes what its router sends.
     pub(crate) worker: u32,
+    /// Its router never sleeps.
+    pub(crate) busy: bool,
     /// Slots that packets on the way over links hold.
     pub(crate) on_the_way: Cell<u32>,
     /// Packets that a process has sent since busy ones were counted.
@@ -240,6 +242,9 @@ pub(crate) struct Tables {
     pub(crate) interfaces: Vec<Interface>,
     /// Places of interfaces, by number. This and what follows is kept by [`Tables::arrange`].
     pub(crate) places: Vec<usize>,
+    /// A router that this worker serves never sleeps, and no more does the worker: who wants the
+    /// least latency wants it of both.
+    pub(crate) busy: bool,
     /// Interfaces whose rings are looked at in every round: somebody else fills them.
     pub(crate) polled: Vec<usize>,
     /// Interfaces of routers inside this switch that may have sent something since their rings
@@ -266,6 +271,7 @@ impl Tables {
             list.clear();
         }
         pools.values_mut().for_each(|pool| pool.interfaces.clear());
+        self.busy = pools.values().any(|pool| pool.busy && pool.worker == *worker);
         places.resize(MAX_INTERFACES as usize, usize::MAX);
         for (place, interface) in interfaces.iter_mut().enumerate() {
             if let Some(known) = places.get_mut(interface.id as usize) {

@@ -61,8 +61,8 @@ pub(crate) struct Turning {
     pub(crate) number: u32,
     /// All workers.
     pub(crate) peers: Arc<[Arc<Peer>]>,
+    /// Cores that there are for routers and one worker.
     pub(crate) cores: u32,
-    pub(crate) busy: bool,
     pub(crate) status: Arc<Mapping>,
 }
 
@@ -92,7 +92,7 @@ impl Turning {
             }
             match idle.rest(now, pace.at_most(LONGEST_NAP)) {
                 Rest::Nap(time) => preemption.nap(time),
-                Rest::Sleep if !self.busy => {
+                Rest::Sleep if !self.worker.tables.busy => {
                     preemption.sleeps();
                     let asleep = Instant::now();
                     if self.sleep(&orders)? {

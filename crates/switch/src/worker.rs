@@ -299,7 +299,7 @@ impl Worker {
         let mut descriptor = || descriptors.next().ok_or("a descriptor is missing".to_owned());
         match order {
             Order::Start { .. } => return Err("already started".into()),
-            Order::AddPool { pool, slots, slot_bytes, interfaces, of, worker } => {
+            Order::AddPool { pool, slots, slot_bytes, interfaces, of, worker, busy } => {
                 let view = PoolView::open(descriptor()?, geometry(slots, slot_bytes, interfaces))
                     .map_err(|error| error.to_string())?;
                 let is_own = worker == self.tables.worker;
@@ -321,7 +321,7 @@ impl Worker {
                 }
                 let (on_the_way, interfaces) = (Cell::new(0), Vec::new());
                 let sent = Cell::new(0);
-                let new = Pool { view, wake, of, worker, on_the_way, sent, interfaces };
+                let new = Pool { view, wake, of, worker, busy, on_the_way, sent, interfaces };
                 self.tables.pools.insert(pool, new);
                 self.tables.arrange();
             }

@@ -160,7 +160,9 @@ impl Node {
             None => PoolOf::Process,
         };
         let worker = switch.worker_of(router.number);
-        let order = Order::AddPool { pool: pool.id, slots, slot_bytes, interfaces, of, worker };
+        let (pool_id, busy) = (pool.id, router.plan.busy);
+        let order =
+            Order::AddPool { pool: pool_id, slots, slot_bytes, interfaces, of, worker, busy };
         switch.order(&order, &[pool.as_fd(), pool.waker()?.as_fd(), router.wake.rung.as_fd()])?;
         Ok(())
     }
