@@ -9,7 +9,7 @@ use libbpf_cargo::SkeletonBuilder;
 fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the architecture");
-    for name in ["generator", "sink", "forward"] {
+    for name in ["generator", "sink", "forward", "bare"] {
         let source = format!("bpf/{name}.bpf.c");
         println!("cargo::rerun-if-changed={source}");
         // Debian keeps <asm/types.h> in a folder of the host's architecture, which

@@ -99,6 +99,8 @@ pub(crate) enum Case {
     Queues,
     /// What a frame costs that is dropped because its slice is over its rate
     Policing,
+    /// What the receive and transmit programs cost, beside ones that only drop and only redirect
+    Substrate,
     /// How long a router waits for a core that eight of them want
     Preemption,
     /// Look-ups among 100,000 ternary rules, beside a linear scan, and changes while packets pass
@@ -125,6 +127,7 @@ impl Options {
             Case::Changes,
             Case::Queues,
             Case::Policing,
+            Case::Substrate,
             Case::Preemption,
             Case::Filters,
             Case::Scale,
@@ -193,8 +196,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 14),
-            (&["europa-bench", "all"], 14),
+            (&["europa-bench"][..], 15),
+            (&["europa-bench", "all"], 15),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

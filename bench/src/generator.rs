@@ -48,7 +48,7 @@ impl Load {
     }
 
     /// The 42 bytes of headers, Ethernet to UDP, without a UDP checksum.
-    fn header(&self, first_hop: [u8; 6]) -> [u8; 42] {
+    pub(crate) fn header(&self, first_hop: [u8; 6]) -> [u8; 42] {
         let ip_bytes = self.frame_bytes.saturating_sub(14);
         let destination =
             if self.destinations > 1 || self.routers > 0 { [10, 1, 0, 0] } else { [10, 0, 1, 2] };

@@ -4,7 +4,7 @@
 //! [`generator`] and one [`sink`] serve every [`systems::System`]; a case in
 //! [`cases`] says what is run, [`report`] writes it down.
 
-// tcx links and interrupt flags are reached by system calls that have no safe wrapper.
+// tcx links, runs of a program and interrupt flags are reached by system calls that have no safe wrapper.
 #![allow(unsafe_code)]
 
 mod cases;
@@ -17,6 +17,7 @@ mod interrupt;
 mod machine;
 mod measure;
 mod netns;
+mod programs;
 mod progress;
 mod report;
 mod shell;
@@ -55,6 +56,7 @@ fn run(options: &cli::Options) -> Result<()> {
     interrupt::install()?;
     let _alone = testbed::only_one()?;
     testbed::remove_leftovers();
+    programs::remove_leftovers();
     let machine = machine::Machine::describe();
     let progress = progress::Progress::new();
     for case in options.cases() {

@@ -15,6 +15,7 @@ mod pool_size;
 pub(crate) mod preemption;
 mod queues;
 mod scale;
+mod substrate;
 mod sweep;
 mod tcp;
 mod veth;
@@ -39,6 +40,7 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
         Case::Changes => changes::run(options, progress),
         Case::Queues => queues::run(options, progress),
         Case::Policing => policing::run(options, progress),
+        Case::Substrate => substrate::run(options, progress),
         Case::Preemption => preemption::run(options, progress),
         Case::Filters => filters::run(options, progress),
         Case::Scale => scale::run(options, progress),
