@@ -19,7 +19,7 @@ use crate::worker::Worker;
 /// What a worker is told by the first one.
 pub(crate) enum Told {
     /// An order of the node; see [`Worker::obey`].
-    Order(Order, Vec<OwnedFd>, Option<End>),
+    Order(Box<Order>, Vec<OwnedFd>, Option<End>),
     /// Its part of filters.
     Filters(Box<Filters>),
 }
@@ -35,7 +35,7 @@ impl Desk {
     pub(crate) fn obey(&self, worker: &mut Worker) {
         while let Ok(told) = self.told.try_recv() {
             let answer = match told {
-                Told::Order(order, descriptors, end) => worker.obey(order, descriptors, end),
+                Told::Order(order, descriptors, end) => worker.obey(*order, descriptors, end),
                 Told::Filters(filters) => {
                     worker.tables.filters = Some(filters);
                     Answer::Done
@@ -123,7 +123,7 @@ impl Crew {
             let end = ends.iter_mut().find(|(of, _)| of == worker).and_then(|(_, end)| end.take());
             let answer = match worker.checked_sub(1).and_then(|hand| self.hands.get(hand as usize))
             {
-                Some(hand) => hand.tell(Told::Order(order.clone(), copies, end)),
+                Some(hand) => hand.tell(Told::Order(Box::new(order.clone()), copies, end)),
                 None => first.obey(order.clone(), copies, end),
             };
             if let Answer::Refused(_) = answer {

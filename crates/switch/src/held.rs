@@ -16,7 +16,7 @@ pub const HELD_BYTES: usize = 4096 * POOL_BYTES;
 pub(crate) struct Held {
     bits: Mapping,
     /// Several workers hold slots of a pool, and give them back.
-    several: bool,
+    pub(crate) several: bool,
 }
 
 impl Held {

@@ -22,7 +22,7 @@ use crate::peer::Peer;
 use crate::sleeper::Sleeper;
 use crate::tables::Shared;
 use crate::turning::{Orders, Turning};
-use crate::worker::Worker;
+use crate::worker::{Common, Worker};
 
 /// Why a switch process ends.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +97,6 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         counter_rows,
         Held::new(Mapping::new(held, HELD_BYTES).map_err(mapping)?, several),
         MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
-        several,
     ));
     let status = Arc::new(Mapping::new(status, STATUS_BYTES).map_err(mapping)?);
     let (mut posts, mut peers, mut inherited) = (Vec::new(), Vec::new(), HashSet::new());
@@ -115,12 +114,12 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         peers.push(Arc::new(Peer::new(rope)));
     }
     let peers: Arc<[Arc<Peer>]> = peers.into();
-    let common = (shared, Arc::new(inherited), peers.clone());
+    let common = Common { shared, inherited: Arc::new(inherited), peers: peers.clone() };
     let turning = move |number: u32, (live, sleeper)| {
         let guests = Guests::new()
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
         let worker = Worker::new(number, common.clone(), live, sleeper, guests);
-        let (peers, status) = (common.2.clone(), status.clone());
+        let (peers, status) = (common.peers.clone(), status.clone());
         Ok::<_, SwitchError>(Turning { worker, number, peers, cores, status })
     };
     let mut posts = (0..).zip(posts);

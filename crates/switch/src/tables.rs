@@ -137,8 +137,6 @@ pub(crate) struct Shared {
     counter_rows: u32,
     pub(crate) held: Held,
     taps: Mutex<MemoryTaps>,
-    /// Several workers share these tables.
-    several: bool,
 }
 
 /// Adds to one of the switch's own counters of an interface.
@@ -162,10 +160,9 @@ impl Shared {
         counter_rows: u32,
         held: Held,
         taps: MemoryTaps,
-        several: bool,
     ) -> Self {
         let taps = Mutex::new(taps);
-        Self { interfaces, encap, pool_state, counters, counter_rows, held, taps, several }
+        Self { interfaces, encap, pool_state, counters, counter_rows, held, taps }
     }
 
     #[inline]
@@ -173,7 +170,7 @@ impl Shared {
         let row = interface * self.counter_rows + self.counter_rows - 1;
         let counter = self.counters.atomic_u64(row, field);
         // The row is the switch's own.
-        if self.several {
+        if self.held.several {
             counter.fetch_add(by, Ordering::Relaxed);
         } else {
             counter.store(counter.load(Ordering::Relaxed) + by, Ordering::Relaxed);

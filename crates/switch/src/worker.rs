@@ -34,14 +34,22 @@ const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 /// A router that has sent so many packets since busy ones were counted is one.
 const BUSY_PACKETS: u32 = 4;
 
+/// What all workers have together.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) shared: Arc<Shared>,
+    /// Slots in the transmit lists that a killed switch left.
+    pub(crate) inherited: Arc<HashSet<(u32, u32)>>,
+    /// All workers.
+    pub(crate) peers: Arc<[Arc<Peer>]>,
+}
+
 pub(crate) struct Worker {
     pub(crate) tables: Tables,
     shared: Arc<Shared>,
     live: Live,
     outbox: Outbox,
-    /// Slots in the transmit lists that a killed switch left.
     inherited: Arc<HashSet<(u32, u32)>>,
-    /// All workers, this one among them.
     peers: Arc<[Arc<Peer>]>,
     pub(crate) stats: SwitchStats,
     /// Where the nanoseconds of impairments begin.
@@ -51,14 +59,15 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// The worker of this number; slots in transmit lists of all workers are `inherited`.
+    /// The worker of this number.
     pub(crate) fn new(
         worker: u32,
-        (shared, inherited, peers): (Arc<Shared>, Arc<HashSet<(u32, u32)>>, Arc<[Arc<Peer>]>),
+        common: Common,
         live: Live,
         sleeper: Sleeper,
         guests: Guests,
     ) -> Self {
+        let Common { shared, inherited, peers } = common;
         Self {
             tables: Tables { worker, ..Tables::default() },
             shared,
