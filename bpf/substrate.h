@@ -169,7 +169,7 @@ struct europa_transmit {
 struct europa_worker {
 	uint32_t head; /* transmit program */
 	uint32_t tail __attribute__((aligned(64))); /* worker */
-	uint32_t settled; /* worker: slots before this are accounted for */
+	uint32_t settled; /* worker: slots before this are not held any more */
 	uint32_t reserved[14];
 };
 

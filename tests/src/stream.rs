@@ -156,6 +156,8 @@ pub struct Stream {
     sent: Arc<AtomicU64>,
     /// What its sink has seen, if it is paced.
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
+    /// Most packets under way, if it is paced.
+    most: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -246,8 +248,8 @@ impl Namespace {
         let socket = self.socket(if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" })?;
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, counter) = (Arc::clone(&stop), Arc::clone(&sent));
-        let seen = Arc::new(OnceLock::new());
-        let mut pace = Pace::new(Arc::clone(&seen));
+        let (seen, most) = (Arc::new(OnceLock::new()), Arc::new(AtomicU64::new(MOST_UNDER_WAY)));
+        let mut pace = Pace::new(Arc::clone(&seen), Arc::clone(&most));
         let mut packets: Vec<_> =
             bytes.iter().map(|bytes| vec![0; (*bytes).max(HEADER_BYTES)]).collect();
         let thread = thread::spawn(move || {
@@ -270,7 +272,7 @@ impl Namespace {
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        Ok(Stream { stop, sent, seen, thread: Some(thread) })
+        Ok(Stream { stop, sent, seen, most, thread: Some(thread) })
     }
 
     /// A UDP socket inside. The thread that makes it enters the namespace and ends.
@@ -288,13 +290,14 @@ impl Namespace {
 /// Bounds what a stream has under way.
 struct Pace {
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
+    most: Arc<AtomicU64>,
     last: u64,
     since: Instant,
 }
 
 impl Pace {
-    fn new(seen: Arc<OnceLock<Arc<AtomicU64>>>) -> Pace {
-        Pace { seen, last: 0, since: Instant::now() }
+    fn new(seen: Arc<OnceLock<Arc<AtomicU64>>>, most: Arc<AtomicU64>) -> Pace {
+        Pace { seen, most, last: 0, since: Instant::now() }
     }
 
     /// Packets that may follow the first `sent`.
@@ -306,7 +309,7 @@ impl Pace {
         } else if self.since.elapsed() > TAKEN_FOR_LOST {
             (self.last, self.since) = (sent, Instant::now());
         }
-        MOST_UNDER_WAY.saturating_sub(sent.saturating_sub(self.last))
+        self.most.load(Ordering::Relaxed).saturating_sub(sent.saturating_sub(self.last))
     }
 }
 
@@ -317,6 +320,13 @@ impl Stream {
     #[must_use]
     pub fn paced_by(self, sink: &Sink) -> Stream {
         let _ = self.seen.set(Arc::clone(&sink.next));
+        self
+    }
+
+    /// A paced stream has no more than this many packets under way.
+    #[must_use]
+    pub fn at_most(self, packets: u64) -> Stream {
+        self.most.store(packets, Ordering::Relaxed);
         self
     }
 

@@ -1,8 +1,8 @@
-//! Which slots the switch holds: taken from a transmit ring, not yet given back.
+//! Which slots the switch holds: taken from a transmit ring, neither given back nor in a transmit
+//! list, which outlives the process.
 //!
-//! One bit a slot, in memory that outlives the process. When a switch is killed, the
-//! next one gives those slots back that are in no transmit list any more: no pool
-//! shrinks. A slot that is submitted while it is held is a router's lie, and ignored.
+//! One bit a slot, in memory that outlives it too. When a switch is killed, the next one gives
+//! those slots back: no pool shrinks. A slot that is submitted while it is held is a router's lie, and ignored.
 
 use std::sync::atomic::Ordering;
 

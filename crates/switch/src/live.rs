@@ -22,15 +22,18 @@ pub(crate) struct Live {
 }
 
 impl Live {
+    /// Goes on with what a killed switch has published.
     pub(crate) fn new(
         worker: u32,
         kicker: Kicker,
         list: Table<layout::Transmit>,
         workers: Table<layout::Worker>,
+        shared: &Shared,
     ) -> Self {
         let tail =
             workers.atomic_u32(worker, offset_of!(layout::Worker, tail)).load(Ordering::Acquire);
         let mut live = Self { worker, kicker, list, workers, tail, longest: 0 };
+        live.settle(shared);
         if live.pending() > 0 {
             live.longest = layout::MAX_LIVE_FRAME;
         }
@@ -56,8 +59,7 @@ impl Live {
     /// Entries that can be added.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
-        // Settled entries only: the others are still needed to tell held slots.
-        ENTRIES - self.tail.wrapping_sub(self.cursor(offset_of!(layout::Worker, settled)))
+        ENTRIES - self.pending()
     }
 
     /// Adds an entry, before whose frame go `before` bytes; there is room.
@@ -81,21 +83,22 @@ impl Live {
         self.workers
             .atomic_u32(self.worker, offset_of!(layout::Worker, tail))
             .store(self.tail, Ordering::Release);
+        self.settle(shared);
         let pending = self.pending();
         let result = self.kicker.kick(pending, self.longest);
         let taken = pending - self.pending();
-        self.settle(shared);
         if self.pending() == 0 {
             self.longest = 0;
         }
         result.map(|()| taken)
     }
 
-    /// Notes that the slots of entries that were taken are not held any more.
+    /// Notes that slots of published entries are not held any more: the list has them, also for
+    /// the next switch. Before the kick, which gives them back: from then on the worker that serves
+    /// their router may take them again.
     fn settle(&mut self, shared: &Shared) {
-        let head = self.head();
         let mut at = self.cursor(offset_of!(layout::Worker, settled));
-        while at != head {
+        while at != self.tail {
             let entry = self.list.get(self.worker * ENTRIES + at % ENTRIES);
             if let Some(word) = europa_pool::Word::from_bits(entry.word) {
                 shared.held.give(entry.pool, word.slot());
@@ -104,7 +107,7 @@ impl Live {
         }
         self.workers
             .atomic_u32(self.worker, offset_of!(layout::Worker, settled))
-            .store(head, Ordering::Release);
+            .store(self.tail, Ordering::Release);
     }
 
     /// Pool and word of every entry that no kick has taken.
@@ -124,12 +127,5 @@ impl Live {
             self.workers.atomic_u32(self.worker, cursor).store(self.tail, Ordering::Release);
         }
         left
-    }
-
-    /// After a restart: settles what the killed switch had sent, and tells which slots
-    /// still stand in the list.
-    pub(crate) fn resume(&mut self, shared: &Shared) -> Vec<(u32, u32)> {
-        self.settle(shared);
-        self.waiting().map(|(pool, word)| (pool, word.slot())).collect()
     }
 }

@@ -1,6 +1,5 @@
 //! The switch process: what it is made of when it starts, and its threads, one a worker.
 
-use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -99,22 +98,21 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
     ));
     let status = Arc::new(Mapping::new(status, STATUS_BYTES).map_err(mapping)?);
-    let (mut posts, mut peers, mut inherited) = (Vec::new(), Vec::new(), HashSet::new());
+    let (mut posts, mut peers) = (Vec::new(), Vec::new());
     let mut of_workers = of_workers.into_iter();
     for worker in 0..workers {
         let mut next = || of_workers.next().ok_or(SwitchError::Start);
         let (program, doorbell, rope) = (next()?, next()?, next()?);
         let list = Table::new(&list, TRANSMIT_LIST * MAX_WORKERS).map_err(mapping)?;
         let rows = Table::new(&rows, MAX_WORKERS).map_err(mapping)?;
-        let mut live = Live::new(worker, Kicker::new(program), list, rows);
-        inherited.extend(live.resume(&shared));
+        let live = Live::new(worker, Kicker::new(program), list, rows, &shared);
         let sleeper = Sleeper::new(doorbell)
             .map_err(|error| SwitchError::System { what: "preparing to sleep", error })?;
         posts.push((live, sleeper));
         peers.push(Arc::new(Peer::new(rope)));
     }
     let peers: Arc<[Arc<Peer>]> = peers.into();
-    let common = Common { shared, inherited: Arc::new(inherited), peers: peers.clone() };
+    let common = Common { shared, peers: peers.clone() };
     let turning = move |number: u32, (live, sleeper)| {
         let guests = Guests::new()
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;

@@ -2,7 +2,6 @@
 //! between two rounds.
 
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,8 +37,6 @@ const BUSY_PACKETS: u32 = 4;
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) shared: Arc<Shared>,
-    /// Slots in the transmit lists that a killed switch left.
-    pub(crate) inherited: Arc<HashSet<(u32, u32)>>,
     /// All workers.
     pub(crate) peers: Arc<[Arc<Peer>]>,
 }
@@ -49,7 +46,6 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     live: Live,
     outbox: Outbox,
-    inherited: Arc<HashSet<(u32, u32)>>,
     peers: Arc<[Arc<Peer>]>,
     pub(crate) stats: SwitchStats,
     /// Where the nanoseconds of impairments begin.
@@ -67,13 +63,12 @@ impl Worker {
         sleeper: Sleeper,
         guests: Guests,
     ) -> Self {
-        let Common { shared, inherited, peers } = common;
+        let Common { shared, peers } = common;
         Self {
             tables: Tables { worker, ..Tables::default() },
             shared,
             live,
             outbox: Outbox::new(),
-            inherited,
             peers,
             stats: SwitchStats::default(),
             epoch: Instant::now(),
@@ -487,7 +482,7 @@ impl Worker {
     }
 
     /// Gives back what a killed switch held of this pool: all but the slots that stand
-    /// in a transmit ring or in the transmit list.
+    /// in a transmit ring. Those in a transmit list are not held; see [`Live`].
     fn reclaim(&mut self, pool: u32, view: &PoolView) {
         let slots = view.layout().geometry.slots;
         // A packet that was passed but stands in its ring yet would stop the ring, there
@@ -509,10 +504,7 @@ impl Worker {
             }
         }
         for slot in self.shared.held.of(pool, slots) {
-            if !self.inherited.contains(&(pool, slot)) {
-                let word = europa_pool::Word::free(slot);
-                self.shared.give_back(view, pool, word);
-            }
+            self.shared.give_back(view, pool, europa_pool::Word::free(slot));
         }
     }
 
