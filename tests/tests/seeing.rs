@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use europa_tests::{Counters, Node, Process, skip_without, tshark};
-use line::{Line, ports};
+use line::{Line, ROUTER, ports};
 use nix::sys::signal::Signal;
 
 /// What `tshark` says of each packet of a capture.
@@ -357,6 +357,37 @@ fn single_packets_are_followed() {
 
 /// What the handler `trace` says when nothing is followed.
 const EMPTY: &str = r#"{"left":0,"under_way":0,"lost":0,"events":[]}"#;
+
+#[test]
+fn a_router_inside_the_switch_is_seen_as_well() {
+    skip_without!("ping", "tshark");
+    let line = Line::new();
+    line.node.up(&(ports() + &ROUTER.replace("fast_path:", "run: inline\nfast_path:")));
+    assert!(line.node.stats()["routers"][0]["pid"].is_null(), "it has no process");
+    line.a.ping("10.0.2.2", 1, &[]).expect("a ping");
+    let before = line.node.counters();
+    let capturing = Capturing::start(&line, "red/r1", &[]);
+    let begun = line.node.counters();
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        assert!(line.a.ping(to, 20, &["-s", "1000"]).expect("a ping").is_perfect());
+    }
+    let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
+    let stream = line.a.stream("10.0.2.2:5000", 1, 2000, 200).expect("a stream").paced_by(&sink);
+    sleep(Duration::from_secs(1));
+    let received = sink.stop(stream.stop());
+    assert!(received.is_perfect(), "{received:?}");
+    let ending = line.node.counters();
+    let (file, said) = capturing.stop();
+    let (found, after) = (passed(&file), line.node.counters());
+    let (inside, around) = (counted(&begun, &ending), counted(&before, &after));
+    assert!(same(&found, &inside, &around), "{said}: {found:?}, not {inside:?} to {around:?}");
+    assert!(found.values().sum::<u64>() > 2 * received.packets, "{found:?}");
+    let forwarded = traced(&line, &["icmp[icmptype] == 8"], || {
+        line.a.ping("10.0.2.2", 3, &[]).expect("a ping");
+    });
+    let wanted = ["received by red/r1.in", "route :: ", "DecIPTTL", "sent by red/r1.out"];
+    assert!(in_order(&forwarded, &wanted), "{forwarded}");
+}
 
 #[test]
 fn drawings_name_everything() {

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use europa_tests::{Node, run, skip_without};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use slow::{compare, count, linux, router_pid, turn, wait};
+use slow::{compare, count, linux, reach, router_pid, turn, wait};
 
 const INTERFACES: &[&str] = &["eth0", "eth1"];
 
-fn up() -> Node {
+/// A router between two hosts; `more` of it are lines of its configuration.
+fn up(more: &str) -> Node {
     let node = Node::new(None);
-    let mut text = "kind: slice\nname: s\n---\nkind: router\nname: r\nslice: s\n\
-        fast_path: {builtin: ipv4, routes: kernel}\nslow_path: {}\ninterfaces:\n"
-        .to_owned();
+    let mut text = format!(
+        "kind: slice\nname: s\n---\nkind: router\nname: r\nslice: s\n{more}\
+         fast_path: {{builtin: ipv4, routes: kernel}}\nslow_path: {{}}\ninterfaces:\n"
+    );
     for n in 0..2 {
         let _ = writeln!(
             text,
@@ -31,6 +33,11 @@ fn up() -> Node {
         );
     }
     node.up(&text);
+    for (near, far) in [(0, 1), (1, 0)] {
+        let host = node.host(&format!("h{near}"));
+        host.route(&format!("10.0.{far}.0/24"), &format!("10.0.{near}.1")).expect("a route");
+        host.route(&format!("fd00:{far}::/64"), &format!("fd00:{near}::1")).expect("a route");
+    }
     compare(&node, "s/r", INTERFACES);
     node
 }
@@ -53,7 +60,7 @@ fn prefixes(count: usize) -> impl Iterator<Item = String> {
 fn a_hundred_thousand_routes_a_second() {
     skip_without!();
     let _turn = turn();
-    let node = up();
+    let node = up("");
     const ROUTES: usize = 100_000;
     let mut lines = String::new();
     for (n, prefix) in prefixes(ROUTES).enumerate() {
@@ -108,7 +115,7 @@ impl Random {
 fn flapping_routes_end_up_as_in_linux() {
     skip_without!();
     let _turn = turn();
-    let node = up();
+    let node = up("");
     let seed = std::time::UNIX_EPOCH.elapsed().map_or(1, |time| time.as_nanos() as u64);
     println!("seed {seed}");
     let mut random = Random(seed);
@@ -182,4 +189,67 @@ fn line(random: &mut Random, to: &mut String) {
             )
         }
     };
+}
+
+/// Adds routes to the first `count` prefixes, or takes them away.
+fn routes(node: &Node, what: &str, count: usize) {
+    let lines = prefixes(count).map(|prefix| format!("route {what} {prefix} via 10.0.0.2\n"));
+    batch(node, &lines.collect::<String>());
+}
+
+#[test]
+fn a_router_inside_the_switch_learns_them_as_well() {
+    skip_without!("ping");
+    let _turn = turn();
+    let node = up("run: inline\ninline: {memory: 16MB}\n");
+    assert!(router_pid(&node, "s/r").is_none(), "it has no process");
+    const ROUTES: usize = 5000;
+    let base = count(&node, "s/r");
+    routes(&node, "add", ROUTES);
+    wait("all routes", Duration::from_secs(20), || count(&node, "s/r") >= base + ROUTES);
+    compare(&node, "s/r", INTERFACES);
+    // Through it, and to its own addresses, which its Linux answers.
+    let host = node.host("h0");
+    let reached = |when: &str| {
+        for to in ["10.0.1.2", "fd00:1::2", "10.0.0.1", "fd00:0::1"] {
+            reach(&host, to, Duration::from_secs(10));
+            let ping = host.ping(to, 20, &["-i", "0.01"]).expect("a ping");
+            assert!(ping.is_perfect(), "{when}, {to}: {ping:?}");
+        }
+    };
+    reached("at first");
+    // Another switch has it learn all of them again.
+    let restarts = || node.stats()["switch_restarts"].as_u64().expect("a number");
+    let before = restarts();
+    for process in node.processes() {
+        let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        if line.split(|byte| *byte == 0).any(|word| word == b"switch") {
+            let pid = Pid::from_raw(process.cast_signed());
+            kill(pid, Signal::SIGKILL).expect("a kill");
+        }
+    }
+    wait("a new switch", Duration::from_secs(20), || restarts() > before);
+    let learnt = || {
+        let read = node.attempt(&["read", "s/r", "route.count"]).stdout;
+        read.trim().parse().is_ok_and(|count: usize| count >= base + ROUTES)
+    };
+    wait("all routes again", Duration::from_secs(20), learnt);
+    compare(&node, "s/r", INTERFACES);
+    reached("in another switch");
+}
+
+#[test]
+fn more_routes_than_its_memory_holds_end_a_router_inside_the_switch_and_nobody_else() {
+    skip_without!("ping");
+    let _turn = turn();
+    let node = up("run: inline\ninline: {memory: 1MB}\n");
+    const ROUTES: usize = 50_000;
+    routes(&node, "add", ROUTES);
+    let why = "bytes of memory, and may take 1000000";
+    wait("its end", Duration::from_secs(20), || node.run(&["events"]).contains(why));
+    assert_eq!(node.stats()["switch_restarts"], 0, "the switch goes on");
+    routes(&node, "del", ROUTES);
+    reach(&node.host("h0"), "10.0.1.2", Duration::from_secs(20));
+    compare(&node, "s/r", INTERFACES);
+    assert_eq!(node.stats()["switch_restarts"], 0, "the switch goes on");
 }
