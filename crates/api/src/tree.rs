@@ -200,8 +200,11 @@ fn place(location: &serde_saphyr::Location, piece: &str) -> Range<usize> {
     byte_of(span.offset())..byte_of(span.offset().saturating_add(span.len()))
 }
 
-/// Makes a range fit for underlining: inside the text, on character borders, its first
-/// line only, and not empty where the line goes on. Containers have no length of their own.
+/// Bytes that are underlined at most: a document may be one line, and each of its values is looked at.
+const MOST_UNDERLINED: usize = 256;
+
+/// Makes a range fit for underlining: inside the text, on character borders, the beginning of its
+/// first line only, and not empty where the line goes on. Containers have no length of their own.
 fn tidy(span: Range<usize>, text: &str) -> Range<usize> {
     let floor = |mut at: usize| {
         at = at.min(text.len());
@@ -211,7 +214,8 @@ fn tidy(span: Range<usize>, text: &str) -> Range<usize> {
         at
     };
     let start = floor(span.start);
-    let line = text[start..].lines().next().unwrap_or("").trim_end();
+    let line = &text[start..floor(start.saturating_add(MOST_UNDERLINED))];
+    let line = line.lines().next().unwrap_or("").trim_end();
     let end = floor(span.end.max(start));
     if end > start {
         start..end.min(start + line.len()).max(start)
