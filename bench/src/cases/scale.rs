@@ -20,11 +20,9 @@ use crate::report::{Align, Chart, Line, Lines, Outcome, Table, thousands};
 use crate::sink::{Checks, Hook, Sink};
 use crate::statistics::Spread;
 use crate::streams::Streams;
-use crate::systems::europa::{Europa, on_testbed};
+use crate::systems::europa::{Europa, KEPT, on_testbed};
 use crate::testbed::Testbed;
 
-/// Where the node keeps what it must know of processes.
-const KEPT: &str = "/run/europa/default/kept";
 /// Slots of each router's pool.
 const SLOTS: u32 = 256;
 /// How many routers, of each kind.

@@ -20,8 +20,12 @@ use crate::testbed::Testbed;
 /// Its desired state, in the words of Europa's users.
 pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
 
+/// Its node's name: one that runs here for its users goes on meanwhile.
+const INSTANCE: &str = "bench";
 /// Where its node answers.
-pub(crate) const SOCKET: &str = "/run/europa/default/node.sock";
+pub(crate) const SOCKET: &str = "/run/europa/bench/node.sock";
+/// Where its node keeps what it must know of processes.
+pub(crate) const KEPT: &str = "/run/europa/bench/kept";
 
 /// `europa up FILE`, and `europa down`.
 pub(crate) struct Europa {
@@ -142,7 +146,7 @@ impl Europa {
     /// What `europa` with these arguments prints.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         let program = self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy();
-        let words = [&[&*program], arguments].concat();
+        let words = [&[&*program, "--instance", INSTANCE], arguments].concat();
         shell::run_words(&words)
             .map_err(|error| Error::System { system: "europa", message: error.to_string() })
     }
