@@ -35,24 +35,37 @@ impl Namespace {
         let folder = tempfile::tempdir().map_err(Error::io("a temporary folder"))?;
         let file = folder.path().join(FILE);
         let file = file.to_string_lossy();
-        // As root: a tcpdump that gives up its user could not write the file.
-        let argv =
-            ["tcpdump", "-Z", "root", "-n", "-U", "--immediate-mode", "-i", device, "-w", &file];
-        let mut process = self.start(&[&argv[..], &[filter]].concat())?;
+        // As root: a tcpdump that gives up its user could not write the file. By itself it has room
+        // for 32 packets, less than come while it waits for a core.
+        let argv = ["tcpdump", "-Z", "root", "-n", "-U", "--immediate-mode"];
+        let room = ["-s", "65535", "-B", "16384"];
+        let what = ["-i", device, "-w", &file, filter];
+        let mut process = self.start(&[&argv[..], &room, &what].concat())?;
         process.wait_for("listening on", Duration::from_secs(5))?;
         Ok(Capture { process, folder })
     }
 }
 
 impl Capture {
-    /// Ends the capture a little after the last packet of interest.
+    /// Ends the capture when nothing has come for a little, or after two seconds.
     ///
     /// # Errors
-    /// `tcpdump` does not end.
+    /// `tcpdump` does not end, or missed packets.
     pub fn stop(self) -> Result<Captured, Error> {
-        thread::sleep(Duration::from_millis(100));
+        let size = || self.folder.path().join(FILE).metadata().map_or(0, |file| file.len());
+        for _ in 0..20 {
+            let before = size();
+            thread::sleep(Duration::from_millis(100));
+            if size() == before {
+                break;
+            }
+        }
         self.process.signal(Signal::SIGINT);
-        self.process.wait(Duration::from_secs(5))?;
+        let command = "tcpdump".to_owned();
+        let output = self.process.wait(Duration::from_secs(5))?.stderr;
+        if !output.contains("\n0 packets dropped by kernel") {
+            return Err(Error::Unreadable { command, what: "packets it missed".to_owned(), output });
+        }
         Ok(Captured { folder: self.folder })
     }
 }

@@ -87,8 +87,8 @@ fn ticks(pid: i32) -> Vec<u64> {
     stat.filter_map(of_worker).collect()
 }
 
-/// What becomes of every tenant's streams, both ways and to two UDP ports each and with so many
-/// packets at once, while `act` is done.
+/// What becomes of every tenant's streams, both ways and to two UDP ports each, while `act` is done.
+/// Those of the tenant with few slots have so many packets under way at once.
 fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
     let mut all = Vec::new();
     for net in [0].into_iter().chain(OTHERS) {
@@ -98,7 +98,8 @@ fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
                 let number = all.len() as u64 + 1;
                 let sink = to.sink(&at, number).expect("a sink");
                 let stream = from.stream(&at, number, RATE, 200).expect("a stream");
-                let stream = stream.paced_by(&sink).at_most(at_once);
+                let stream = stream.paced_by(&sink);
+                let stream = if net == OTHERS[0] { stream.at_most(at_once) } else { stream };
                 all.push((sink, stream));
             }
         }
@@ -164,9 +165,11 @@ fn what_is_killed_comes_back_and_no_slot_is_lost() {
         let wrong = received.duplicates + received.corrupted + received.foreign;
         assert!(wrong == 0, "{all:#?}");
     }
-    for tenant in all.chunks(4) {
-        assert!(tenant.iter().map(|stream| stream.packets).sum::<u64>() > 500, "{all:#?}");
-    }
+    // Which of the streams find one of a few slots is chance.
+    let (of_few, others): (Vec<_>, Vec<_>) =
+        all.iter().enumerate().partition(|(number, _)| (4..8).contains(number));
+    let packets = of_few.iter().map(|(_, stream)| stream.packets).sum::<u64>();
+    assert!(packets > 500 && others.iter().all(|(_, one)| one.packets > 500), "{all:#?}");
     line.node.run(&["restart", "red/r1"]);
     line.node.run(&["restart", "s8/r"]);
     await_all(&line);
