@@ -9,7 +9,8 @@ endif
 
 # A build that CI checks is the one that Cargo.lock describes. There it is optimised less:
 # to build takes longer than to test, and what is measured is not measured there.
-CARGO_FLAGS := $(if $(CI),--locked --config profile.release.opt-level=1)
+CARGO_FLAGS := $(if $(CI),--locked --config profile.release.opt-level=1 \
+	--config 'profile.release.package."*".debug=false')
 # Rust may have been installed by this very make.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 

@@ -64,7 +64,11 @@ impl Capture {
         let command = "tcpdump".to_owned();
         let output = self.process.wait(Duration::from_secs(5))?.stderr;
         if !output.contains("\n0 packets dropped by kernel") {
-            return Err(Error::Unreadable { command, what: "packets it missed".to_owned(), output });
+            return Err(Error::Unreadable {
+                command,
+                what: "packets it missed".to_owned(),
+                output,
+            });
         }
         Ok(Captured { folder: self.folder })
     }
