@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::command::{Output, Process};
@@ -137,6 +139,23 @@ impl Node {
     /// Where everything of the node lies while it runs.
     pub fn directory(&self) -> PathBuf {
         Path::new("/run/europa").join(&self.instance)
+    }
+
+    /// The process of a role: `node`, `switch`, or `router`, if there is one.
+    pub fn process(&self, role: &str) -> i32 {
+        let is = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).any(|word| word == role.as_bytes())
+        };
+        let found = self.processes().into_iter().find(is);
+        found.unwrap_or_else(|| panic!("the {role} does not run")).cast_signed()
+    }
+
+    /// Kills the process of a role, which can do nothing about it: the one that it was.
+    pub fn kill(&self, role: &str) -> i32 {
+        let pid = self.process(role);
+        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap_or_else(|error| panic!("{role}: {error}"));
+        pid
     }
 
     /// Processes of this node: the node itself, then its children, also those that it has

@@ -6,8 +6,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Namespace, Node, skip_without};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 
 /// Hosts `a`, `b` and `c` around router `lab/r`, and slice `other` beside it.
@@ -63,16 +61,6 @@ fn counted(node: &Node, port: u16) -> u64 {
     rules(node, "lab").iter().filter(of).filter_map(|rule| rule["packets"].as_u64()).sum()
 }
 
-/// The process of a role.
-fn process(node: &Node, role: &str) -> i32 {
-    let is = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).any(|word| word == role.as_bytes())
-    };
-    let pid = node.processes().into_iter().find(is).expect("the process runs");
-    i32::try_from(pid).expect("a pid")
-}
-
 /// Waits until `done`.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -100,7 +88,7 @@ fn mac(host: &Namespace) -> String {
 fn each_action_does_what_it_says() {
     skip_without!("ping", "tcpdump", "tshark");
     let node = up();
-    let before = process(&node, "router");
+    let before = node.process("router");
     let c = mac(&node.host("c"));
     let told = apply(
         &node,
@@ -154,7 +142,7 @@ fn each_action_does_what_it_says() {
     }
     let drops = &node.counters()["lab/r.b"].drops;
     assert_eq!(drops.get("dropped by a filter"), Some(&12), "{drops:?}");
-    assert_eq!(process(&node, "router"), before, "no router was restarted");
+    assert_eq!(node.process("router"), before, "no router was restarted");
     // A capture tells it, too; and without rules everything passes.
     node.run(&["delete", "filters", "actions"]);
     assert_eq!(seen(&node, "b", 7001, 3, &shown).len(), 3);
@@ -254,17 +242,17 @@ fn rules_outlive_switch_and_node() {
     send(&node, 7001, 5);
     until("counting", || counted(&node, 7001) == 5);
     // A node that is killed: the switch goes on, and so do its counters.
-    let (switch, pid) = (process(&node, "switch"), process(&node, "node"));
-    kill(Pid::from_raw(pid), Signal::SIGKILL).expect("killed");
+    let switch = node.process("switch");
+    let pid = node.kill("node");
     assert_eq!(holds(), (3, 0), "no node runs");
     until("the end of the node", || fs::metadata(format!("/proc/{pid}")).is_err());
     node.up(&topology());
-    assert_eq!(process(&node, "switch"), switch, "it was adopted");
+    assert_eq!(node.process("switch"), switch, "it was adopted");
     assert_eq!(holds(), (3, 0));
     assert_eq!(counted(&node, 7001), 5, "what stayed has its counters");
     assert_eq!(rules(&node, "lab").len(), 2);
     // A switch that is killed: the next one has the rules before it has packets.
-    kill(Pid::from_raw(switch), Signal::SIGKILL).expect("killed");
+    node.kill("switch");
     until("the next switch", || {
         let running = node.stats()["switch_restarts"] == 1;
         running && node.host("a").ping("10.0.2.2", 1, &["-W", "1"]).expect("a ping").received == 1

@@ -8,8 +8,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Node, europa, skip_without};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 
 /// A folder with the program that is there inside as well: a router has `/tmp`, below which this
@@ -157,12 +155,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     until("its own turn", || inside(&["list", "lab"]).status.success());
 
     // A node that takes over opens the door anew.
-    let is_node = |pid: &u32| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).any(|word| word == b"node")
-    };
-    let pid = node.processes().into_iter().find(is_node).expect("a node");
-    kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).expect("killed");
+    let pid = node.kill("node");
     until("the end of the node", || fs::metadata(format!("/proc/{pid}")).is_err());
     node.up(&topology(&program));
     until("the next node", || inside(&["list", "lab"]).status.success());

@@ -7,8 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 /// A router between hosts `a` and `b`, with a configuration beside its wires, and grants.
 fn document(beside: &str, grants: &str) -> String {
@@ -160,8 +158,7 @@ fn a_socket_in_the_file_system_goes_with_its_router_also_of_another_node() {
     let node = Node::new(None);
     node.up(&with);
     answers();
-    let pid = Pid::from_raw(node.processes()[0].cast_signed());
-    kill(pid, Signal::SIGKILL).expect("the node runs");
+    node.kill("node");
     node.up(&with);
     answers();
     // The node that has opened it has gone: its process alone has it.

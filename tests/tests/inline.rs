@@ -247,8 +247,7 @@ fn it_comes_back_with_the_switch_and_stays_without_the_node() {
         let stream =
             line.a.stream("10.0.2.2:5000", 1, RATE, 200).expect("a stream").paced_by(&sink);
         await_that("packets pass", || sink.packets() > 200);
-        let node = line.node.processes()[0] as i32;
-        kill(Pid::from_raw(node), Signal::SIGKILL).expect("a signal");
+        line.node.kill("node");
         sleep(Duration::from_millis(100));
         line.node.up(&yaml);
         let before = sink.packets();

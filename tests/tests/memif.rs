@@ -8,8 +8,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 /// As long as a busy machine may take for anything.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -161,8 +159,7 @@ fn a_testpmd_that_listens_is_the_data_plane_also_of_another_node() {
     carries(&node);
     let testpmd = another(&node, folder.path(), testpmd);
     // Who connected for the router goes with its node, and the next one does.
-    let pid = Pid::from_raw(node.processes()[0].cast_signed());
-    kill(pid, Signal::SIGKILL).expect("the node runs");
+    node.kill("node");
     node.up(&document(folder.path(), false));
     passes(&node, folder.path());
     assert_eq!(node.run(&["read", "red/r1", "memif0.disconnects"]).trim(), "1");

@@ -131,8 +131,7 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
     assert!(net.node.run(&["stats"]).contains(CAUSE));
 
     // A node that is killed and its successor: policed before, meanwhile and after.
-    let node = net.node.processes()[0];
-    kill(Pid::from_raw(node as i32), Signal::SIGKILL).expect("the node");
+    net.node.kill("node");
     net.node.up(&text(&net.near, "rate_in: 20Mb/s"));
     assert_eq!(net.pids(), pids, "nothing was restarted");
     net.is_cut_to(20e6);

@@ -291,8 +291,7 @@ fn changes_of_rates_shares_and_queues_lose_nothing() {
         sleep(Duration::from_millis(300));
     }
     // A node that is killed and its successor: as before.
-    let node = net.node.processes()[0];
-    kill(Pid::from_raw(node as i32), Signal::SIGKILL).expect("the node");
+    net.node.kill("node");
     net.node.up(&text(&net.near, "12Mb/s", &[red("", "")]));
     assert_eq!(net.pids(), pids, "nothing was restarted");
     net.apply("1Gb/s", &[red("", "")]);

@@ -149,8 +149,7 @@ fn frr_and_bird_converge_reroute_and_survive() {
         .map(|(pid, _)| pid)
         .collect();
     assert!(pids.len() > 10, "{pids:?}");
-    let process = node.processes()[0];
-    kill(Pid::from_raw(process.cast_signed()), Signal::SIGKILL).expect("a kill");
+    node.kill("node");
     node.run(&["down"]);
     // Whoever has ended may wait for somebody to ask how.
     let goes_on = |pid: &&i32| {

@@ -221,13 +221,7 @@ fn a_router_inside_the_switch_learns_them_as_well() {
     // Another switch has it learn all of them again.
     let restarts = || node.stats()["switch_restarts"].as_u64().expect("a number");
     let before = restarts();
-    for process in node.processes() {
-        let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        if line.split(|byte| *byte == 0).any(|word| word == b"switch") {
-            let pid = Pid::from_raw(process.cast_signed());
-            kill(pid, Signal::SIGKILL).expect("a kill");
-        }
-    }
+    node.kill("switch");
     wait("a new switch", Duration::from_secs(20), || restarts() > before);
     let learnt = || {
         let read = node.attempt(&["read", "s/r", "route.count"]).stdout;

@@ -4,8 +4,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use europa_tests::{Lab, Leftovers, Namespace, Node, Ping, Received, run, skip_without};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 /// Delays and rates are measured: one test at a time.
 static TURN: Mutex<()> = Mutex::new(());
@@ -278,8 +276,7 @@ fn hosts_come_and_go_also_after_a_kill() {
         }
         let sleeper = net.a.start(&["sleep", "100"]).expect("a process inside");
         if killed {
-            let node = net.node.processes()[0];
-            kill(Pid::from_raw(node.cast_signed()), Signal::SIGKILL).expect("a kill");
+            net.node.kill("node");
             std::thread::sleep(Duration::from_millis(200));
         }
         net.node.run(&["down"]);

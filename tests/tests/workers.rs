@@ -175,12 +175,7 @@ fn what_is_killed_comes_back_and_no_slot_is_lost() {
     await_all(&line);
     // The node is killed, and the next one is asked for another number of workers.
     let pid = switch(&line);
-    for process in line.node.processes() {
-        let line = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        if line.split(|byte| *byte == 0).any(|word| word == b"node") {
-            run(&["kill", "-9", &process.to_string()]).expect("a kill");
-        }
-    }
+    line.node.kill("node");
     line.node.run(&["up", "--workers", "1", &line.node.file("node.yaml", &document())]);
     assert_eq!((switch(&line), ticks(pid).len()), (pid, 2), "it is adopted as it is");
     let events = line.node.run(&["events"]);

@@ -3,10 +3,12 @@
 //! stands one that never does (`poll: busy`).
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, socket};
 use serde::Serialize;
 use serde_json::json;
 
@@ -23,7 +25,12 @@ use crate::systems::System;
 use crate::systems::europa::Europa;
 use crate::testbed::{SENDER_CORE, Testbed};
 
-const DESTINATION: &str = "10.0.1.2";
+/// Where requests are answered.
+const DESTINATION: (&str, u16) = ("10.0.1.2", 7);
+/// UDP payload of a request and its answer.
+const REQUEST_BYTES: usize = 64;
+/// A request that is not answered by then is lost.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Half of what the slowest system can forward.
 const LOADED_PPS: u64 = 400_000;
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
@@ -31,9 +38,9 @@ const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 /// Round trips of one system, in microseconds.
 #[derive(Serialize, Default)]
 struct Measured {
-    /// `ping` once a second, all runs together.
-    pings_us: Vec<f64>,
-    /// Echo requests one after the other: per run, the percentiles.
+    /// One a second, all runs together.
+    now_and_then_us: Vec<f64>,
+    /// One after the other: per run, the percentiles.
     closed_loop_us: Vec<[f64; PERCENTILES.len()]>,
     lost: u64,
     /// One way, while packets come at a rate that every system can forward.
@@ -43,7 +50,7 @@ struct Measured {
 impl Measured {
     /// Adds another run's figures.
     fn add(&mut self, other: Self) {
-        self.pings_us.extend(other.pings_us);
+        self.now_and_then_us.extend(other.now_and_then_us);
         self.closed_loop_us.extend(other.closed_loop_us);
         self.lost += other.lost;
         self.loaded.extend(other.loaded);
@@ -62,8 +69,8 @@ impl Measured {
         Spread::of(&values).unwrap_or_default().median
     }
 
-    fn ping(&self) -> Spread {
-        Spread::of(&self.pings_us).unwrap_or_default()
+    fn now_and_then(&self) -> Spread {
+        Spread::of(&self.now_and_then_us).unwrap_or_default()
     }
 }
 
@@ -89,7 +96,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
 
     let columns = [
         ("system", Align::Left),
-        ("one ping a second: median µs", Align::Right),
+        ("one a second: median µs", Align::Right),
         ("largest", Align::Right),
         ("one after the other: p50 µs", Align::Right),
         ("p99", Align::Right),
@@ -120,8 +127,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         let Some(one) = measured.get(name) else { continue };
         table.push([
             (*name).to_owned(),
-            format!("{:.0}", one.ping().median),
-            format!("{:.0}", one.ping().max),
+            format!("{:.0}", one.now_and_then().median),
+            format!("{:.0}", one.now_and_then().max),
             format!("{:.1}", one.closed_loop(0)),
             format!("{:.1}", one.closed_loop(1)),
             format!("{:.1}", one.closed_loop(2)),
@@ -144,7 +151,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
             label: (*name).to_owned(),
             values: (0..PERCENTILES.len())
                 .map(|index| one.closed_loop(index))
-                .chain([one.ping().median])
+                .chain([one.now_and_then().median])
                 .collect(),
         });
     }
@@ -154,10 +161,11 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         table.push(row);
     }
     let mut notes = vec![
-        "ICMP echo from the generator's namespace, answered by the sink's kernel. One after the \
-         other: the next request leaves when the reply is there; medians of the runs' percentiles. \
-         Every system in its plainest arrangement."
-            .to_owned(),
+        format!(
+            "UDP, {REQUEST_BYTES} bytes, from a program beside the generator, answered by one beside the \
+             sink; both share a core. One after the other: the next request leaves when the answer is \
+             there; medians of the runs' percentiles. Every system in its plainest arrangement."
+        ),
         format!(
             "One way at half load: {} packets/s, in batches of 64 at most, that carry number and time \
              of sending. Percentiles are exact to an eighth; jitter is what the delay of a packet \
@@ -186,17 +194,18 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
 }
 
 fn run_once(system: &mut dyn System, options: &Options) -> Result<Measured> {
-    let (pings, closed_loop) =
+    let (requests, closed_loop) =
         if options.quick { (3, Duration::from_millis(500)) } else { (10, Duration::from_secs(2)) };
+    let second = Duration::from_secs(1);
     let arrangement = plainest(system)?;
     let testbed = Testbed::routed()?;
     measure::with(system, &testbed, arrangement, |_| {
         let mut into = Measured::default();
-        let output = testbed.generator.exec(&format!("ping -n -c {pings} -i 1 {DESTINATION}"))?;
+        let (times, lost) = round_trips(&testbed, second * requests - second / 2, second)?;
         // The first one wakes everything up, caches included.
-        into.pings_us.extend(round_trips_us(&output).into_iter().skip(1));
-        interrupt::check()?;
-        let (times, lost) = testbed.generator.within(|| echo_loop(closed_loop))?;
+        into.now_and_then_us.extend(times.into_iter().skip(1));
+        into.lost += lost;
+        let (times, lost) = round_trips(&testbed, closed_loop, Duration::ZERO)?;
         into.lost += lost;
         into.closed_loop_us
             .push(PERCENTILES.map(|percent| percentile(&times, percent).unwrap_or(0.0)));
@@ -207,47 +216,71 @@ fn run_once(system: &mut dyn System, options: &Options) -> Result<Measured> {
     })
 }
 
-/// The figures behind `time=` in the lines of `ping`.
-fn round_trips_us(output: &str) -> Vec<f64> {
-    output
-        .lines()
-        .filter_map(|line| {
-            let (_, time) = line.split_once("time=")?;
-            let milliseconds: f64 = time.split_whitespace().next()?.parse().ok()?;
-            Some(milliseconds * 1000.0)
-        })
-        .collect()
+/// Sends requests for so long, each so long after the answer to the one before; round trips in
+/// microseconds, and how many requests had no answer.
+fn round_trips(testbed: &Testbed, duration: Duration, pause: Duration) -> Result<(Vec<f64>, u64)> {
+    let answers = testbed.sink.within(|| socket(DESTINATION))?;
+    let asks = testbed.generator.within(|| {
+        let asks = socket(("0.0.0.0", 0))?;
+        asks.connect(DESTINATION).context("connecting a UDP socket")?;
+        Ok(asks)
+    })?;
+    let ended = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let answering = scope.spawn(|| answer(&answers, &ended));
+        let asking = scope.spawn(|| ask(&asks, duration, pause));
+        let asked = asking.join();
+        ended.store(true, Ordering::Relaxed);
+        let answered = answering.join();
+        match (asked, answered) {
+            (Ok(asked), Ok(answered)) => answered.and(asked),
+            (Err(panic), _) | (_, Err(panic)) => std::panic::resume_unwind(panic),
+        }
+    })
 }
 
-/// Sends an echo request, waits for its reply, and so on; round trips in microseconds
-/// and the number of requests without reply. Must run in the generator's namespace.
-fn echo_loop(duration: Duration) -> Result<(Vec<f64>, u64)> {
+/// A UDP socket in the calling thread's namespace.
+fn socket(at: (&str, u16)) -> Result<UdpSocket> {
+    let socket = UdpSocket::bind(at).context("binding a UDP socket")?;
+    socket.set_read_timeout(Some(PATIENCE)).context("a UDP socket's patience")?;
+    Ok(socket)
+}
+
+/// Sends back what comes.
+fn answer(socket: &UdpSocket, ended: &AtomicBool) -> Result<()> {
     pin(SENDER_CORE)?;
-    let raw = socket(
-        AddressFamily::Inet,
-        SockType::Raw,
-        SockFlag::SOCK_CLOEXEC,
-        Some(SockProtocol::Icmp),
-    )
-    .context("opening an ICMP socket")?;
-    // The standard library's socket type does everything else that a raw socket needs.
-    let socket = UdpSocket::from(raw);
-    socket.set_read_timeout(Some(Duration::from_millis(200))).context("ICMP socket")?;
+    let mut buffer = [0_u8; 2 * REQUEST_BYTES];
+    while !ended.load(Ordering::Relaxed) {
+        match socket.recv_from(&mut buffer) {
+            Ok((length, from)) => {
+                let answer = buffer.get(..length).unwrap_or_default();
+                socket.send_to(answer, from).context("answering")?;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error).context("waiting for requests"),
+        }
+    }
+    Ok(())
+}
+
+fn ask(socket: &UdpSocket, duration: Duration, pause: Duration) -> Result<(Vec<f64>, u64)> {
+    pin(SENDER_CORE)?;
     let end = Instant::now() + duration;
-    let (mut times, mut lost, mut sequence) = (Vec::new(), 0, 0_u16);
-    let mut buffer = [0_u8; 256];
+    let (mut times, mut lost, mut number) = (Vec::new(), 0, 0_u64);
+    let (mut request, mut buffer) = ([0_u8; REQUEST_BYTES], [0_u8; 2 * REQUEST_BYTES]);
     while Instant::now() < end {
         interrupt::check()?;
-        sequence = sequence.wrapping_add(1);
-        let request = echo_request(sequence);
+        number += 1;
+        request[..8].copy_from_slice(&number.to_be_bytes());
         let sent = Instant::now();
-        socket.send_to(&request, (DESTINATION, 0)).context("sending an echo request")?;
+        socket.send(&request).context("sending a request")?;
         loop {
             match socket.recv(&mut buffer) {
-                Ok(length) if is_reply(buffer.get(..length).unwrap_or_default(), sequence) => {
+                Ok(length) if buffer.get(..length) == Some(&request) => {
                     times.push(sent.elapsed().as_secs_f64() * 1e6);
                     break;
                 }
+                // A late answer to another request.
                 Ok(_) => {}
                 Err(_) => {
                     lost += 1;
@@ -255,31 +288,9 @@ fn echo_loop(duration: Duration) -> Result<(Vec<f64>, u64)> {
                 }
             }
         }
+        interrupt::sleep(pause)?;
     }
     Ok((times, lost))
-}
-
-const IDENTIFIER: u16 = 0x4542;
-
-/// RFC 792: type 8, with 56 bytes of zeros, as `ping` sends by default.
-fn echo_request(sequence: u16) -> [u8; 64] {
-    let mut request = [0; 64];
-    request[0] = 8;
-    request[4..6].copy_from_slice(&IDENTIFIER.to_be_bytes());
-    request[6..8].copy_from_slice(&sequence.to_be_bytes());
-    let checksum = crate::generator::internet_checksum(&request);
-    request[2..4].copy_from_slice(&checksum.to_be_bytes());
-    request
-}
-
-/// Whether an IPv4 packet is the reply to our request of that number.
-fn is_reply(packet: &[u8], sequence: u16) -> bool {
-    let Some(first) = packet.first() else { return false };
-    let icmp = packet.get(usize::from(first & 15) * 4..).unwrap_or_default();
-    let word = |at: usize| icmp.get(at..at + 2).map(|pair| [pair[0], pair[1]]);
-    icmp.first() == Some(&0)
-        && word(4) == Some(IDENTIFIER.to_be_bytes())
-        && word(6) == Some(sequence.to_be_bytes())
 }
 
 #[cfg(test)]
@@ -287,24 +298,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_of_ping_are_read() {
-        let output = "64 bytes from 10.0.1.2: icmp_seq=1 ttl=63 time=0.085 ms\n\
-                      64 bytes from 10.0.1.2: icmp_seq=2 ttl=63 time=1.5 ms\n\nrtt min 1\n";
-        assert_eq!(round_trips_us(output), [85.0, 1500.0]);
-    }
-
-    #[test]
-    fn only_our_own_replies_count() {
-        let reply = |kind: u8, sequence: u16| {
-            let mut packet = vec![0x45; 20];
-            packet.extend(echo_request(sequence));
-            packet[20] = kind;
-            packet
-        };
-        for (packet, ours) in
-            [(reply(0, 7), true), (reply(8, 7), false), (reply(0, 6), false), (vec![0x45], false)]
-        {
-            assert_eq!(is_reply(&packet, 7), ours, "{packet:?}");
-        }
+    fn answers_are_awaited_and_lost_ones_counted() {
+        let answers = socket(("127.0.0.1", 0)).unwrap();
+        let asks = socket(("127.0.0.1", 0)).unwrap();
+        asks.connect(answers.local_addr().unwrap()).unwrap();
+        let asked = thread::scope(|scope| {
+            // The second request is not answered, but a wrong one.
+            scope.spawn(|| {
+                let mut buffer = [0; REQUEST_BYTES];
+                for number in 1..=2 {
+                    let (_, from) = answers.recv_from(&mut buffer).unwrap();
+                    buffer[7] += number - 1;
+                    answers.send_to(&buffer, from).unwrap();
+                }
+            });
+            ask(&asks, PATIENCE / 2, Duration::from_millis(1)).unwrap()
+        });
+        assert_eq!((asked.0.len(), asked.1), (1, 1));
     }
 }

@@ -50,6 +50,9 @@ struct Entry {
     /// Number of the text that the fast path has.
     told: Option<u32>,
     dirty: bool,
+    /// Something was added that is here already: a list had it before its message came, or it is
+    /// another one with the same way.
+    is_doubtful: bool,
 }
 
 /// What a way comes to with the links as they are now.
@@ -147,12 +150,18 @@ impl<A: Address> Fib<A> {
     /// A route was added.
     pub(crate) fn add(&mut self, route: Route<A>, placement: Placement) {
         let Some((prefix, new)) = self.candidate(route) else { return };
-        let candidates = &mut self.routes.entry(prefix).or_default().candidates;
-        insert(candidates, new, placement, A::BITS == 128, &self.ways);
+        let entry = self.routes.entry(prefix).or_default();
+        let merges = A::BITS == 128;
+        if !merges && placement != Placement::Replace && entry.candidates.contains(&new) {
+            entry.is_doubtful = true;
+            return;
+        }
+        insert(&mut entry.candidates, new, placement, merges, &self.ways);
         self.mark(prefix);
     }
 
-    /// A route was removed. False if it was not known: something was missed.
+    /// A route was removed. False if it was not known, or perhaps there twice: only a list can tell
+    /// what is left.
     pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
@@ -161,8 +170,9 @@ impl<A: Address> Fib<A> {
         let exact = entry.candidates.iter().position(|c| same(c) && c.way == old.way);
         if let Some(index) = exact {
             entry.candidates.remove(index);
+            let is_known = !std::mem::take(&mut entry.is_doubtful);
             self.mark(prefix);
-            return true;
+            return is_known;
         }
         // IPv6: some ways of several, or all in another order.
         let Way::Hops(gone) = gone else { return false };
@@ -211,6 +221,7 @@ impl<A: Address> Fib<A> {
         }
         for (prefix, candidates) in fresh {
             let entry = self.routes.entry(prefix).or_default();
+            entry.is_doubtful = false;
             if entry.candidates != candidates {
                 entry.candidates = candidates;
                 self.mark(prefix);
@@ -406,4 +417,28 @@ fn hop<A: Address>(gateway: &[u8], device: u32, weight: u16) -> Option<Hop<A>> {
         octets => Some(A::from_octets(octets)?),
     };
     Some(Hop { gateway, device, weight })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PREFIX: (u32, u8) = (0x0a00_0000, 8);
+
+    fn route() -> Route<u32> {
+        Route { prefix: PREFIX, table: TABLE_MAIN, tos: 0, metric: 0, way: Way::Discard }
+    }
+
+    #[test]
+    fn a_message_that_is_older_than_a_list_adds_nothing_twice() {
+        let mut fib = Fib::new(Outputs { host: 1, discard: 2 }, Vec::new(), Vec::new());
+        fib.replace_all([route()].into_iter());
+        fib.add(route(), Placement::Front);
+        assert!(!fib.remove(route()), "a list is to tell whether another one is left");
+        assert_eq!(fib.len(), 0);
+        // Nobody doubts what came once.
+        fib.add(route(), Placement::Front);
+        assert!(fib.remove(route()));
+        assert_eq!(fib.len(), 0);
+    }
 }

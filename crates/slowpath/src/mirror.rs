@@ -4,7 +4,7 @@
 //! start, after messages were lost, and after what the kernel changes without saying so (IPv4
 //! routes and next hops vanish in silence when a device goes down). Messages that came while a
 //! list was made are taken in after it. They may be older than the list, but whatever made
-//! them so comes behind them.
+//! them so comes behind them; what the list has already is not added again.
 
 use std::collections::HashMap;
 use std::io;

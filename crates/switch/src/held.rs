@@ -2,7 +2,8 @@
 //! list, which outlives the process.
 //!
 //! One bit a slot, in memory that outlives it too. When a switch is killed, the next one gives
-//! those slots back: no pool shrinks. A slot that is submitted while it is held is a router's lie, and ignored.
+//! those slots back: no pool shrinks. A slot that is submitted while it is held is a router's lie,
+//! and ignored.
 
 use std::sync::atomic::Ordering;
 
