@@ -144,6 +144,7 @@ impl Guest {
             running.devices.endpoint.balance();
             worked || running.router.is_busy()
         })?;
+        self.within_quota()?;
         self.idle = !worked;
         self.stats.turns += 1;
         self.charge(ticks::now().saturating_sub(begun))?;
@@ -179,7 +180,10 @@ impl Guest {
     /// Why the router cannot go on. It is to be dropped.
     pub fn hear(&mut self) -> Result<bool, String> {
         for _ in 0..MOST_ORDERS {
-            let received = self.orders.try_receive().map_err(|error| format!("orders: {error}"))?;
+            // On its account as well: what carries the order out drops it.
+            let (received, account) = counted(self.account, || self.orders.try_receive());
+            self.account = account;
+            let received = received?.map_err(|error| format!("orders: {error}"))?;
             let Some((order, descriptors)) = received else { return self.hear_admitted() };
             let answer = match order {
                 Order::Start(start) if self.running.is_none() => {
@@ -200,8 +204,12 @@ impl Guest {
                 },
                 order => self.carry_out(order)?,
             };
-            answer_by(|answer| self.orders.send(answer, &[]), &answer)
-                .map_err(|error| format!("orders: {error}"))?;
+            let mut send =
+                |answer: Answer| answer_by(|answer| self.orders.send(answer, &[]), &answer);
+            let (sent, account) = counted(self.account, || send(answer));
+            self.account = account;
+            sent?.map_err(|error| format!("orders: {error}"))?;
+            self.within_quota()?;
         }
         Ok(true)
     }
@@ -210,16 +218,22 @@ impl Guest {
     /// turn. Who gives them may go at any time.
     fn hear_admitted(&mut self) -> Result<bool, String> {
         let Some(mut admitted) = self.admitted.take() else { return Ok(false) };
-        match admitted.try_receive() {
+        let (received, account) = counted(self.account, || admitted.try_receive());
+        self.account = account;
+        match received? {
             Ok(None) => {
                 self.admitted = Some(admitted);
                 Ok(false)
             }
             Ok(Some((order, _))) => {
                 let answer = self.carry_out(order)?;
-                if answer_by(|answer| admitted.send(answer, &[]), &answer).is_ok() {
+                let send = |answer: Answer| answer_by(|answer| admitted.send(answer, &[]), &answer);
+                let (sent, account) = counted(self.account, || send(answer));
+                self.account = account;
+                if sent?.is_ok() {
                     self.admitted = Some(admitted);
                 }
+                self.within_quota()?;
                 Ok(true)
             }
             Err(_) => Ok(false),
@@ -263,11 +277,13 @@ impl Guest {
             return Err("it has stopped itself".into());
         }
         self.next_timer_ns = running.router.next_timer_ns();
-        self.within_quota()?;
         done
     }
 
     fn within_quota(&self) -> Result<(), String> {
+        if self.running.is_none() {
+            return Ok(());
+        }
         let (bytes, may) = (self.account.bytes, self.bounds.memory_bytes);
         if u64::try_from(bytes).is_ok_and(|bytes| bytes > may) {
             return Err(format!("it takes {bytes} bytes of memory, and may take {may}"));

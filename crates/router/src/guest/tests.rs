@@ -242,6 +242,20 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
 }
 
 #[test]
+fn what_orders_and_answers_say_stays_on_no_account() {
+    let mut bench = Bench::running(&through("c :: Counter"));
+    let before = bench.guest.stats().memory_bytes;
+    let write = Order::Write { path: "c.reset".to_owned(), value: " ".repeat(30_000) };
+    let read = Order::Read { path: "c.handlers".to_owned(), parameter: String::new() };
+    for _ in 0..100 {
+        bench.ask(&write).unwrap();
+        assert!(matches!(bench.ask(&read).unwrap(), Answer::Done(_)));
+    }
+    let after = bench.guest.stats().memory_bytes;
+    assert!(after.abs_diff(before) < 1000, "{before} and {after} bytes");
+}
+
+#[test]
 fn a_swap_keeps_counts_and_a_wrong_one_changes_nothing() {
     let mut bench = Bench::running(&through("c :: Counter"));
     let swap = |configuration: &str| Order::Swap {
