@@ -8,7 +8,8 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = sudo -E
 endif
 
 # A build that CI checks is the one that Cargo.lock describes. There it is optimised less:
-# to build takes longer than to test, and what is measured is not measured there.
+# to build takes longer than to test, and what is measured is not measured there. Libraries have
+# no line numbers in backtraces there, either.
 CARGO_FLAGS := $(if $(CI),--locked --config profile.release.opt-level=1 \
 	--config 'profile.release.package."*".debug=false')
 # Rust may have been installed by this very make.

@@ -181,13 +181,13 @@ impl Guest {
     pub fn hear(&mut self) -> Result<bool, String> {
         for _ in 0..MOST_ORDERS {
             // On its account as well: what carries the order out drops it.
-            let (received, account) = counted(self.account, || self.orders.try_receive());
-            self.account = account;
-            let received = received?.map_err(|error| format!("orders: {error}"))?;
+            let received = counted(&mut self.account, || self.orders.try_receive())?
+                .map_err(|error| format!("orders: {error}"))?;
             let Some((order, descriptors)) = received else { return self.hear_admitted() };
             let answer = match order {
                 Order::Start(start) if self.running.is_none() => {
                     let begun = self.begin(&start);
+                    counted(&mut self.account, || drop(start))?;
                     if let Err(why) = begun {
                         let refused = Answer::Refused(why.clone());
                         let _ = answer_by(|answer| self.orders.send(answer, &[]), &refused);
@@ -206,9 +206,8 @@ impl Guest {
             };
             let mut send =
                 |answer: Answer| answer_by(|answer| self.orders.send(answer, &[]), &answer);
-            let (sent, account) = counted(self.account, || send(answer));
-            self.account = account;
-            sent?.map_err(|error| format!("orders: {error}"))?;
+            counted(&mut self.account, || send(answer))?
+                .map_err(|error| format!("orders: {error}"))?;
             self.within_quota()?;
         }
         Ok(true)
@@ -218,9 +217,7 @@ impl Guest {
     /// turn. Who gives them may go at any time.
     fn hear_admitted(&mut self) -> Result<bool, String> {
         let Some(mut admitted) = self.admitted.take() else { return Ok(false) };
-        let (received, account) = counted(self.account, || admitted.try_receive());
-        self.account = account;
-        match received? {
+        match counted(&mut self.account, || admitted.try_receive())? {
             Ok(None) => {
                 self.admitted = Some(admitted);
                 Ok(false)
@@ -228,9 +225,7 @@ impl Guest {
             Ok(Some((order, _))) => {
                 let answer = self.carry_out(order)?;
                 let send = |answer: Answer| answer_by(|answer| admitted.send(answer, &[]), &answer);
-                let (sent, account) = counted(self.account, || send(answer));
-                self.account = account;
-                if sent?.is_ok() {
+                if counted(&mut self.account, || send(answer))?.is_ok() {
                     self.admitted = Some(admitted);
                 }
                 self.within_quota()?;
@@ -257,9 +252,8 @@ impl Guest {
             return Err("inside the switch nothing is granted".into());
         }
         let (pool, log) = (self.pool.as_fd(), self.log.clone());
-        let (built, account) = counted(self.account, || Running::new(start, pool, Vec::new(), log));
-        self.account = account;
-        self.running = Some(built?.map_err(|error| error.to_string())?);
+        let built = counted(&mut self.account, || Running::new(start, pool, Vec::new(), log))?;
+        self.running = Some(built.map_err(|error| error.to_string())?);
         self.idle = false;
         self.within_quota()
     }
@@ -267,8 +261,7 @@ impl Guest {
     /// Does something with the router that may panic, for its account.
     fn guarded<R>(&mut self, work: impl FnOnce(&mut Running) -> R) -> Result<R, String> {
         let Some(running) = &mut self.running else { return Err("it has not been started".into()) };
-        let (done, account) = counted(self.account, || work(running));
-        self.account = account;
+        let done = counted(&mut self.account, || work(running));
         if done.is_err() {
             self.forget();
             return done;
@@ -297,8 +290,7 @@ impl Guest {
     /// Drops the router, whatever state it is in.
     fn forget(&mut self) {
         let running = self.running.take();
-        let (_, account) = counted(self.account, || drop(running));
-        self.account = account;
+        let _ = counted(&mut self.account, || drop(running));
     }
 
     /// Tells the node why it has ended.
@@ -326,14 +318,13 @@ impl Drop for Guest {
     }
 }
 
-/// Does something that may panic, and counts the memory that it takes: what came of it, and the
-/// account after it.
-fn counted<R>(account: Account, work: impl FnOnce() -> R) -> (Result<R, String>, Account) {
-    let outer = account::enter(account);
+/// Does something that may panic, and puts the memory that it takes and frees on an account.
+fn counted<R>(account: &mut Account, work: impl FnOnce() -> R) -> Result<R, String> {
+    let outer = account::enter(*account);
     // What a panic leaves half-changed is the router's alone, and is dropped.
     let done = catch_unwind(AssertUnwindSafe(work));
-    let account = account::enter(outer);
-    (done.map_err(|panic| format!("it panicked: {}", message(&*panic))), account)
+    *account = account::enter(outer);
+    done.map_err(|panic| format!("it panicked: {}", message(&*panic)))
 }
 
 fn message(panic: &(dyn Any + Send)) -> &str {

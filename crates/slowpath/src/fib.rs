@@ -216,6 +216,7 @@ impl<A: Address> Fib<A> {
         for prefix in gone {
             if let Some(entry) = self.routes.get_mut(&prefix) {
                 entry.candidates.clear();
+                entry.is_doubtful = false;
             }
             self.mark(prefix);
         }
