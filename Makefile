@@ -8,10 +8,9 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = sudo -E
 endif
 
 # A build that CI checks is the one that Cargo.lock describes. There it is optimised less:
-# to build takes longer than to test, and what is measured is not measured there. Libraries have
-# no line numbers in backtraces there, either.
-CARGO_FLAGS := $(if $(CI),--locked --config profile.release.opt-level=1 \
-	--config 'profile.release.package."*".debug=false')
+# to build takes longer than to test, and what is measured is not measured there. Backtraces have no
+# line numbers there, either.
+CARGO_FLAGS := $(if $(CI),--locked --config profile.release.opt-level=1 --config profile.release.debug=false)
 # Rust may have been installed by this very make.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 

@@ -39,21 +39,35 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 	return 0;
 }
 
-/* A backlog may exceed EUROPA_RX_BACKLOG for so long, and is a new one after so long without. */
+/* A backlog may exceed EUROPA_RX_BACKLOG for so long. */
 #define BURST_NS 100000000ull
-#define BURST_PAUSE_NS 20000000ull
+/* A router that was behind is, until no longer backlog was seen for so long. */
+#define BEHIND_NS 20000000ull
 /* The backlog is looked at once in so many packets: the other CPU has just written there. */
 #define BACKLOG_EVERY 64
 
-/* Whether a router has had a long backlog for too long to be called a burst. Such a queue is
- * only delay. */
-static __always_inline int is_behind(struct europa_interface *to)
+/* The router is behind: what it can hold did not do. */
+static __always_inline void fall_behind(struct europa_interface *to)
 {
+	to->behind_until = bpf_ktime_get_coarse_ns() + BEHIND_NS;
+}
+
+/* Whether a router that has a long backlog now, or has none, is behind. One that was without a
+ * core for a moment catches up; what waits for one that cannot is only delay, and cold slots. */
+static __always_inline int is_behind(struct europa_interface *to, int has_backlog)
+{
+	if (!has_backlog) {
+		if (to->burst_began)
+			to->burst_began = 0;
+		return 0;
+	}
 	__u64 now = bpf_ktime_get_coarse_ns();
-	if (now - to->burst_seen > BURST_PAUSE_NS)
+	if (!to->burst_began)
 		to->burst_began = now;
-	to->burst_seen = now;
-	return now - to->burst_began > BURST_NS;
+	if (now >= to->behind_until && now - to->burst_began <= BURST_NS)
+		return 0;
+	to->behind_until = now + BEHIND_NS;
+	return 1;
 }
 
 struct delivery {
@@ -81,6 +95,7 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	__u32 tail = *(volatile __u32 *)rx_tail;
 	__u64 *place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
 	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail)) {
+		fall_behind(to);
 		count->rx_drop_ring++;
 		return CAUSE(rx_drop_ring);
 	}
@@ -88,7 +103,7 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 		place = word_at(pool, slots,
 				to->rx_first + ((tail - EUROPA_RX_BACKLOG) & to->rx_mask),
 				slot_bytes);
-		if (!place || (*(volatile __u64 *)place && is_behind(to))) {
+		if (!place || is_behind(to, *(volatile __u64 *)place != 0)) {
 			count->rx_drop_ring++;
 			return CAUSE(rx_drop_ring);
 		}
@@ -105,9 +120,13 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	__u64 word = ring_take(pool, slots, state->recycle_first, state->recycle_mask,
 			       &state->recycle_head, slot_bytes);
 	if (!word)
+		word = ring_take(pool, slots, state->spare_first, state->spare_mask,
+				 &state->spare_head, slot_bytes);
+	if (!word)
 		word = ring_take(pool, slots, state->fill_first, state->fill_mask,
 				 &state->fill_head, slot_bytes);
 	if (!word) {
+		fall_behind(to);
 		count->rx_drop_slots++;
 		return CAUSE(rx_drop_slots);
 	}

@@ -79,9 +79,10 @@ struct europa_interface {
 	uint32_t reserved[3];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
-	/* receive programs, roughly: when more than the usual backlog was seen, first and last */
+	/* receive programs, roughly: since when there has been more than the usual backlog (0: there
+	 * is none), and until when the router counts as behind */
 	uint64_t burst_began __attribute__((aligned(8)));
-	uint64_t burst_seen;
+	uint64_t behind_until;
 	/* the switch */
 	uint32_t tx_head[2] __attribute__((aligned(64)));
 	uint32_t reserved_to_end[14];
@@ -117,13 +118,17 @@ struct europa_pool_state {
 	uint32_t recycle_mask;
 	uint32_t done_first;
 	uint32_t done_mask;
-	uint32_t reserved[8];
+	uint32_t spare_first;
+	uint32_t spare_mask;
+	uint32_t reserved[6];
 	/* takers of free slots: receive programs and switch, compare-and-swap */
 	uint32_t recycle_head __attribute__((aligned(64)));
 	uint32_t fill_head;
+	uint32_t spare_head;
 	/* givers: transmit programs and switch, fetch-and-add */
 	uint32_t recycle_tail __attribute__((aligned(64)));
 	uint32_t done_tail;
+	uint32_t spare_tail; /* switch only */
 	/* wake-ups that may still be made; refilled with time */
 	int64_t wake_tokens __attribute__((aligned(64)));
 	uint64_t wake_refilled_ns;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 0                      slots * slot_bytes                      memory_bytes
-//! | slot 0 | slot 1 | ... | header | interface table | fill | recycle | done | rx tx rx tx ... |
+//! | slot 0 | slot 1 | ... | header | interface table | fill | recycle | done | spare | rx tx rx tx ... |
 //! ```
 //!
 //! Slots come first, so that masking an index with `slots - 1` is all it takes to
@@ -171,6 +171,8 @@ pub struct Layout {
     pub recycle: RingPlace,
     /// See [`Header::done`].
     pub done: RingPlace,
+    /// Substrate to itself: slots set aside for bursts. In no header: it is not for the router.
+    pub spare: RingPlace,
     /// First word of the first receive ring.
     first_interface_ring: u32,
     /// Number of words of each receive and transmit ring.
@@ -183,8 +185,9 @@ const MAX_INTERFACE_RING: u32 = 8192;
 
 /// So many packets may always wait in a receive ring. More are a burst, or what came while the
 /// router had no core: for a router that cannot keep up, it would only be a longer queue, and
-/// colder slots. So receive programs let only a short time begin with more.
-pub const RX_BACKLOG: u32 = 2048;
+/// colder slots. So receive programs let more wait for a short time only, and not for a router
+/// that has just run out of room.
+pub const RX_BACKLOG: u32 = 512;
 
 impl Layout {
     /// Lays out a pool.
@@ -208,12 +211,14 @@ impl Layout {
         let fill = RingPlace { first_word: first, words: ring };
         let recycle = RingPlace { first_word: first + ring, words: ring };
         let done = RingPlace { first_word: first + 2 * ring, words: ring };
+        let spare = RingPlace { first_word: first + 3 * ring, words: ring };
         Ok(Layout {
             geometry,
             fill,
             recycle,
             done,
-            first_interface_ring: first + 3 * ring,
+            spare,
+            first_interface_ring: first + 4 * ring,
             interface_ring_words: if ring < MAX_INTERFACE_RING { ring } else { MAX_INTERFACE_RING },
         })
     }
@@ -284,7 +289,7 @@ mod tests {
         ) {
             let slot_bytes = if large { LARGE_SLOT_BYTES } else { SMALL_SLOT_BYTES };
             let layout = Layout::new(Geometry { slots, slot_bytes, interfaces }).unwrap();
-            let mut rings = vec![layout.fill, layout.recycle, layout.done];
+            let mut rings = vec![layout.fill, layout.recycle, layout.done, layout.spare];
             for index in 0..interfaces {
                 rings.extend([layout.rx(index), layout.tx(index)]);
             }

@@ -133,6 +133,12 @@ impl PoolView {
         self.ring(self.layout.recycle)
     }
 
+    /// Substrate to itself: slots set aside.
+    #[inline]
+    pub fn spare(&self) -> Entries<'_> {
+        self.ring(self.layout.spare)
+    }
+
     /// Substrate to router: slots that it wanted back.
     #[inline]
     pub fn done(&self) -> Entries<'_> {

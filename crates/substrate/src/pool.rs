@@ -213,6 +213,8 @@ fn first_state(layout: &Layout, large: bool) -> layout::PoolState {
         done_tail: europa_pool::stock(slots),
         done_first: layout.done.first_word,
         done_mask: layout.done.words - 1,
+        spare_first: layout.spare.first_word,
+        spare_mask: layout.spare.words - 1,
         wake_tokens: 64,
         ..Default::default()
     }

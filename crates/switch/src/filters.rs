@@ -14,14 +14,13 @@ pub(crate) mod changes;
 pub(crate) mod packet;
 mod rules;
 
-use std::mem::offset_of;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Sender, channel};
 
 use europa_filter::{Batch, Reader, Slice};
 use europa_pool::layout::{RESULT_OFFSET_BYTES, rx_offset};
 use europa_pool::{Word, ring};
-use europa_substrate::layout::{ANY_SOURCE, PoolState};
+use europa_substrate::layout::ANY_SOURCE;
 
 use self::action::{Action, NOWHERE, Reply, Verdict};
 use self::packet::PacketKey;
@@ -270,10 +269,7 @@ impl Judge<'_> {
 /// Copies a packet, which lies at `place`, into a free slot of its pool.
 fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<Word> {
     let view = &pool.view;
-    let head = |offset| shared.pool_state.atomic_u32(packet.pool, offset);
-    let free = ring::take_shared(view.recycle(), head(offset_of!(PoolState, recycle_head)))
-        .or_else(|| ring::take_shared(view.fill(), head(offset_of!(PoolState, fill_head))))?;
-    let free = free.slot();
+    let free = shared.take_free(view, packet.pool)?.slot();
     let free = free & (view.layout().geometry.slots - 1);
     // A slot that is held already was returned twice: leave it to who has it.
     if !shared.held.take(packet.pool, free) {

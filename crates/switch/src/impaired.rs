@@ -2,12 +2,9 @@
 //!
 //! A packet on the way keeps its sender's slot, and nothing of anybody else's.
 
-use std::mem::offset_of;
-
 use europa_impair::{Cause, Due, Impairment, Settings, Statistics};
+use europa_pool::Word;
 use europa_pool::layout::rx_offset;
-use europa_pool::{Word, ring};
-use europa_substrate::layout::PoolState;
 use europa_substrate::tap::{Direction, line};
 
 use crate::handover::Outgoing;
@@ -156,8 +153,7 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
     if !due.twice {
         return None;
     }
-    let head = shared.pool_state.atomic_u32(packet.pool, offset_of!(PoolState, recycle_head));
-    let free = ring::take_shared(view.recycle(), head)?.slot();
+    let free = shared.take_free(view, packet.pool)?.slot();
     let free = free & (view.layout().geometry.slots - 1);
     // A slot that is held already was returned twice: leave it to who has it.
     if !shared.held.take(packet.pool, free) {

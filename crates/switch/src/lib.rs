@@ -58,6 +58,7 @@ mod pools;
 mod process;
 mod queue;
 mod sleeper;
+mod slots;
 mod socket;
 mod tables;
 mod tap;

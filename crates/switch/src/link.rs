@@ -3,7 +3,7 @@
 
 use std::mem::offset_of;
 
-use europa_pool::layout::{RESULT_BYTES, RESULT_OFFSET_BYTES, RX_BACKLOG, rx_offset};
+use europa_pool::layout::{RESULT_BYTES, RESULT_OFFSET_BYTES, rx_offset};
 use europa_pool::{Mapping, PoolView, Word, ring};
 use europa_substrate::cause;
 use europa_substrate::layout::PoolState;
@@ -12,6 +12,9 @@ use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Pool, Shared, count};
 use crate::tap::{Crossing, crossing};
+
+/// So many packets may wait for a router at the other end of a link.
+const BACKLOG: u32 = 2048;
 
 /// The other end of a link, looked up once a batch: its router may be given another pool at any
 /// time, and a pool goes with its cursors.
@@ -60,15 +63,12 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
     let rx = target.rx(end.local);
     let rx_tail = shared.rx_tail(to, end.odd);
     let tail = rx_tail.load(std::sync::atomic::Ordering::Acquire);
-    if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(RX_BACKLOG)).is_some() {
+    if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(BACKLOG)).is_some() {
         count!(shared, to, rx_drop_ring, 1);
         tap(cause!(rx_drop_ring), from.mapping(), source);
         return false;
     }
-    let state = |offset| shared.pool_state.atomic_u32(end.pool_id, offset);
-    let free = ring::take_shared(target.recycle(), state(offset_of!(PoolState, recycle_head)))
-        .or_else(|| ring::take_shared(target.fill(), state(offset_of!(PoolState, fill_head))));
-    let Some(free) = free else {
+    let Some(free) = shared.take_free(target, end.pool_id) else {
         count!(shared, to, rx_drop_slots, 1);
         tap(cause!(rx_drop_slots), from.mapping(), source);
         return false;
@@ -87,7 +87,8 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
     let flags = if has_result { Word::RESULT } else { 0 };
     let word = Word::frame(slot, rx_offset(slot) as u16, length as u16, flags).on(end.local as u8);
     if !ring::put_shared(rx, rx_tail, word) {
-        let tail = state(offset_of!(PoolState, recycle_tail));
+        let tail = offset_of!(PoolState, recycle_tail);
+        let tail = shared.pool_state.atomic_u32(end.pool_id, tail);
         ring::put_unbounded(target.recycle(), tail, Word::free(slot));
         count!(shared, to, rx_drop_ring, 1);
         return false;

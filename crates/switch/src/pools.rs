@@ -40,7 +40,11 @@ impl Pools {
         self.0.iter_mut().flatten().map(|pool| &mut **pool)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &Pool)> {
+        (0..).zip(&self.0).filter_map(|(id, pool)| Some((id, pool.as_deref()?)))
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.0).filter(|(_, pool)| pool.is_some()).map(|(id, _)| id)
+        self.iter().map(|(id, _)| id)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
-use europa_pool::{Mapping, PoolView, Waker, Word, ring};
+use europa_pool::{Mapping, PoolView, Waker};
 use europa_substrate::Table;
 use europa_substrate::layout::{self, MAX_INTERFACES};
 use europa_substrate::tap::{MemoryTaps, Record};
@@ -210,22 +210,6 @@ impl Shared {
     ) {
         let memory = self.taps.lock().unwrap_or_else(PoisonError::into_inner);
         memory.record(taps, record, fill);
-    }
-
-    /// Gives a held slot to whom its word names, and forgets it.
-    #[inline]
-    pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
-        let slot = word.slot() & (view.layout().geometry.slots - 1);
-        let free = Word::free(slot);
-        let (ring, tail) = if word.flags() & Word::RETURN != 0 {
-            (view.done(), std::mem::offset_of!(layout::PoolState, done_tail))
-        } else {
-            (view.recycle(), std::mem::offset_of!(layout::PoolState, recycle_tail))
-        };
-        // In this order: a switch that dies between the two loses a slot, and not a slot's
-        // packets, as it would if the slot were given twice.
-        self.held.give(pool, slot);
-        ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
     }
 }
 

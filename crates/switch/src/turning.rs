@@ -84,6 +84,7 @@ impl Turning {
                     counted = now;
                     pace = self.count_routers();
                     self.tell_pace(pace);
+                    self.worker.set_slots_aside();
                 }
             }
             if let Some(packets) = self.worker.round(now) {

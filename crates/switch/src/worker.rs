@@ -119,6 +119,14 @@ impl Worker {
         })
     }
 
+    /// Has this worker's pools keep to few of their slots while few packets wait.
+    pub(crate) fn set_slots_aside(&self) {
+        let own = |(_, pool): &(u32, &Pool)| pool.worker == self.tables.worker;
+        for (id, pool) in self.tables.pools.iter().filter(own) {
+            self.shared.set_aside(&pool.view, id);
+        }
+    }
+
     /// Carries out orders for routers inside this switch.
     pub(crate) fn hear_guests(&mut self) {
         let Self { guests, tables, .. } = self;
