@@ -3,10 +3,11 @@
 mod line;
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use europa_tests::{Lab, Namespace, skip_without};
-use line::{A, B, IN, Line, OUT};
+use line::{A, B, IN, Line, OUT, ROUTER, ports};
+use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
@@ -41,6 +42,36 @@ fn packets_are_forwarded_and_rewritten() {
         assert!(counters.rx >= 10 && counters.tx >= 10, "{interface}: {counters:?}");
         assert!(counters.drops.is_empty(), "{interface}: {counters:?}");
     }
+}
+
+/// Slots that nobody needs are set aside; what comes while a router has no core finds them.
+#[test]
+fn what_comes_while_the_router_stands_still_waits_in_its_pool() {
+    skip_without!("ping");
+    // More packets than slots stay in use, fewer than the pool has.
+    const SLOTS: u32 = 512;
+    const AT_ONCE: u64 = 350;
+    let line = Line::new();
+    let pool = format!("pool: {{slots: {SLOTS}}}\nfast_path:");
+    line.node.up(&(ports() + &ROUTER.replace("fast_path:", &pool)));
+    assert!(line.a.ping("10.0.2.2", 2, &[]).expect("a ping").is_perfect());
+    let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
+    let stream = line.a.stream("10.0.2.2:5000", 1, 20_000, 200).expect("a stream");
+    let stream = stream.paced_by(&sink).at_most(AT_ONCE);
+    let router = Pid::from_raw(line.node.process("router"));
+    for _ in 0..5 {
+        sleep(Duration::from_millis(200));
+        kill(router, Signal::SIGSTOP).expect("a router to stop");
+        let limit = Instant::now() + Duration::from_secs(5);
+        while stream.sent() < sink.packets() + AT_ONCE {
+            assert!(Instant::now() < limit, "{} sent, {} seen", stream.sent(), sink.packets());
+            sleep(Duration::from_micros(500));
+        }
+        kill(router, Signal::SIGCONT).expect("a router to go on");
+    }
+    sleep(Duration::from_millis(200));
+    let received = sink.stop(stream.stop());
+    assert!(received.is_perfect(), "{received:?}");
 }
 
 #[test]

@@ -20,14 +20,19 @@ impl Testpmd {
     /// Starts one that passes frames on from one memif to the other. It works as long as its
     /// standard input is open.
     fn start(folder: &Path, role: &str) -> Testpmd {
+        let sockets = ["left", "right"].map(|side| (path(folder, side), 0));
+        Testpmd::between(folder, role, sockets)
+    }
+
+    /// The same with the socket and the number of each interface.
+    fn between(folder: &Path, role: &str, interfaces: [(String, u32); 2]) -> Testpmd {
         let log = fs::File::create(folder.join("testpmd.log")).expect("a log");
         let mut command = Command::new("dpdk-testpmd");
         command.args(["--lcores", "0@0,1@0", "--no-huge", "--no-pci", "--no-shconf", "-m", "192"]);
         command.arg("--no-telemetry");
-        for (number, side) in ["left", "right"].iter().enumerate() {
-            let socket = path(folder, side);
+        for (number, (socket, id)) in interfaces.iter().enumerate() {
             command.arg("--vdev").arg(format!(
-                "net_memif{number},role={role},secret=sesame,socket-abstract=no,socket={socket}"
+                "net_memif{number},id={id},role={role},secret=sesame,socket-abstract=no,socket={socket}"
             ));
         }
         command.args(["--", "--total-num-mbufs=8192", "--no-flush-rx", "--forward-mode=io"]);
@@ -146,6 +151,43 @@ fn a_testpmd_that_connects_is_the_data_plane() {
     passes(&node, folder.path());
     carries(&node);
     assert_eq!(node.run(&["read", "red/r1", "memif0.disconnects"]).trim(), "1");
+}
+
+#[test]
+fn both_interfaces_may_share_a_socket() {
+    skip_without!("dpdk-testpmd", "ping", "nsenter");
+    let folder = tempfile::tempdir().expect("a folder");
+    let node = Node::new(None);
+    let (left, right) = (path(folder.path(), "left"), path(folder.path(), "right"));
+    let text = document(folder.path(), true)
+        .replace(&format!("- listen: memif {right}\n"), "")
+        .replace(&format!("Memif({right}, "), &format!("Memif({left}, ID 7, "));
+    node.up(&text);
+    let connect = || {
+        let interfaces = [(left.clone(), 0), (left.clone(), 7)];
+        Testpmd::between(folder.path(), "client", interfaces)
+    };
+    let testpmd = connect();
+    passes(&node, folder.path());
+    carries(&node);
+    // The element that has listened for both comes second now.
+    let (first, second) = ("FromDevice(left", "FromDevice(right");
+    let at = |text: &str, word| text.find(word).expect("a line of the configuration");
+    let (head, rest) = text.split_at(at(&text, first));
+    let (left_path, rest) = rest.split_at(at(rest, second));
+    let (right_path, tail) = rest.split_at(at(rest, "---"));
+    let swapped = format!("{head}{}\n    {}\n{tail}", right_path.trim(), left_path.trim());
+    node.run(&["apply", &node.file("swap.yaml", &swapped)]);
+    passes(&node, folder.path());
+    carries(&node);
+    for memif in ["memif0", "memif1"] {
+        assert_eq!(node.run(&["read", "red/r1", &format!("{memif}.disconnects")]).trim(), "0");
+    }
+    // And hears who comes after that.
+    testpmd.kill();
+    becomes(&node, "memif1.connected", "false");
+    let _testpmd = connect();
+    passes(&node, folder.path());
 }
 
 #[test]

@@ -17,6 +17,9 @@
 //! a server takes the next client, a client tries again, up to every two seconds. Frames
 //! need neither system call nor lock; while the router sleeps, the peer wakes it.
 //!
+//! Servers of a router may share a SOCKET, each with an ID of its own: it is opened once, so that
+//! one grant does for all.
+//!
 //! What is pushed into a ring that is full, or while there is no peer, is dropped; what is
 //! pulled waits in the queue before it.
 //!
@@ -189,6 +192,15 @@ impl Element for Memif {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        for index in 0..context.index() {
+            let other = context.element(index).map(|element| element as &mut dyn Any);
+            if let Some(other) = other.and_then(|element| element.downcast_mut::<Memif>())
+                && self.connection.shares(&other.connection)
+            {
+                self.connection.join(&other.connection);
+                break;
+            }
+        }
         self.connection.open(context)?;
         self.pulls = context.is_pull(0);
         context.add_task(1024);
@@ -202,6 +214,9 @@ impl Element for Memif {
     }
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        if self.connection.is_wanted() {
+            self.connection.welcome(context);
+        }
         let received = self.receive(context);
         received | (self.pulls && self.send_pulled(context))
     }

@@ -109,7 +109,7 @@ fn serve(path: &Path) -> Result<(Port, Link)> {
     let mut greetings = Greetings::default();
     loop {
         if let Some(client) = socket::accept(&listener)? {
-            greetings.add(client, Some(port.config()))?;
+            greetings.add(client, port.config())?;
         }
         if let Some(greeting) = greetings.process()? {
             port.accept(greeting)?;

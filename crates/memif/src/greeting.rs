@@ -47,14 +47,14 @@ pub struct Greetings {
 }
 
 impl Greetings {
-    /// Greets a client that has just been accepted. `only` is the interface of this socket when
-    /// there is just one: the client then hears what it takes, else what any may take.
+    /// Greets a client that has just been accepted, and tells it what an interface like this one
+    /// takes: whichever it wants of the socket's should take as much.
     ///
     /// # Errors
     /// When the client has gone already.
-    pub fn add(&mut self, socket: OwnedFd, only: Option<&Config>) -> Result<(), MemifError> {
+    pub fn add(&mut self, socket: OwnedFd, like: &Config) -> Result<(), MemifError> {
         let control = Control::new(socket);
-        control.send(&server::hello(only), None)?;
+        control.send(&server::hello(like), None)?;
         if self.silent.len() >= MOST_SILENT
             && let Some(oldest) = self.silent.pop_front()
         {

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::config::{Config, MOST_LOG2_ENTRIES};
+use crate::config::Config;
 use crate::error::{Doing, MemifError, Violation};
 use crate::link::Link;
 use crate::receive::Receiver;
@@ -16,21 +16,18 @@ use crate::wire::{AddRing, Hello, Init, Message, VERSION};
 /// own packet memory.
 const MOST_REGIONS: u16 = 16;
 const ETHERNET: u8 = 0;
-/// What a server of any interface says first: the most that any takes.
-const MOST_RINGS: u16 = 255;
 
-/// What is said to whoever connects, before it says which interface it wants. What that
-/// interface takes is less, maybe: then the ring too many is refused.
-pub(crate) fn hello(config: Option<&Config>) -> Message {
+/// What is said to whoever connects, before it says which interface it wants.
+pub(crate) fn hello(config: &Config) -> Message {
     let last = |rings: u16| rings.saturating_sub(1);
     Message::Hello(Hello {
         name: crate::APPLICATION.to_owned(),
         least_version: VERSION,
         most_version: VERSION,
         last_region: MOST_REGIONS - 1,
-        last_to_client: last(config.map_or(MOST_RINGS, |config| config.transmit_rings)),
-        last_to_server: last(config.map_or(MOST_RINGS, |config| config.receive_rings)),
-        log2_entries: config.map_or(MOST_LOG2_ENTRIES, |config| config.log2_entries),
+        last_to_client: last(config.transmit_rings),
+        last_to_server: last(config.receive_rings),
+        log2_entries: config.log2_entries,
     })
 }
 

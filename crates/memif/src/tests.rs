@@ -44,7 +44,7 @@ fn pair(server: Config, client: Config) -> Pair {
 fn join(server: &mut Port, client: &mut Port) -> Result<(Link, Link), MemifError> {
     let (ours, theirs) = sockets();
     let mut greetings = Greetings::default();
-    greetings.add(ours, Some(server.config())).unwrap();
+    greetings.add(ours, server.config()).unwrap();
     client.connect(theirs);
     let (mut server_link, mut client_link) = (None, None);
     for _ in 0..10_000 {

@@ -158,7 +158,7 @@ fn hear(server: bool, says: &[Say], things: &Things, signal: &Signal) -> (bool, 
     let (ours, theirs) = sockets();
     let mut greetings = Greetings::default();
     if server {
-        greetings.add(ours, Some(port.config())).unwrap();
+        greetings.add(ours, port.config()).unwrap();
     } else {
         port.connect(ours);
     }
@@ -263,7 +263,7 @@ fn silence_holds_up_nobody() {
     let clients: Vec<OwnedFd> = (0..100)
         .map(|_| {
             let (ours, theirs) = sockets();
-            greetings.add(ours, None).unwrap();
+            greetings.add(ours, &Config::default()).unwrap();
             theirs
         })
         .collect();

@@ -112,7 +112,7 @@ fn serve(port: &mut Port, listener: &std::os::fd::OwnedFd) -> Link {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         if let Some(client) = socket::accept(listener).unwrap() {
-            greetings.add(client, Some(port.config())).unwrap();
+            greetings.add(client, port.config()).unwrap();
         }
         if let Some(greeting) = greetings.process().unwrap() {
             assert_eq!(greeting.id(), 3);
@@ -272,7 +272,7 @@ fn testpmd_with_another_secret_is_refused() {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         if let Some(client) = socket::accept(&listener).unwrap() {
-            greetings.add(client, None).unwrap();
+            greetings.add(client, port.config()).unwrap();
         }
         if let Some(greeting) = greetings.process().unwrap() {
             let refused = port.accept(greeting).unwrap_err().to_string();

@@ -1,13 +1,14 @@
 //! How a memif gets a peer, loses it, and gets the next one. Nothing here waits.
 
+use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
 use europa_engine::{Interest, Resource};
 use europa_memif::{
-    Config, Event, Fault, Greetings, MOST_SILENT, MemifError, Port, Receiver, Role, Signal,
-    Transmitter, socket,
+    Config, Event, Fault, Greeting, Greetings, MOST_SILENT, MemifError, Port, Receiver, Role,
+    Signal, Transmitter, socket,
 };
 use europa_resource::Connector;
 
@@ -73,10 +74,24 @@ struct Setup {
     resource: Resource,
 }
 
+/// The interfaces of one socket. The element that listens there, the first of them, hears which one
+/// a client wants; each other finds its clients here in the round that follows.
+#[derive(Default)]
+struct Lobby {
+    ids: Vec<u32>,
+    /// Of the shortest ring that one of them takes.
+    log2_entries: Option<u8>,
+    come: Vec<Greeting>,
+}
+
 /// A memif's peer, if it has one, and the way to the next.
 #[derive(Default)]
 pub(super) struct Connection {
     setup: Option<Setup>,
+    /// Server: shared with the others at its socket.
+    lobby: Rc<RefCell<Lobby>>,
+    /// Another element listens for it.
+    is_guest: bool,
     door: Option<Door>,
     /// The connector has been asked.
     asked: bool,
@@ -115,12 +130,26 @@ impl Connection {
         self.setup = Some(Setup { role, config, resource });
     }
 
-    /// Opens the socket, or the way to it.
+    /// Whether another one shares its socket: both listen there.
+    pub(super) fn shares(&self, other: &Connection) -> bool {
+        let (Some(one), Some(other)) = (&self.setup, &other.setup) else { return false };
+        one.role == Role::Server && one.resource == other.resource
+    }
+
+    /// Has another element listen for this one.
+    pub(super) fn join(&mut self, first: &Connection) {
+        self.lobby = first.lobby.clone();
+        self.is_guest = true;
+    }
+
+    /// Opens the socket, or the way to it, unless another element does.
     pub(super) fn open(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let Some(setup) = &mut self.setup else { return Ok(()) };
         context.name().clone_into(&mut setup.config.name);
-        let opened = context.open(&setup.resource)?;
-        self.door = Some(Door::new(setup.role, opened));
+        self.lobby.borrow_mut().add(&setup.config)?;
+        if !self.is_guest {
+            self.door = Some(Door::new(setup.role, context.open(&setup.resource)?));
+        }
         // Not before the element of before has handed over what it has.
         context.schedule(BEGIN, context.now_ns());
         Ok(())
@@ -133,9 +162,12 @@ impl Connection {
         {
             return false;
         }
-        let door = self.door.take();
-        *self = std::mem::take(old);
-        self.door = self.door.take().or(door);
+        let (door, lobby, is_guest) = (self.door.take(), self.lobby.clone(), self.is_guest);
+        let before = std::mem::take(old);
+        // Who listened before may not any more, and the other way round.
+        let door = if is_guest { None } else { before.door.or(door) };
+        let greetings = if is_guest { Greetings::default() } else { before.greetings };
+        *self = Connection { door, greetings, lobby, is_guest, ..before };
         true
     }
 
@@ -165,7 +197,7 @@ impl Connection {
                 Err(error) => return self.missed(&error.to_string(), context),
             }
         }
-        if self.door.is_none() {
+        if self.door.is_none() && !self.is_guest {
             // Whoever connected has gone; maybe there is another one.
             match context.devices().open(&setup.resource) {
                 Ok(opened) => self.door = Some(Door::new(setup.role, opened)),
@@ -241,10 +273,13 @@ impl Connection {
         let (Some(Door::Listener(listener)), Some(setup)) = (&self.door, &self.setup) else {
             return;
         };
+        // Clients choose rings before they are heard: the shortest fit wherever they go.
+        let log2_entries = self.lobby.borrow().log2_entries.unwrap_or(setup.config.log2_entries);
+        let least = Config { log2_entries, ..setup.config.clone() };
         for _ in 0..MOST_SILENT {
             let Ok(Some(client)) = socket::accept(listener) else { break };
             // One that has gone already is nobody's loss.
-            let _ = self.greetings.add(client, Some(&setup.config));
+            let _ = self.greetings.add(client, &least);
         }
         self.greet(context);
     }
@@ -254,20 +289,32 @@ impl Connection {
         for _ in 0..MOST_SILENT {
             match self.greetings.process() {
                 Ok(None) => break,
-                Ok(Some(greeting)) => {
-                    let Some(port) = &mut self.port else { break };
-                    if greeting.id() != port.config().id {
-                        greeting.refuse();
-                    } else if let Err(error) = port.accept(greeting) {
-                        self.tell(&error.to_string(), context);
-                    } else {
-                        self.agree(context);
-                    }
-                }
+                Ok(Some(greeting)) => self.lobby.borrow_mut().admit(greeting),
                 Err(error) => self.tell(&error.to_string(), context),
             }
         }
         self.watch_silent(context);
+        self.welcome(context);
+    }
+
+    /// Server: takes the clients that want this interface.
+    pub(super) fn welcome(&mut self, context: &mut Context<'_>) {
+        let Some(id) = self.port.as_ref().map(|port| port.config().id) else { return };
+        loop {
+            let greeting = self.lobby.borrow_mut().find(id);
+            let Some(greeting) = greeting else { return };
+            let Some(port) = &mut self.port else { return };
+            match port.accept(greeting) {
+                Ok(()) => self.agree(context),
+                Err(error) => self.tell(&error.to_string(), context),
+            }
+        }
+    }
+
+    /// Whether clients have come that one of the interfaces here is to take.
+    #[inline]
+    pub(super) fn is_wanted(&self) -> bool {
+        !self.lobby.borrow().come.is_empty()
     }
 
     fn watch_silent(&mut self, context: &mut Context<'_>) {
@@ -408,6 +455,33 @@ impl Connection {
             unfit: self.past.unfit + out.unfit,
             interrupts: self.past.interrupts + out.interrupts,
         }
+    }
+}
+
+impl Lobby {
+    fn add(&mut self, config: &Config) -> Result<(), ConfigError> {
+        let &Config { id, log2_entries, .. } = config;
+        if self.ids.contains(&id) {
+            let message = format!("ID: another element is interface {id} of this socket");
+            return Err(ConfigError::other(message));
+        }
+        self.ids.push(id);
+        self.log2_entries = self.log2_entries.into_iter().chain([log2_entries]).min();
+        Ok(())
+    }
+
+    /// A client waits until its interface takes it, which is soon: more than a few have lost patience.
+    fn admit(&mut self, greeting: Greeting) {
+        if self.ids.contains(&greeting.id()) && self.come.len() < MOST_SILENT {
+            self.come.push(greeting);
+        } else {
+            greeting.refuse();
+        }
+    }
+
+    fn find(&mut self, id: u32) -> Option<Greeting> {
+        let at = self.come.iter().position(|greeting| greeting.id() == id)?;
+        Some(self.come.remove(at))
     }
 }
 

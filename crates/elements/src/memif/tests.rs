@@ -148,6 +148,47 @@ fn frames_go_both_ways_in_order_and_are_counted() {
 }
 
 #[test]
+fn servers_share_a_socket_and_clients_find_theirs_by_number() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = socket(folder.path());
+    let mut server = Run::new(&[
+        ("zero", "Null", &[&path, "RING_SIZE 256"]),
+        ("three", "Null", &[&path, "ID 3", "RING_SIZE 64"]),
+    ]);
+    let client = |id: &'static str| Run::new(&[("client", "Null", &[&path, "SERVER false", id])]);
+    let connect = |server: &mut Run, client: &mut Run| {
+        client.until("its interface", |run| {
+            server.round();
+            run.read("client.connected") == "true"
+        });
+    };
+    let passes = |server: &mut Run, client: &mut Run, number: usize, input: usize| {
+        client.give(0, [frame(number)]);
+        server.until("its frame", |server| {
+            client.round();
+            let found = part::sink(&mut server.router);
+            found.iter().for_each(|(from, packet)| {
+                assert_eq!((*from, packet.data()), (input, &frame(number)[..]));
+            });
+            !found.is_empty()
+        });
+    };
+    let (mut last, mut first) = (client("ID 3"), client("ID 0"));
+    connect(&mut server, &mut last);
+    connect(&mut server, &mut first);
+    passes(&mut server, &mut first, 5, 0);
+    passes(&mut server, &mut last, 6, 1);
+    for (id, reason) in [("ID 1", "no interface 1"), ("ID 3", "3 is connected already")] {
+        let mut other = client(id);
+        other.until(reason, |run| {
+            server.round();
+            !run.read("client.reason").is_empty()
+        });
+        assert!(other.read("client.reason").contains(reason), "{}", other.read("client.reason"));
+    }
+}
+
+#[test]
 fn a_peer_is_asked_for_interrupts_before_sleep_only() {
     let folder = tempfile::tempdir().unwrap();
     let path = socket(folder.path());
@@ -267,4 +308,14 @@ fn mistakes_are_named() {
     ] {
         assert_eq!(Bench::error("Memif", arguments), error, "{arguments:?}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let path = socket(folder.path());
+    let mut graph = Graph::default();
+    for name in ["first", "second"] {
+        graph.add(name, "Memif", &[&path, "ID 2"]);
+    }
+    let (registry, arena) = (Bench::registry(), Arena::heap(64, 2048));
+    let errors = Router::build(&graph.resolved(&registry), &registry, &arena, &NoDevices, 0);
+    let errors = format!("{:?}", errors.err().unwrap());
+    assert!(errors.contains("ID: another element is interface 2 of this socket"), "{errors}");
 }
