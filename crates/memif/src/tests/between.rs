@@ -1,5 +1,7 @@
 //! Our client and our server.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::{Pair, join, pair, port};
@@ -231,4 +233,46 @@ fn wrong_ids_secrets_and_second_clients_are_refused_with_a_reason() {
     let refused = join(&mut server, &mut second).err().unwrap();
     assert_eq!(refused.to_string(), "the peer is refused: interface 0 is connected already");
     assert!(server.is_connected() && first.process().is_none(), "the first one stays");
+}
+
+#[test]
+fn who_falls_asleep_misses_nothing_of_a_peer_without_fences() {
+    const ROUNDS: u32 = 100_000;
+    let Pair { server_link, client_link, _ports } = pair(Config::default(), Config::default());
+    let (begun, sent) = (AtomicU32::new(0), AtomicU32::new(0));
+    let (mut transmitter, mut receiver) =
+        (server_link.transmitters.into_iter().next().unwrap(), client_link.receivers);
+    let receiver = &mut receiver[0];
+    let pause = |round: u32| (0..round % 37).for_each(|_| std::hint::spin_loop());
+    let asked = |sent: u32| sent & 1 == 1;
+    let (mut missed, mut received) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                while begun.load(Ordering::Acquire) != round {
+                    std::thread::yield_now();
+                }
+                // As who has just looked for room has, it has the line of the flag.
+                assert!(transmitter.room().is_ok());
+                pause(round.wrapping_mul(7));
+                let asked = transmitter.transmit_unfenced();
+                sent.store(round * 2 + u32::from(asked), Ordering::Release);
+            }
+        });
+        for round in 1..=ROUNDS {
+            begun.store(round, Ordering::Release);
+            pause(round);
+            let sees = receiver.arm();
+            let sent = loop {
+                match sent.load(Ordering::Acquire) {
+                    sent if sent / 2 == round => break sent,
+                    _ => std::thread::yield_now(),
+                }
+            };
+            missed += u32::from(!sees && !asked(sent));
+            receiver.disarm();
+            received += receiver.receive_with(1, |_| {}).unwrap_or(0);
+        }
+    });
+    assert_eq!((missed, received), (0, ROUNDS as usize));
 }
