@@ -29,8 +29,15 @@ use crate::report::Outcome;
 use crate::shell;
 use crate::systems::{self, Arrangement, System};
 
-/// Runs one case.
+/// Runs one case, in a thread of its own: the core on which a case holds itself is not that of the
+/// systems which the next one starts.
 pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<Outcome> {
+    let outcome =
+        std::thread::scope(|scope| scope.spawn(|| run_here(case, options, progress)).join());
+    outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+fn run_here(case: Case, options: &Options, progress: &Progress) -> Result<Outcome> {
     match case {
         Case::Veth | Case::All => veth::run(options, progress),
         Case::Latency => latency::run(options, progress),
