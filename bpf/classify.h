@@ -32,6 +32,28 @@ static __always_inline int same_mac(const __u8 *a, const __u8 *b)
 	return *(__u32 *)a == *(__u32 *)b && *(__u16 *)(a + 4) == *(__u16 *)(b + 4);
 }
 
+/* The interface that has a frame's VLAN and MAC address on its port. A hint, mostly right, and the
+ * interface's row cost a tenth of what a look-up in the hash table does. */
+static __always_inline __u32 match_mac(struct europa_port *port, const struct frame *frame)
+{
+	__u32 id = port->id;
+	__u64 address = *(__u32 *)frame->to | (__u64) * (__u16 *)(frame->to + 4) << 32 |
+			(__u64)frame->vlan << 48;
+	__u32 place = europa_hint_place(address, id);
+	struct europa_hint *hint = bpf_map_lookup_elem(&hints, &place);
+	if (hint) {
+		__u32 likely = *(volatile __u32 *)&hint->interface;
+		struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &likely);
+		if (to && to->flags & EUROPA_IF_BY_MAC && to->port == id &&
+		    to->vlan == frame->vlan && same_mac(to->mac, frame->to))
+			return likely;
+	}
+	struct europa_exact key = { .port = id, .vlan = frame->vlan, .kind = EUROPA_MATCH_MAC };
+	__builtin_memcpy(key.value, frame->to, 6);
+	__u32 *match = bpf_map_lookup_elem(&exact, &key);
+	return match ? *match : EUROPA_NONE;
+}
+
 /* The port table is open-addressed over few places: the first one is nearly always it. */
 static __always_inline struct europa_port *port_of(__u32 ifindex)
 {

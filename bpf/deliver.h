@@ -70,6 +70,31 @@ static __always_inline int is_behind(struct europa_interface *to, int has_backlo
 	return 1;
 }
 
+struct short_frame {
+	__u8 bytes[SHORT_FRAME];
+};
+
+/* Copies a frame of `length` (8 to SHORT_FRAME) bytes into a slot; 0 if it lies in one piece. Not
+ * static: so it is verified once, and not with each way that leads here. */
+__noinline int copy_short_in(struct xdp_md *ctx, struct short_frame *to, __u32 length)
+{
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	if (!to)
+		return -1;
+	for (__u32 at = 0; at + 8 <= SHORT_FRAME; at += 8) {
+		if (at + 8 > length)
+			break;
+		if (data + at + 8 > end)
+			return -1;
+		*(__u64 *)(to->bytes + at) = *(const __u64 *)(data + at);
+	}
+	__u32 last = length - 8;
+	if (last > SHORT_FRAME - 8 || data + last + 8 > end)
+		return -1;
+	*(__u64 *)(to->bytes + last) = *(const __u64 *)(data + last);
+	return 0;
+}
+
 struct delivery {
 	__u32 interface;
 	__u32 skip;  /* bytes before the frame that the router sees */
@@ -100,10 +125,10 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 		return CAUSE(rx_drop_ring);
 	}
 	if (!(tail & (BACKLOG_EVERY - 1)) && to->rx_mask >= EUROPA_RX_BACKLOG) {
-		place = word_at(pool, slots,
-				to->rx_first + ((tail - EUROPA_RX_BACKLOG) & to->rx_mask),
-				slot_bytes);
-		if (!place || is_behind(to, *(volatile __u64 *)place != 0)) {
+		__u64 *old = word_at(pool, slots,
+				     to->rx_first + ((tail - EUROPA_RX_BACKLOG) & to->rx_mask),
+				     slot_bytes);
+		if (!old || is_behind(to, *(volatile __u64 *)old != 0)) {
 			count->rx_drop_ring++;
 			return CAUSE(rx_drop_ring);
 		}
@@ -143,7 +168,9 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	if (length < 14)
 		return CAUSE(rx_drop_long);
 	__u32 offset = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64;
-	if (bpf_xdp_load_bytes(ctx, d->skip, memory + offset, length))
+	if ((d->skip || length > SHORT_FRAME ||
+	     copy_short_in(ctx, (struct short_frame *)(memory + offset), length)) &&
+	    bpf_xdp_load_bytes(ctx, d->skip, memory + offset, length))
 		goto give_back;
 	if (to->flags & EUROPA_IF_STRIP_VLAN) {
 		/* The addresses move over the tag, within the slot. */
@@ -167,18 +194,15 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	       (__u64)d->flags << EUROPA_WORD_FLAGS_SHIFT;
 	int tries = MAX_TRIES;
 	do {
-		tail = *(volatile __u32 *)rx_tail;
-		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
-		if (!place)
-			break;
-		if (*(volatile __u64 *)place) {
-			/* Full, unless another CPU was here between the two looks. */
-			if (*(volatile __u32 *)rx_tail == tail)
+		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
+		if (now != tail) {
+			/* Another CPU was here since this place was seen to be free. */
+			tail = now;
+			place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
+			if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail))
 				break;
 			continue;
 		}
-		if (__sync_val_compare_and_swap(rx_tail, tail, tail + 1) != tail)
-			continue;
 		/* Ordered before the sleep flag is read: else both could wait. */
 		exchange(place, word);
 		count->rx_packets++;

@@ -82,6 +82,7 @@ struct {
 
 SHARED_ARRAY(ports, struct europa_port, EUROPA_MAX_PORTS);
 SHARED_ARRAY(interfaces, struct europa_interface, EUROPA_MAX_INTERFACES_TOTAL);
+SHARED_ARRAY(hints, struct europa_hint, EUROPA_HINTS);
 SHARED_ARRAY(meters, struct europa_meter, EUROPA_MAX_METERS);
 SHARED_ARRAY(encap, struct europa_encap, EUROPA_MAX_INTERFACES_TOTAL);
 SHARED_ARRAY(pool_state, struct europa_pool_state, EUROPA_MAX_POOLS);

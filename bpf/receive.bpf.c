@@ -30,13 +30,8 @@ SEC("xdp.frags") int europa_receive(struct xdp_md *ctx)
 	if (frame.to[0] & 1)
 		return copy_to_group(ctx, port, &frame, 0);
 
-	struct delivery delivery = { .interface = EUROPA_NONE };
-	struct europa_exact key = { .port = port->id, .vlan = frame.vlan, .kind = EUROPA_MATCH_MAC };
-	__builtin_memcpy(key.value, frame.to, 6);
-	__u32 *match = bpf_map_lookup_elem(&exact, &key);
-	if (match) {
-		delivery.interface = *match;
-	} else {
+	struct delivery delivery = { .interface = match_mac(port, &frame) };
+	if (delivery.interface == EUROPA_NONE) {
 		if (same_mac(frame.to, port->mac)) {
 			if (frame.is_neighbour)
 				return copy_to_group(ctx, port, &frame, EUROPA_IF_SHARES_MAC);

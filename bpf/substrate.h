@@ -19,6 +19,8 @@
 #define EUROPA_MAX_WORKERS 64
 /* Longest frame in live-frame mode: a page less headroom and tail. */
 #define EUROPA_MAX_LIVE_FRAME 3408
+/* Places in the table of hints, a power of two. */
+#define EUROPA_HINTS 8192
 /* No interface: ends a chain, or says that nobody matched. */
 #define EUROPA_NONE 0xffffffffu
 
@@ -56,6 +58,7 @@ struct europa_port {
 #define EUROPA_IF_SHARES_MAC 16  /* uses the port's own MAC: sees its ARP and ND */
 #define EUROPA_IF_VXLAN 32       /* `encap` goes before each frame */
 #define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own */
+#define EUROPA_IF_BY_MAC 128     /* (port, VLAN, MAC address) stand in `exact`, and are here */
 
 /* In struct interface.pool: of both cursors, the second one is this pool's. Each pool that an
  * interface gets has the other one, as receive programs may still be at work on the one before. */
@@ -87,6 +90,19 @@ struct europa_interface {
 	uint32_t tx_head[2] __attribute__((aligned(64)));
 	uint32_t reserved_to_end[14];
 };
+
+/* Which interface the frames to a MAC address may be for: its row says whether they are. Whoever
+ * came last has the place. Table `hints`, by europa_hint_place(). */
+struct europa_hint {
+	uint32_t interface;
+	uint32_t reserved;
+};
+
+/* `address`: the six bytes of the MAC address and the two of the VLAN as one number. */
+static inline uint32_t europa_hint_place(uint64_t address, uint32_t port)
+{
+	return ((address ^ port) * 0x9e3779b97f4a7c15ull >> 32) % EUROPA_HINTS;
+}
 
 /* What a slice may be given of what comes in by a port: a token bucket, kept as the time
  * until which its rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
@@ -247,6 +263,7 @@ struct europa_prefix6 {
 
 _Static_assert(sizeof(struct europa_port) == 128, "port");
 _Static_assert(sizeof(struct europa_interface) == 192, "interface");
+_Static_assert(sizeof(struct europa_hint) == 8, "hint");
 _Static_assert(sizeof(struct europa_meter) == 128, "meter");
 _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");

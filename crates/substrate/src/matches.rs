@@ -8,7 +8,7 @@ use europa_pool::Layout;
 use ipnet::IpNet;
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::layout::{self, MAX_INTERFACES, NONE};
+use crate::layout::{self, HINTS, MAX_INTERFACES, NONE};
 use crate::pool::PoolHandle;
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate};
@@ -93,7 +93,7 @@ impl Substrate {
             for (index, one) in spec.matches.iter().enumerate() {
                 if let Err(error) = self.add_match(port, id, one) {
                     for entered in &spec.matches[..index] {
-                        self.remove_match(port, entered)?;
+                        self.remove_match(port, id, entered)?;
                     }
                     self.interfaces.set(id, layout::Interface::default());
                     return Err(error);
@@ -149,7 +149,7 @@ impl Substrate {
         port: &PortAttachment,
     ) -> Result<(), Error> {
         self.leave(id, spec, port)?;
-        spec.matches.iter().try_for_each(|one| self.remove_match(port, one))?;
+        spec.matches.iter().try_for_each(|one| self.remove_match(port, id, one))?;
         self.port_of(id).store(NONE, Ordering::Release);
         Ok(())
     }
@@ -203,7 +203,7 @@ impl Substrate {
         if let Some(port) = port {
             self.leave_group(port, spec.vlan, id)?;
             for one in &spec.matches {
-                self.remove_match(port, one)?;
+                self.remove_match(port, id, one)?;
             }
         }
         for prefix in &spec.bound {
@@ -278,10 +278,30 @@ impl Substrate {
         }
         let (_, flag) = exact(port, one);
         self.change_port(port, |entry| entry.flags |= flag);
+        if let MatchKind::Mac(mac) = one.kind {
+            self.hint(port, id, mac, one.vlan);
+        }
         Ok(())
     }
 
-    fn remove_match(&self, port: &PortAttachment, one: &Match) -> Result<(), Error> {
+    /// Has the receive program find an interface without a look-up of its match, which is there.
+    fn hint(&self, port: &PortAttachment, id: u32, mac: [u8; 6], vlan: u16) {
+        let entry = self.interfaces.get(id);
+        if (entry.mac, entry.vlan) == (mac, vlan) {
+            self.hints
+                .set(hint_place(port, mac, vlan), layout::Hint { interface: id, reserved: 0 });
+            self.flags_of(id).fetch_or(layout::BY_MAC, Ordering::Release);
+        }
+    }
+
+    fn flags_of(&self, id: u32) -> &AtomicU32 {
+        self.interfaces.atomic_u32(id, offset_of!(layout::Interface, flags))
+    }
+
+    fn remove_match(&self, port: &PortAttachment, id: u32, one: &Match) -> Result<(), Error> {
+        if let MatchKind::Mac(_) = one.kind {
+            self.flags_of(id).fetch_and(!layout::BY_MAC, Ordering::Release);
+        }
         match (&one.kind, one.vlan) {
             (MatchKind::All, 0) => self.change_port(port, |entry| entry.all = NONE),
             (MatchKind::Prefix(prefix), vlan) => {
@@ -367,6 +387,16 @@ fn scope(port: &PortAttachment, vlan: u16) -> u32 {
     port.id << 16 | u32::from(vlan)
 }
 
+/// Where the hint for a MAC address stands, as `bpf/substrate.h` has it.
+fn hint_place(port: &PortAttachment, mac: [u8; 6], vlan: u16) -> u32 {
+    let (mut address, tag) = ([0; 8], vlan.to_le_bytes());
+    address[..6].copy_from_slice(&mac);
+    address[6..].copy_from_slice(&tag);
+    let number = u64::from_le_bytes(address) ^ u64::from(port.id);
+    // It is the upper half that every bit counts in.
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 % HINTS
+}
+
 /// Key of a longest-prefix table: bits, scope, address.
 fn prefix_key(tables: [&'static str; 2], scope: u32, prefix: IpNet) -> (&'static str, Vec<u8>) {
     let bits = 32 + u32::from(prefix.prefix_len());
@@ -406,4 +436,103 @@ fn exact(port: &PortAttachment, one: &Match) -> ([u8; 12], u32) {
     key[4] = kind;
     key[6..].copy_from_slice(&value);
     (key, flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+
+    use europa_pool::Geometry;
+    use europa_port::{Namespace, in_namespace};
+
+    use super::*;
+    use crate::PortMode;
+
+    const PASS: u32 = 2;
+    const DROP: u32 = 1;
+
+    /// What the receive program says to a frame of the loopback device to this MAC address.
+    fn receive(program: i32, mac: [u8; 6]) -> u32 {
+        let mut frame = [0_u8; 64];
+        frame[..6].copy_from_slice(&mac);
+        let mut context =
+            libbpf_sys::xdp_md { data_end: 64, ingress_ifindex: 1, ..Default::default() };
+        let mut options = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
+            data_in: frame.as_ptr().cast(),
+            data_size_in: 64,
+            ctx_in: (&raw mut context).cast(),
+            ctx_size_in: size_of::<libbpf_sys::xdp_md>() as u32,
+            repeat: 1,
+            ..Default::default()
+        };
+        // SAFETY: all pointers in `options` are to live values of the sizes stated.
+        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &mut options) };
+        assert_eq!(result, 0);
+        options.retval
+    }
+
+    /// Takes a match out of the hash table, where nobody else does.
+    fn forget(substrate: &Substrate, port: &PortAttachment, one: &Match) {
+        substrate.map("exact").delete(&exact(port, one).0).unwrap();
+    }
+
+    #[test]
+    fn a_hint_finds_an_interface_as_long_as_its_match_is_there() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: needs root");
+            return;
+        }
+        let directory = std::env::temp_dir().join(format!("europa-hint-{}", std::process::id()));
+        let result = std::panic::catch_unwind(|| {
+            let mut substrate = Substrate::open(&directory).unwrap();
+            let here = Namespace::fresh().unwrap();
+            let port = substrate.attach_port(5, &here, 1, [0; 6], PortMode::Generic, true).unwrap();
+            let program = substrate.receive[&here.inode].1.as_raw_fd();
+            let geometry = Geometry { slots: 64, slot_bytes: 2048, interfaces: 2 };
+            let pool = substrate.create_pool(geometry).unwrap();
+            let specs = [0, 1].map(|local| {
+                let mac = [2, 0, 0, 7, local, 9];
+                InterfaceSpec {
+                    local: local.into(),
+                    vlan: 0,
+                    mac,
+                    max_frame: 1514,
+                    flags: 0,
+                    matches: vec![Match { vlan: 0, kind: MatchKind::Mac(mac) }],
+                    bound: Vec::new(),
+                    encap: Vec::new(),
+                }
+            });
+            let says =
+                |spec: &InterfaceSpec| in_namespace(&here, || receive(program, spec.mac)).unwrap();
+            let [one, two] = &specs;
+            let entered: Vec<u32> = specs
+                .iter()
+                .map(|spec| substrate.add_interface(spec, Some(&port), &pool).unwrap())
+                .collect();
+            assert_eq!((says(one), says(two)), (DROP, DROP));
+            // The hint does it, without the table.
+            forget(&substrate, &port, &one.matches[0]);
+            assert_eq!(says(one), DROP);
+            // A hint that leads to somebody else is none.
+            let place = hint_place(&port, two.mac, 0);
+            let wrong = layout::Hint { interface: entered[0], reserved: 0 };
+            substrate.hints.set(place, wrong);
+            assert_eq!(says(two), DROP, "the table does it");
+            forget(&substrate, &port, &two.matches[0]);
+            assert_eq!(says(two), PASS);
+            // One whose interface has lost its match is none, either.
+            substrate.add_match(&port, entered[0], &one.matches[0]).unwrap();
+            substrate.disconnect(entered[0], one, &port).unwrap();
+            assert_eq!(says(one), PASS);
+            substrate.connect(entered[0], one, &port).unwrap();
+            assert_eq!(says(one), DROP);
+            substrate.remove_interface(entered[0], one, Some(&port)).unwrap();
+            assert_eq!(says(one), PASS);
+            substrate.detach_port(port).unwrap();
+        });
+        Substrate::remove(&directory).unwrap();
+        result.unwrap();
+    }
 }

@@ -20,10 +20,10 @@ pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 pub mod layout {
     pub use super::receive::types::{
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
-        europa_interface as Interface, europa_meter as Meter, europa_pool_state as PoolState,
-        europa_port as Port, europa_prefix4 as Prefix4, europa_prefix6 as Prefix6,
-        europa_tap as Tap, europa_tap_side as TapSide, europa_transmit as Transmit,
-        europa_worker as Worker,
+        europa_hint as Hint, europa_interface as Interface, europa_meter as Meter,
+        europa_pool_state as PoolState, europa_port as Port, europa_prefix4 as Prefix4,
+        europa_prefix6 as Prefix6, europa_tap as Tap, europa_tap_side as TapSide,
+        europa_transmit as Transmit, europa_worker as Worker,
     };
 
     /// No interface.
@@ -34,6 +34,8 @@ pub mod layout {
     pub const MAX_INTERFACES: u32 = 4096;
     /// Ports of one node, and places in the port table.
     pub const MAX_PORTS: u32 = 1024;
+    /// Places in the table of hints.
+    pub const HINTS: u32 = 8192;
     /// Numbers of meters; 0 is none.
     pub const MAX_METERS: u32 = 4096;
     /// Places of the port table that one device may stand in.
@@ -91,6 +93,8 @@ pub mod layout {
     pub const VXLAN: u32 = 32;
     /// `Interface::flags`: may send VLAN tags of its own.
     pub const TAGS: u32 = 64;
+    /// `Interface::flags`: its port, VLAN and MAC address are a match of its own.
+    pub const BY_MAC: u32 = 128;
 
     /// `Exact::kind`: VLAN and destination MAC address.
     pub const MATCH_MAC: u8 = 1;
@@ -118,6 +122,7 @@ mod tests {
             ("MAX_POOLS", MAX_POOLS),
             ("MAX_INTERFACES_TOTAL", MAX_INTERFACES),
             ("MAX_PORTS", MAX_PORTS),
+            ("HINTS", HINTS),
             ("MAX_METERS", MAX_METERS),
             ("PORT_PROBES", PORT_PROBES),
             ("TRANSMIT_LIST", TRANSMIT_LIST),
@@ -136,6 +141,7 @@ mod tests {
             ("IF_ANY_SOURCE", ANY_SOURCE),
             ("IF_BOUND", BOUND),
             ("IF_SHARES_MAC", SHARES_MAC),
+            ("IF_BY_MAC", BY_MAC),
             ("IF_VXLAN", VXLAN),
             ("IF_TAGS", TAGS),
             ("MATCH_MAC", MATCH_MAC.into()),

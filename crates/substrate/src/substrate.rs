@@ -12,7 +12,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, OpenObject, PrintLevel, num_possible_cpus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-use crate::layout::{self, MAX_INTERFACES, MAX_METERS, MAX_POOLS, MAX_PORTS};
+use crate::layout::{self, HINTS, MAX_INTERFACES, MAX_METERS, MAX_POOLS, MAX_PORTS};
 use crate::programs::{OpenTransmitSkel, ReceiveSkelBuilder, TransmitSkelBuilder};
 use crate::table::Table;
 
@@ -83,6 +83,7 @@ pub struct Substrate {
     pub(crate) receive: HashMap<u64, (u32, OwnedFd)>,
     pub(crate) ports: Table<layout::Port>,
     pub(crate) interfaces: Table<layout::Interface>,
+    pub(crate) hints: Table<layout::Hint>,
     pub(crate) meters: Table<layout::Meter>,
     pub(crate) encap: Table<layout::Encap>,
     pub(crate) pool_state: Table<layout::PoolState>,
@@ -90,13 +91,14 @@ pub struct Substrate {
     counter_rows: u32,
 }
 
-const MAPS: [&str; 19] = [
+const MAPS: [&str; 20] = [
     "exact",
     "small_pools",
     "large_pools",
     "wakers",
     "ports",
     "interfaces",
+    "hints",
     "meters",
     "encap",
     "pool_state",
@@ -138,6 +140,7 @@ impl Substrate {
         Ok(Self {
             ports: Table::new(&maps["ports"], MAX_PORTS).doing(mapped)?,
             interfaces: Table::new(&maps["interfaces"], MAX_INTERFACES).doing(mapped)?,
+            hints: Table::new(&maps["hints"], HINTS).doing(mapped)?,
             meters: Table::new(&maps["meters"], MAX_METERS).doing(mapped)?,
             encap: Table::new(&maps["encap"], MAX_INTERFACES).doing(mapped)?,
             pool_state: Table::new(&maps["pool_state"], MAX_POOLS).doing(mapped)?,

@@ -26,6 +26,8 @@ unsafe impl Plain for crate::layout::Port {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::Interface {}
 // SAFETY: as above.
+unsafe impl Plain for crate::layout::Hint {}
+// SAFETY: as above.
 unsafe impl Plain for crate::layout::Meter {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::Encap {}
