@@ -221,13 +221,17 @@ impl Receiver {
         // A peer without such a fence of its own, like DPDK, may have read the flag before what
         // it published can be seen.
         let armed = Instant::now();
-        while self.waiting() == Ok(0) {
-            if armed.elapsed() >= UNSEEN {
+        loop {
+            // The last look comes after that time, also for who loses its core meanwhile.
+            let is_last = armed.elapsed() >= UNSEEN;
+            if self.waiting() != Ok(0) {
+                return true;
+            }
+            if is_last {
                 return false;
             }
             spin_loop();
         }
-        true
     }
 
     /// Wants no more interrupts, and forgets what has come.
