@@ -90,6 +90,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
     pub fn new(capacity: u32) -> Self {
         let () = Self::WORDS;
         let slots = Vec::with_capacity(capacity as usize);
+        europa_pool::huge_pages(&slots);
         Self {
             slices: Vec::new(),
             slots,
