@@ -44,6 +44,9 @@ static __always_inline __u64 load32(const __u8 *p)
 /* Largest offset of a transport header that is looked at. */
 #define MAX_TRANSPORT 512
 
+/* Most bytes before the frame that a router sees. */
+#define MAX_SKIP 127
+
 /* Bytes that Linux before 6.13 sums up at a time. */
 #define PIECE 512
 
@@ -62,29 +65,41 @@ static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32
 	return bpf_csum_diff(0, 0, (__be32 *)(start + at), (words - at) & (PIECE - 4), sum);
 }
 
-/* Where in the slot the checksum of the frame of `length` bytes at `offset` stands, if it was
- * partial and has been completed; else 0. */
-static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 length,
-					       const __u32 slot_bytes)
+/* A partial checksum in a frame: bytes from the frame's start to the transport header, from there
+ * to the field, and of header and data. As one number, which is 0 if there is none. */
+#define PARTIAL(transport, field, size) ((transport) | (field) << 10 | (size) << 16)
+
+/* Finds it, `skip` bytes into what was received. In the frame, not in its copy: what has just been
+ * written to memory that another CPU used last can be read only when it has come from there.
+ * Not static: so it is verified once, and not with each way that leads here. */
+__noinline __u32 partial_checksum(struct xdp_md *ctx, __u32 skip)
 {
-	/* A whole-port interface may see a tag. */
-	__u32 network = offset + 14;
-	if (network > 448)
+	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 length = bpf_xdp_get_buff_len(ctx);
+	if (skip > MAX_SKIP || length <= skip)
 		return 0;
-	__u16 type = load16(slot + network - 2);
+	data += skip;
+	length -= skip;
+	if (data + 22 > end)
+		return 0;
+	/* One tag that the slot will not have, and one that it may. */
+	__u32 network = 14;
+	__u16 type = load16(data + 12);
 	if (type == ETH_VLAN || type == ETH_QINQ) {
-		network += 4;
-		type = load16(slot + network - 2);
+		network = 18;
+		type = load16(data + 16);
+		if (type == ETH_VLAN || type == ETH_QINQ) {
+			network = 22;
+			type = load16(data + 20);
+		}
 	}
-	if (network > 448)
-		return 0;
-	const __u8 *ip = slot + network;
+	const __u8 *ip = data + network;
 	__u64 pseudo;
 	__u32 transport, size;
 	__u8 protocol;
 	if (type == ETH_IPV4) {
 		/* A fragment's checksum covers more than the fragment: never partial. */
-		if (ip[0] >> 4 != 4 || load16(ip + 6) & bpf_htons(0x3fff))
+		if (ip + 20 > end || ip[0] >> 4 != 4 || load16(ip + 6) & bpf_htons(0x3fff))
 			return 0;
 		__u32 header = (ip[0] & 15) * 4;
 		transport = network + header;
@@ -95,6 +110,8 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 l
 		protocol = ip[9];
 		pseudo = load32(ip + 12) + load32(ip + 16);
 	} else if (type == ETH_IPV6) {
+		if (ip + 40 > end)
+			return 0;
 		transport = network + 40;
 		size = bpf_ntohs(load16(ip + 4));
 		protocol = ip[6];
@@ -104,21 +121,33 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 l
 	} else {
 		return 0;
 	}
-	__u32 field;
+	__u32 field, least;
 	if (protocol == IP_TCP)
-		field = 16;
+		field = 16, least = 20;
 	else if (protocol == IP_UDP)
-		field = 6;
+		field = 6, least = 8;
 	else
 		return 0;
-	if (transport > MAX_TRANSPORT || size < 8 || transport + size > offset + length)
-		return 0;
-	if (protocol == IP_TCP && size < 20)
+	if (size < least || transport + size > length)
 		return 0;
 	pseudo = fold(pseudo + bpf_htons(protocol) + bpf_htons(size));
-	__u8 *start = slot + transport;
-	if (load16(start + field) != pseudo)
+	const __u8 *there = data + transport + field;
+	if (there + 2 > end || load16(there) != pseudo)
 		return 0;
+	return PARTIAL(transport, field, size);
+}
+
+/* Completes the partial checksum of the copy that begins at `offset`. Where in the slot it stands,
+ * or 0 if it stays as it is. */
+static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 partial,
+					       const __u32 slot_bytes)
+{
+	__u32 transport = offset + (partial & 1023), field = partial >> 10 & 31;
+	__u32 size = partial >> 16;
+	if (transport > MAX_TRANSPORT)
+		return 0;
+	asm volatile("" : "+r"(transport));
+	__u8 *start = slot + transport;
 	/* Whole words, with zeroes behind the last byte; every slot has room for them. The mask is
 	 * for Linux before 6.4, which forgets what it knows of a number without bounds on the stack. */
 	if (transport + size + 4 > slot_bytes)
@@ -143,7 +172,8 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 l
 		total += rest[0];
 	}
 	__u16 result = ~fold(total);
-	if (protocol == IP_UDP && result == 0)
+	/* Only UDP's stands there, and only UDP knows none. */
+	if (field == 6 && result == 0)
 		result = 0xffff;
 	*(__u16 *)(start + field) = result;
 	return transport + field;

@@ -167,11 +167,26 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	asm volatile("" : "+r"(length));
 	if (length < 14)
 		return CAUSE(rx_drop_long);
-	__u32 offset = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64;
-	if ((d->skip || length > SHORT_FRAME ||
-	     copy_short_in(ctx, (struct short_frame *)(memory + offset), length)) &&
-	    bpf_xdp_load_bytes(ctx, d->skip, memory + offset, length))
-		goto give_back;
+	__u32 begin = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64, offset = begin;
+	__u32 partial = complete ? partial_checksum(ctx, d->skip) : 0;
+	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left
+	 * this one. Who reads there waits for the word. */
+	int tries = MAX_TRIES;
+	for (;;) {
+		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
+		if (now == tail)
+			break;
+		/* Another CPU was here since this place was seen to be free. */
+		tail = now;
+		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
+		if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail))
+			goto give_back;
+		if (!is_left(&tries))
+			goto give_back;
+	}
+	if (d->skip || length > SHORT_FRAME ||
+	    copy_short_in(ctx, (struct short_frame *)(memory + begin), length))
+		bpf_xdp_load_bytes(ctx, d->skip, memory + begin, length);
 	if (to->flags & EUROPA_IF_STRIP_VLAN) {
 		/* The addresses move over the tag, within the slot. */
 		__u32 *frame = (__u32 *)(memory + offset);
@@ -180,7 +195,7 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 		offset += 4;
 		length -= 4;
 	}
-	__u32 checksum = complete ? complete_checksum(memory, offset, length, slot_bytes) : 0;
+	__u32 checksum = partial ? complete_checksum(memory, begin, partial, slot_bytes) : 0;
 	if (checksum) {
 		count->rx_checksums++;
 		if (tapped->taps && checksum < slot_bytes - 1) {
@@ -192,34 +207,20 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	word = free_word(slot) | length | (__u64)offset << EUROPA_WORD_OFFSET_SHIFT |
 	       (__u64)to->local << EUROPA_WORD_INTERFACE_SHIFT |
 	       (__u64)d->flags << EUROPA_WORD_FLAGS_SHIFT;
-	int tries = MAX_TRIES;
-	do {
-		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
-		if (now != tail) {
-			/* Another CPU was here since this place was seen to be free. */
-			tail = now;
-			place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
-			if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail))
-				break;
-			continue;
+	publish(place, word);
+	count->rx_packets++;
+	count->rx_bytes += length;
+	__u64 *header = word_at(pool, slots, 0, slot_bytes);
+	if (header) {
+		__u32 *asleep = (void *)header + __builtin_offsetof(struct europa_pool_header, asleep);
+		if (*(volatile __u32 *)asleep) {
+			*(volatile __u32 *)asleep = 0;
+			wake(pool_word & ~EUROPA_POOL_ODD, state);
 		}
-		/* Ordered before the sleep flag is read: else both could wait. */
-		exchange(place, word);
-		count->rx_packets++;
-		count->rx_bytes += length;
-		__u64 *header = word_at(pool, slots, 0, slot_bytes);
-		if (header) {
-			__u32 *asleep = (void *)header +
-					__builtin_offsetof(struct europa_pool_header, asleep);
-			if (*(volatile __u32 *)asleep) {
-				*(volatile __u32 *)asleep = 0;
-				wake(pool_word & ~EUROPA_POOL_ODD, state);
-			}
-		}
-		return 0;
-	} while (is_left(&tries));
-	count->rx_drop_ring++;
+	}
+	return 0;
 give_back:
+	count->rx_drop_ring++;
 	ring_append(pool, slots, state->recycle_first, state->recycle_mask, &state->recycle_tail,
 		    free_word(slot), slot_bytes);
 	return CAUSE(rx_drop_ring);

@@ -22,11 +22,18 @@ static __always_inline int is_left(int *tries)
 	return left > 0;
 }
 
-/* On x86 a plain store publishes; it is followed by a locked operation where a
- * sleep flag is read next. Elsewhere an exchange orders everything before it. */
-static __always_inline __u64 exchange(__u64 *to, __u64 value)
+/* Shows a word to who reads it, after everything that was written before. On x86 any store does,
+ * but the sleep flag may be read next before others see the word: whoever falls asleep looks on
+ * for longer than that takes (crates/pool/src/unseen.rs). Elsewhere an exchange orders both. */
+static __always_inline void publish(__u64 *to, __u64 word)
 {
-	return __sync_lock_test_and_set(to, value);
+#if defined(__TARGET_ARCH_x86)
+	asm volatile("" ::: "memory");
+	*(volatile __u64 *)to = word;
+	asm volatile("" ::: "memory");
+#else
+	__sync_lock_test_and_set(to, word);
+#endif
 }
 
 /* Control word `word` of a pool with `slots` slots. */

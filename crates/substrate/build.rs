@@ -15,10 +15,11 @@ fn main() {
     // does not search when it compiles for eBPF.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let headers = format!("-I/usr/include/{arch}-linux-gnu");
+    let target = if arch == "x86_64" { "-D__TARGET_ARCH_x86" } else { "-D__TARGET_ARCH_other" };
     for program in ["receive", "transmit"] {
         SkeletonBuilder::new()
             .source(sources.join(format!("{program}.bpf.c")))
-            .clang_args(["-mcpu=v3", "-Wall", "-Werror", &headers])
+            .clang_args(["-mcpu=v3", "-Wall", "-Werror", target, &headers])
             .build_and_generate(out.join(format!("{program}.skel.rs")))
             .unwrap_or_else(|error| panic!("compiling bpf/{program}.bpf.c: {error:#}"));
     }

@@ -29,6 +29,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "europa_pool.h"
@@ -272,6 +273,23 @@ static inline int europa_has_input(const struct europa *pool)
 	return 0;
 }
 
+/* Whether an interface has a packet, or soon shows one that was published before now. */
+static inline int europa_look_on(const struct europa *pool)
+{
+	struct timespec begun, now;
+	int64_t passed_ns;
+
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	do {
+		/* The last look comes after that time. */
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		passed_ns = (now.tv_sec - begun.tv_sec) * 1000000000LL + now.tv_nsec - begun.tv_nsec;
+		if (europa_has_input(pool))
+			return 1;
+	} while (passed_ns < EUROPA_UNSEEN_NS);
+	return 0;
+}
+
 /* To be called when no interface has a packet: tells the switch what was sent, and sleeps if
  * there has been nothing to do for a while. */
 static inline void europa_wait(struct europa *pool)
@@ -292,10 +310,11 @@ static inline void europa_wait(struct europa *pool)
 		sched_yield();
 		return;
 	}
-	/* Whoever publishes does so and then reads the flag; we set it and then look. */
+	/* Whoever publishes does so and then reads the flag; we set it and then look, for so long
+	 * that a processor that publishes has shown what it held back when it read the flag. */
 	atomic_store(asleep, 1);
 	atomic_thread_fence(memory_order_seq_cst);
-	if (!europa_has_input(pool)) {
+	if (!europa_look_on(pool)) {
 		poll(fds, 2, -1);
 		if (fds[1].revents)
 			(void)!read(pool->wake, bin, sizeof(bin));

@@ -23,6 +23,7 @@ typedef __s64 int64_t;
 #define EUROPA_RX_BACKLOG 512u /* packets that may always wait in a receive ring */
 #define EUROPA_RX_PLACES_MASK 3u /* plus 64 times (slot and this) */
 #define EUROPA_TAIL_BYTES 8u /* room behind a received frame */
+#define EUROPA_UNSEEN_NS 4000u /* what was published shows itself so soon */
 #define EUROPA_SMALL_SLOT_BYTES 2048u /* slots for an MTU of 1500 */
 #define EUROPA_LARGE_SLOT_BYTES 16384u /* slots for jumbo frames */
 #define EUROPA_MAX_INTERFACES 64u /* interfaces of one router */

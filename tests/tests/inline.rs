@@ -146,7 +146,8 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
     eprintln!("the one in circles: {inline}, {mean_us} us a turn of 50");
     assert_eq!(hog["restarts"], 0, "it is cut off, and not ended: {hog}");
     if std::env::var_os("CI").is_none() {
-        assert!((40..100).contains(&mean_us), "{mean_us}");
+        // A turn ends after so many batches, too: on a fast machine before its budget.
+        assert!((10..100).contains(&mean_us), "{mean_us}");
     }
     // It is still heard, and becomes something else.
     assert!(!line.node.run(&["read", "green/r3", "b.count"]).is_empty());

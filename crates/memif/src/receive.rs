@@ -4,22 +4,17 @@
 //! *tail* when it has read them. Of a ring to the client it is the client who brings empty
 //! buffers by *head*, and the server who fills them and moves *tail*.
 
-use std::hint::spin_loop;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::slice;
 use std::sync::atomic::{Ordering, fence};
-use std::time::{Duration, Instant};
 
-use europa_pool::Mapping;
+use europa_pool::{Mapping, look_on};
 
 use crate::error::Fault;
 use crate::layout::{MASK_INTERRUPT, NEXT};
 use crate::ring::{AHEAD, Buffers, Counters, MOST_FRAME_BYTES, Parts, Ring};
 use crate::sys::{Chunk, drain};
 
-/// How long a core may keep to itself what a peer has published: 0.9 µs at most in 300 times that
-/// DPDK 22.11 sent no interrupt to who had just asked for them, which was one in some hundred.
-const UNSEEN: Duration = Duration::from_micros(2);
 /// Buffers that one frame may be spread over.
 const MOST_SEGMENTS: usize = 64;
 
@@ -213,25 +208,13 @@ impl Receiver {
 
     /// Has the peer make [`interrupt_fd`](Self::interrupt_fd) readable for what it sends from now
     /// on. True when something waits already: then there may be no interrupt for it. Takes
-    /// 2 µs if nothing does.
+    /// [`UNSEEN`](europa_pool::UNSEEN) if nothing does.
     pub fn arm(&self) -> bool {
         self.set_flags(0);
         // Who sleeps sets its flag and then looks; who publishes does so and then reads the flag.
         fence(Ordering::SeqCst);
-        // A peer without such a fence of its own, like DPDK, may have read the flag before what
-        // it published can be seen.
-        let armed = Instant::now();
-        loop {
-            // The last look comes after that time, also for who loses its core meanwhile.
-            let is_last = armed.elapsed() >= UNSEEN;
-            if self.waiting() != Ok(0) {
-                return true;
-            }
-            if is_last {
-                return false;
-            }
-            spin_loop();
-        }
+        // A peer like DPDK has no such fence of its own.
+        look_on(|| self.waiting() != Ok(0))
     }
 
     /// Wants no more interrupts, and forgets what has come.

@@ -1,7 +1,7 @@
 //! The pool's layout as a C header, for `bpf/` and for data planes written in C.
 
-use crate::Word;
 use crate::layout::*;
+use crate::{UNSEEN, Word};
 
 /// Text of `sdk/c/europa_pool.h`. A test keeps the committed file equal to it;
 /// `EUROPA_BLESS=1 cargo test -p europa-pool` writes it.
@@ -16,6 +16,7 @@ pub fn c_header() -> String {
         ("RX_BACKLOG", RX_BACKLOG as u64, "packets that may always wait in a receive ring"),
         ("RX_PLACES_MASK", RX_PLACES_MASK as u64, "plus 64 times (slot and this)"),
         ("TAIL_BYTES", TAIL_BYTES as u64, "room behind a received frame"),
+        ("UNSEEN_NS", UNSEEN.as_nanos() as u64, "what was published shows itself so soon"),
         ("SMALL_SLOT_BYTES", SMALL_SLOT_BYTES as u64, "slots for an MTU of 1500"),
         ("LARGE_SLOT_BYTES", LARGE_SLOT_BYTES as u64, "slots for jumbo frames"),
         ("MAX_INTERFACES", MAX_INTERFACES as u64, "interfaces of one router"),

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 
 use crate::ring::Entries;
-use crate::{Arena, Batch, PacketType, PoolView, Word};
+use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
 
 /// How many frames ahead memory is asked for: what one core wrote takes another one tens of
 /// nanoseconds to get.
@@ -219,7 +219,7 @@ impl Endpoint {
         // The receive program publishes and then reads the flag; we set the flag and then
         // look: one of us sees the other.
         fence(Ordering::SeqCst);
-        self.has_input() || self.is_congested()
+        look_on(|| self.has_input() || self.is_congested())
     }
 
     /// Takes the announcement back.

@@ -31,6 +31,7 @@ pub mod ring;
 #[cfg(not(loom))]
 pub mod ticks;
 #[cfg(not(loom))]
+mod unseen;
 mod view;
 #[cfg(not(loom))]
 mod waker;
@@ -53,6 +54,7 @@ pub use packet::{Packet, PacketType, Place};
 #[cfg(not(loom))]
 pub use preemption::Preemption;
 #[cfg(not(loom))]
+pub use unseen::{UNSEEN, look_on};
 pub use view::{PoolView, ViewError};
 #[cfg(not(loom))]
 pub use waker::Waker;

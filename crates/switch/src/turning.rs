@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use europa_channel::Served;
-use europa_pool::{Idle, Mapping, Pace, Preemption, Rest};
+use europa_pool::{Idle, Mapping, Pace, Preemption, Rest, look_on};
 use nix::sched::sched_yield;
 
 use crate::batching::MAX_KICK_FRAMES;
@@ -176,7 +176,12 @@ impl Turning {
         // look at the words: one of us sees the other.
         fence(Ordering::SeqCst);
         let told = self.is_ordered();
-        if !told && !self.worker.has_work() {
+        let worker = &self.worker;
+        // Receive programs have no fence in between, see `look_on`; routers have.
+        let is_received_for = worker.own_pools().next().is_some();
+        let has_work =
+            if is_received_for { look_on(|| worker.has_work()) } else { worker.has_work() };
+        if !told && !has_work {
             self.worker.stats.sleeps += 1;
             let due = self.worker.next_due();
             let time = due.map(|due| due.saturating_duration_since(Instant::now()));
