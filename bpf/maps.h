@@ -87,6 +87,7 @@ SHARED_ARRAY(meters, struct europa_meter, EUROPA_MAX_METERS);
 SHARED_ARRAY(encap, struct europa_encap, EUROPA_MAX_INTERFACES_TOTAL);
 SHARED_ARRAY(pool_state, struct europa_pool_state, EUROPA_MAX_POOLS);
 SHARED_ARRAY(counters, struct europa_counters, 1); /* resized by the loader */
+SHARED_ARRAY(receivers, struct europa_receiver, 1); /* resized, too: one a CPU */
 SHARED_ARRAY(transmit_list, struct europa_transmit, EUROPA_TRANSMIT_LIST *EUROPA_MAX_WORKERS);
 SHARED_ARRAY(workers, struct europa_worker, EUROPA_MAX_WORKERS);
 SHARED_ARRAY(tap_state, struct europa_tap, EUROPA_MAX_TAPS);

@@ -45,6 +45,10 @@ SEC("xdp.frags") int europa_receive(struct xdp_md *ctx)
 		port->to_linux++;
 		return XDP_PASS;
 	}
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct europa_receiver *receiver = bpf_map_lookup_elem(&receivers, &cpu);
+	if (receiver)
+		receiver->frames++;
 	deliver(ctx, &delivery, complete);
 	return XDP_DROP;
 }

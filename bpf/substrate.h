@@ -178,6 +178,12 @@ struct europa_counters {
 	uint64_t reserved_to_end[5];
 };
 
+/* What one CPU has received for routers. Table `receivers`, by CPU. */
+struct europa_receiver {
+	uint64_t frames;
+	uint64_t reserved_to_end[7];
+};
+
 /* One descriptor to send: stamped by the switch. Table `transmit_list`, by
  * worker * EUROPA_TRANSMIT_LIST + position. */
 struct europa_transmit {
@@ -268,6 +274,7 @@ _Static_assert(sizeof(struct europa_meter) == 128, "meter");
 _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 192, "counters");
+_Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

@@ -17,6 +17,7 @@
 //! | `capture`  | captures: who may look at which interface, and for how long      |
 //! | `bell`     | how processes wake each other                                    |
 //! | `cores`    | which CPUs are Europa's                                          |
+//! | `placement` | where routers run while much is received                       |
 //! | `backoff`  | when to start something again that keeps failing                 |
 //! | `rest`     | the REST interface, on a thread of its own                       |
 //! | `checker`  | configurations are tried in a sandbox first                      |
@@ -56,6 +57,7 @@ mod logs;
 mod meters;
 mod metrics;
 mod node;
+mod placement;
 mod plan;
 mod ports;
 mod program;

@@ -68,6 +68,7 @@ use crate::control::{Control, Inbox, Reply, queue};
 use crate::events::Events;
 use crate::kept::Kept;
 use crate::meters::Meters;
+use crate::placement::Placement;
 use crate::ports::Port;
 use crate::queues::PortsQueues;
 use crate::relays::Relay;
@@ -175,11 +176,14 @@ pub(crate) struct Node {
     lifetime: Lifetime,
     since: String,
     cgroups: Cgroups,
-    cores: Vec<usize>,
+    pub(crate) cores: Vec<usize>,
+    pub(crate) placement: Placement,
+    /// Into this loop.
+    control: Control,
     substrate: Option<Substrate>,
     lasting: Option<Lasting>,
     ports: Vec<Port>,
-    routers: Vec<Router>,
+    pub(crate) routers: Vec<Router>,
     switch: Option<Switch>,
     switch_group: Option<Group>,
     revival: Revival,
@@ -225,6 +229,7 @@ impl Node {
         Ok(Self {
             cgroups: Cgroups::detect()?,
             cores: cores::cores(),
+            placement: Placement::default(),
             captures: Captures::start(&instance)?,
             kept: Kept::open(&instance)?,
             instance,
@@ -238,7 +243,8 @@ impl Node {
             switch_group: None,
             revival: Revival::default(),
             stock: Vec::new(),
-            spares: Spares::start(control)?,
+            spares: Spares::start(control.clone())?,
+            control,
             hosts: Vec::new(),
             hosts_made: Vec::new(),
             relays: Vec::new(),

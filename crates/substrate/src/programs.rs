@@ -22,8 +22,8 @@ pub mod layout {
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
         europa_hint as Hint, europa_interface as Interface, europa_meter as Meter,
         europa_pool_state as PoolState, europa_port as Port, europa_prefix4 as Prefix4,
-        europa_prefix6 as Prefix6, europa_tap as Tap, europa_tap_side as TapSide,
-        europa_transmit as Transmit, europa_worker as Worker,
+        europa_prefix6 as Prefix6, europa_receiver as Receiver, europa_tap as Tap,
+        europa_tap_side as TapSide, europa_transmit as Transmit, europa_worker as Worker,
     };
 
     /// No interface.

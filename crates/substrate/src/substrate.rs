@@ -91,7 +91,7 @@ pub struct Substrate {
     counter_rows: u32,
 }
 
-const MAPS: [&str; 20] = [
+const MAPS: [&str; 21] = [
     "exact",
     "small_pools",
     "large_pools",
@@ -103,6 +103,7 @@ const MAPS: [&str; 20] = [
     "encap",
     "pool_state",
     "counters",
+    "receivers",
     "transmit_list",
     "workers",
     "tap_state",
@@ -254,6 +255,14 @@ impl Substrate {
         sum_counters(&self.counters, self.counter_rows, interface)
     }
 
+    /// What each CPU has received, for a thread that looks at it now and then.
+    ///
+    /// # Errors
+    /// What mmap(2) says.
+    pub fn receivers(&self) -> Result<Table<layout::Receiver>, Error> {
+        Table::new(self.map("receivers"), self.counter_rows).doing("mapping a table")
+    }
+
     /// The port table's entry of port `id`.
     pub fn port_entry(&self, id: u32) -> Option<layout::Port> {
         (0..MAX_PORTS).map(|place| self.ports.get(place)).find(|p| p.ifindex != 0 && p.id == id)
@@ -327,6 +336,7 @@ fn open_transmit<'o>(
     rodata.worker = worker;
     rodata.counter_rows = counter_rows;
     open.maps.counters.set_max_entries(MAX_INTERFACES * counter_rows).doing(what)?;
+    open.maps.receivers.set_max_entries(counter_rows).doing(what)?;
     Ok(open)
 }
 
@@ -340,6 +350,7 @@ fn load_receive(directory: &Path, namespace: u32, counter_rows: u32) -> Result<O
     rodata.namespace = namespace;
     rodata.counter_rows = counter_rows;
     open.maps.counters.set_max_entries(MAX_INTERFACES * counter_rows).doing(what)?;
+    open.maps.receivers.set_max_entries(counter_rows).doing(what)?;
     let loaded = open.load().doing(what)?;
     loaded.progs.europa_receive.as_fd().try_clone_to_owned().doing(what)
 }

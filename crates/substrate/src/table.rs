@@ -36,6 +36,8 @@ unsafe impl Plain for crate::layout::PoolState {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::Counters {}
 // SAFETY: as above.
+unsafe impl Plain for crate::layout::Receiver {}
+// SAFETY: as above.
 unsafe impl Plain for crate::layout::Transmit {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::Worker {}

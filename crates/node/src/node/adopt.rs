@@ -77,7 +77,8 @@ impl Node {
         self.adopt_routers(documents, &substrate)?;
         self.adopt_relays(&self.target(documents).relays, &substrate);
         self.adopt_switch()?;
-        self.substrate = Some(substrate);
+        self.begin_with(substrate)?;
+        self.release();
         if self.switch.is_none() && self.routers.is_empty() {
             return Ok(false);
         }

@@ -10,6 +10,7 @@ use super::Node;
 use super::apply::Job;
 use super::tunnels::{PATIENCE, encap};
 use crate::leftovers::Noted;
+use crate::placement;
 use crate::plan::{InterfacePlan, RouterPlan, To};
 use crate::ports::Port;
 use crate::router::{Router, wake_name};
@@ -22,9 +23,16 @@ impl Node {
         if self.substrate.is_none() {
             let substrate = Substrate::open(&self.instance.pins())?;
             self.lasting = Some(Lasting::open(&self.kept, self.settings.workers)?);
-            self.substrate = Some(substrate);
+            self.begin_with(substrate)?;
         }
         self.substrate.as_mut().ok_or_else(|| NodeError::Refused("this node is not up".into()))
+    }
+
+    /// Works with this substrate from now on.
+    pub(super) fn begin_with(&mut self, substrate: Substrate) -> Result<(), NodeError> {
+        placement::watch(substrate.receivers()?, self.cores.clone(), self.control.clone())?;
+        self.substrate = Some(substrate);
+        Ok(())
     }
 
     /// Writes down what the ports are, and what was changed on their devices.

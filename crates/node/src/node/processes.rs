@@ -233,7 +233,7 @@ impl Node {
         switch: Option<&mut Switch>,
     ) -> Result<Option<Process>, NodeError> {
         let Some(router) = self.routers.get(index) else { return Ok(None) };
-        let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores)?;
+        let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores_for(router))?;
         if let Some(pool) = &router.pool {
             process.begin(router, pool, self.lasting()?, &self.kept, switch)?;
             self.slow_paths.follow(&router.plan.name, &mut process)?;

@@ -111,7 +111,7 @@ impl Node {
         mut switch: Option<&mut Switch>,
     ) -> Result<Process, NodeError> {
         pool.name_interfaces(&router.plan.rows())?;
-        let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores)?;
+        let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores_for(router))?;
         if let (true, Some(switch)) = (process.body.is_inside(), &mut switch) {
             Self::tell_pool_of(switch, router, pool)?;
         }
