@@ -21,21 +21,20 @@ use crate::router::Router;
 use crate::{Doing, NodeError};
 
 /// How often the CPUs are looked at.
-const EVERY: Duration = Duration::from_millis(100);
+const EVERY: Duration = Duration::from_millis(20);
 /// A CPU that receives so many frames a second is kept free of routers, ...
 const MANY: f64 = 200_000.0;
 /// ... until it has received fewer than so many, so many times in a row.
 const FEW: f64 = 100_000.0;
-const TIMES: u32 = 5;
+const TIMES: u32 = 25;
+/// How often it is looked at what routers use meanwhile.
+const USE_EVERY: Duration = Duration::from_millis(200);
 /// Routers that use more of the CPUs that are left than this part may use all again, ...
 const CROWDED: f64 = 0.6;
 /// ... until they use less than this part of them.
 const ROOMY: f64 = 0.4;
 
-/// Frames that each CPU has received in a time.
-type Received = Vec<(usize, u64)>;
-
-/// Tells the node's loop what CPUs receive, while one receives much.
+/// Tells the node's loop which CPUs receive much, when that changes and while one does.
 ///
 /// # Errors
 /// When the system has no thread left.
@@ -46,96 +45,111 @@ pub(crate) fn watch(
 ) -> Result<(), NodeError> {
     let thread = std::thread::Builder::new().name("placement".into());
     let work = move || {
-        let look = || -> Received {
-            let of = |cpu: usize| u32::try_from(cpu).ok().filter(|row| *row < receivers.entries());
-            let seen = cores.iter().filter_map(|cpu| Some((*cpu, receivers.get(of(*cpu)?).frames)));
-            seen.collect()
+        let frames = |cpu: usize| {
+            let row = u32::try_from(cpu).ok().filter(|row| *row < receivers.entries());
+            row.map_or(0, |row| receivers.get(row).frames)
         };
-        let (mut before, mut at) = (look(), Instant::now());
-        let mut quiet = TIMES;
+        let all = cores.iter().map(|cpu| Counted { cpu: *cpu, frames: frames(*cpu), busy: None });
+        let mut all: Vec<Counted> = all.collect();
+        let (mut looked, mut told) = (Instant::now(), Instant::now());
         loop {
             std::thread::sleep(EVERY);
-            let (now, time) = (look(), at.elapsed());
-            at = Instant::now();
-            let came = now
-                .iter()
-                .zip(&before)
-                .map(|((cpu, now), (_, old))| (*cpu, now.wrapping_sub(*old)));
-            let received: Received = came.collect();
-            before = now;
-            let much = received.iter().any(|(_, frames)| rate(*frames, time) >= FEW);
-            quiet = if much { 0 } else { quiet.saturating_add(1) };
-            // Until all have been found to receive little.
-            if quiet <= TIMES {
-                control.tell(move |node| node.place(&received, time));
+            let time = looked.elapsed();
+            looked = Instant::now();
+            let mut changed = false;
+            for counted in &mut all {
+                changed |= counted.count(frames(counted.cpu), time);
+            }
+            let receiving: Vec<usize> =
+                all.iter().filter(|c| c.busy.is_some()).map(|c| c.cpu).collect();
+            if changed || (!receiving.is_empty() && told.elapsed() >= USE_EVERY) {
+                told = looked;
+                control.tell(move |node| node.place(receiving));
             }
         }
     };
     thread.spawn(work).doing("starting a thread for placement").map(drop)
 }
 
-fn rate(frames: u64, time: Duration) -> f64 {
-    frames as f64 / time.as_secs_f64().max(1e-3)
+/// What a CPU has received.
+struct Counted {
+    cpu: usize,
+    frames: u64,
+    /// It receives much; and how often in a row that was little.
+    busy: Option<u32>,
+}
+
+impl Counted {
+    /// Notes how many frames there have been in all, after some time. Whether the CPU receives much
+    /// now and did not before, or the other way round.
+    fn count(&mut self, frames: u64, time: Duration) -> bool {
+        let came = frames.wrapping_sub(std::mem::replace(&mut self.frames, frames));
+        let rate = came as f64 / time.as_secs_f64().max(1e-3);
+        let before = self.busy;
+        self.busy = match before {
+            None => (rate >= MANY).then_some(0),
+            Some(_) if rate >= FEW => Some(0),
+            Some(few) => (few + 1 < TIMES).then_some(few + 1),
+        };
+        self.busy.is_some() != before.is_some()
+    }
 }
 
 /// Which CPUs are kept free of routers.
 #[derive(Default)]
 pub(crate) struct Placement {
-    /// CPUs that receive much, and how often in a row that was little.
-    receiving: Vec<(usize, u32)>,
+    receiving: Vec<usize>,
     crowded: bool,
-    /// CPU time of all routers that may be placed, when it was looked at last.
-    used: Duration,
+    /// CPU time that routers which may be placed have used, and when it was looked at last.
+    used: Option<(Duration, Instant)>,
 }
 
 impl Placement {
     /// CPUs of `cores` that routers may use; all where there is no choice.
     pub(crate) fn cores(&self, cores: &[usize]) -> Vec<usize> {
-        let receives = |cpu: &&usize| self.receiving.iter().any(|(other, _)| other == *cpu);
+        let receives = |cpu: &&usize| self.receiving.contains(cpu);
         let left: Vec<usize> = cores.iter().filter(|cpu| !receives(cpu)).copied().collect();
         if left.is_empty() || self.crowded { cores.to_vec() } else { left }
     }
 
-    /// Notes what was received in a time in which routers used `used` of CPU time. Whether that
-    /// changes where they may be.
-    fn note(
-        &mut self,
-        cores: &[usize],
-        received: &Received,
-        used: Duration,
-        time: Duration,
-    ) -> bool {
-        let before = self.cores(cores);
-        for (cpu, frames) in received {
-            let rate = rate(*frames, time);
-            match self.receiving.iter_mut().find(|(other, _)| other == cpu) {
-                Some((_, few)) if rate < FEW => *few += 1,
-                Some((_, few)) => *few = 0,
-                None if rate >= MANY => self.receiving.push((*cpu, 0)),
-                None => {}
-            }
-        }
-        self.receiving.retain(|(_, few)| *few < TIMES);
+    /// Notes that routers use so many cores' time.
+    fn note_use(&mut self, cores: &[usize], used: f64) {
         let left = cores.len().saturating_sub(self.receiving.len()).max(1) as f64;
-        let part = used.as_secs_f64() / time.as_secs_f64().max(1e-3) / left;
-        self.crowded = part > if self.crowded { ROOMY } else { CROWDED };
-        self.cores(cores) != before
+        self.crowded = used / left > if self.crowded { ROOMY } else { CROWDED };
+    }
+
+    /// Notes what routers have used until `now`, in all.
+    fn note_used(&mut self, cores: &[usize], used: Duration, now: Instant) {
+        let Some((before, at)) = self.used else {
+            self.used = Some((used, now));
+            return;
+        };
+        let time = now.duration_since(at);
+        if time < USE_EVERY / 2 {
+            return;
+        }
+        self.used = Some((used, now));
+        // Who has ended is missing, who has begun comes with all that it has used. What was used
+        // before anything was received says nothing.
+        if time < USE_EVERY * 2 {
+            let lately = used.saturating_sub(before).as_secs_f64() / time.as_secs_f64();
+            self.note_use(cores, lately);
+        }
     }
 }
 
 impl Node {
-    /// Places routers after CPUs have received something in a time.
-    fn place(&mut self, received: &Received, time: Duration) {
-        let used = self.placed().filter_map(cpu_time).sum::<Duration>();
-        let before = std::mem::replace(&mut self.placement.used, used);
-        // Who has ended is missing, who has begun comes with all that it has used.
-        let lately = used.saturating_sub(before).min(time * self.cores.len() as u32);
-        if self.placement.note(&self.cores, received, lately, time) {
-            let cores = self.placement.cores(&self.cores);
+    /// Places routers, as these CPUs receive much.
+    fn place(&mut self, receiving: Vec<usize>) {
+        let before = self.placement.cores(&self.cores);
+        self.placement.crowded &= !receiving.is_empty();
+        self.placement.receiving = receiving;
+        let used = self.placed().filter_map(cpu_time).sum();
+        self.placement.note_used(&self.cores, used, Instant::now());
+        let cores = self.placement.cores(&self.cores);
+        if cores != before {
             tracing::info!("routers may use the CPUs {cores:?}");
-            for pid in self.placed() {
-                keep_on(pid, &cores);
-            }
+            self.placed().for_each(|pid| keep_on(pid, &cores));
         }
     }
 
@@ -186,42 +200,51 @@ fn keep_on(process: Pid, cpus: &[usize]) {
 mod tests {
     use super::*;
 
-    const CORES: [usize; 2] = [0, 1];
-
-    /// One look, of `EVERY`, at two CPUs that receive so many thousand frames a second each, while
-    /// routers use a part of one core.
-    fn look(placement: &mut Placement, thousands: [u64; 2], used: f64) -> Vec<usize> {
-        let received = CORES.iter().copied().zip(thousands.map(|rate| rate * 100)).collect();
-        let before = placement.cores(&CORES);
-        let changed = placement.note(&CORES, &received, EVERY.mul_f64(used), EVERY);
-        let after = placement.cores(&CORES);
-        assert_eq!(changed, before != after);
-        after
+    #[test]
+    fn a_cpu_receives_much_until_it_has_received_little_for_a_while() {
+        let mut cpu = Counted { cpu: 0, frames: 0, busy: None };
+        let mut look = |thousands: u64| {
+            let frames = cpu.frames + thousands * EVERY.as_millis() as u64;
+            let changed = cpu.count(frames, EVERY);
+            (changed, cpu.busy.is_some())
+        };
+        assert_eq!(look(150), (false, false));
+        assert_eq!(look(300), (true, true));
+        assert_eq!(look(150), (false, true));
+        for _ in 1..TIMES {
+            assert_eq!(look(0), (false, true));
+        }
+        assert_eq!(look(150), (false, true));
+        for _ in 1..TIMES {
+            assert_eq!(look(0), (false, true));
+        }
+        assert_eq!(look(0), (true, false));
     }
 
     #[test]
-    fn routers_keep_off_a_cpu_that_receives_much_until_it_has_received_little_for_a_while() {
+    fn routers_keep_off_unless_all_receive_or_what_is_left_does_not_do() {
+        const CORES: [usize; 2] = [0, 1];
         let mut placement = Placement::default();
-        assert_eq!(look(&mut placement, [150, 0], 0.1), CORES);
-        assert_eq!(look(&mut placement, [300, 0], 0.1), [1]);
-        assert_eq!(look(&mut placement, [150, 0], 0.1), [1]);
-        for _ in 1..TIMES {
-            assert_eq!(look(&mut placement, [0, 0], 0.0), [1]);
+        assert_eq!(placement.cores(&CORES), CORES);
+        placement.receiving = vec![0, 1];
+        assert_eq!(placement.cores(&CORES), CORES);
+        placement.receiving = vec![0];
+        for (used, cores) in
+            [(0.1, &[1][..]), (0.7, &CORES), (0.5, &CORES), (0.3, &[1]), (0.5, &[1])]
+        {
+            placement.note_use(&CORES, used);
+            assert_eq!(placement.cores(&CORES), cores, "{used}");
         }
-        assert_eq!(look(&mut placement, [0, 0], 0.0), CORES);
     }
 
     #[test]
-    fn they_may_be_anywhere_where_all_receive_or_what_is_left_does_not_do() {
-        let mut placement = Placement::default();
-        assert_eq!(look(&mut placement, [300, 300], 0.1), CORES);
-        for _ in 1..TIMES {
-            assert_eq!(look(&mut placement, [300, 0], 0.1), CORES);
-        }
-        assert_eq!(look(&mut placement, [300, 0], 0.1), [1]);
-        assert_eq!(look(&mut placement, [300, 0], 0.7), CORES, "they compute");
-        assert_eq!(look(&mut placement, [300, 0], 0.5), CORES);
-        assert_eq!(look(&mut placement, [300, 0], 0.3), [1]);
-        assert_eq!(look(&mut placement, [300, 0], 0.5), [1]);
+    fn what_was_used_before_anything_was_received_says_nothing() {
+        let (start, second) = (Instant::now(), Duration::from_secs(1));
+        let mut placement = Placement { receiving: vec![0], ..Placement::default() };
+        placement.note_used(&[0, 1], second, start);
+        placement.note_used(&[0, 1], second * 9, start + second * 9);
+        assert!(!placement.crowded);
+        placement.note_used(&[0, 1], second * 9 + USE_EVERY, start + second * 9 + USE_EVERY);
+        assert!(placement.crowded);
     }
 }
