@@ -7,6 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Lab, Namespace, Node};
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -176,4 +177,74 @@ fn groups_go_with_the_next_start_after_all_was_killed() {
     kill_all();
     net.node.run(&["down"]);
     assert!(!top.exists(), "it stays");
+}
+
+/// CPUs that a process may use; 0 is this one.
+fn cpus_of(pid: i64) -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(pid as i32)).expect("its CPUs");
+    (0..CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).collect()
+}
+
+#[test]
+fn routers_keep_off_a_cpu_that_receives_much() {
+    let all = cpus_of(0);
+    // Kicks that send are received where the switch is.
+    let Some((switch, others)) = all.split_last().filter(|(_, others)| !others.is_empty()) else {
+        println!("skipped: there is one CPU");
+        return;
+    };
+    let mut lab = Lab::new().expect("a laboratory");
+    let near = lab.namespace("near").expect("a namespace");
+    lab.veth((&near, "eth0"), (&near, "eth1")).expect("a pair");
+    let net = Net { node: Node::new(None), near, _lab: lab };
+    let frame = "\\<020000000001 020000000009 0800> ";
+    let receiver = |slice: &str, more: &str, mac: u8| {
+        format!(
+            "---\nkind: slice\nname: {slice}\n---\nkind: router\nname: r\nslice: {slice}\n{more}\
+             interfaces:\n  in: {{port: to, mac: \"02:00:00:00:00:{mac:02x}\"}}\n\
+             fast_path: {{click: \"FromDevice(in) -> c :: Counter -> Discard\"}}\n"
+        )
+    };
+    let text = format!(
+        "kind: port\nname: to\ndevice: eth0\nnamespace: {near}\n---\n\
+         kind: port\nname: from\ndevice: eth1\nnamespace: {near}\n{}{}---\n\
+         kind: slice\nname: grey\n---\nkind: router\nname: r\nslice: grey\nrun: inline\n\
+         interfaces:\n  out: {{port: from, mac: \"02:00:00:00:00:09\"}}\n\
+         fast_path:\n  click: |\n    s :: RatedSource(DATA {frame}, LENGTH 64, RATE 300000, ACTIVE false)\n\
+         \x20   -> Queue(1000) -> ToDevice(out)\n",
+        receiver("red", "", 1),
+        receiver("blue", &format!("cpu: [{switch}]\n"), 2),
+        near = net.near.name(),
+    );
+    net.node.up(&text);
+    let [pid, blue] =
+        ["red", "blue"].map(|slice| net.router(slice)["pid"].as_i64().expect("a pid"));
+    assert_eq!(cpus_of(pid), all);
+    let turn = |on: &str| net.node.run(&["write", "grey/r", "s.active", on]);
+    let wait_for = |cpus: &[usize]| {
+        let limit = Instant::now() + Duration::from_secs(20);
+        while cpus_of(pid) != cpus {
+            let stats = net.node.stats();
+            assert!(Instant::now() < limit, "{:?}: {stats:#}", cpus_of(pid));
+            sleep(Duration::from_millis(20));
+        }
+    };
+    turn("true");
+    wait_for(others);
+    assert_eq!(cpus_of(blue), [*switch], "its document says where");
+    turn("false");
+    wait_for(&all);
+
+    // Another node takes back what the one before has done, if it is over.
+    net.node.run(&["write", "grey/r", "s.reset", ""]);
+    net.node.run(&["write", "grey/r", "s.limit", "600000"]);
+    turn("true");
+    wait_for(others);
+    let node = net.node.processes()[0];
+    kill(Pid::from_raw(node as i32), Signal::SIGKILL).expect("the node");
+    sleep(Duration::from_secs(3));
+    assert_eq!(cpus_of(pid), others);
+    net.node.up(&text);
+    assert_eq!(net.router("red")["pid"], pid, "nothing was restarted");
+    wait_for(&all);
 }
