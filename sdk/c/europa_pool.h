@@ -20,7 +20,7 @@ typedef __s64 int64_t;
 #define EUROPA_RESULT_BYTES 16u /* of what a rule answers to it */
 #define EUROPA_SLOT_METADATA_BYTES 64u /* metadata at the start of a slot */
 #define EUROPA_RX_OFFSET_BYTES 192u /* a received frame starts here at the earliest */
-#define EUROPA_RX_BACKLOG 512u /* packets that may always wait in a receive ring */
+#define EUROPA_RX_BACKLOG 1024u /* packets that may always wait in a receive ring */
 #define EUROPA_RX_PLACES_MASK 3u /* plus 64 times (slot and this) */
 #define EUROPA_TAIL_BYTES 8u /* room behind a received frame */
 #define EUROPA_UNSEEN_NS 4000u /* what was published shows itself so soon */

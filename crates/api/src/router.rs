@@ -47,7 +47,7 @@ pub struct Router {
     /// How its process waits for packets.
     #[schemars(with = "Option<Poll>")]
     pub poll: Poll,
-    /// The CPUs its process may use. Default: all.
+    /// The CPUs its process may use. Default: all that do not receive much.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>")]
     pub cpu: Vec<At<u16>>,

@@ -187,7 +187,7 @@ const MAX_INTERFACE_RING: u32 = 8192;
 /// router had no core: for a router that cannot keep up, it would only be a longer queue, and
 /// colder slots. So receive programs let more wait for a short time only, and not for a router
 /// that has just run out of room.
-pub const RX_BACKLOG: u32 = 512;
+pub const RX_BACKLOG: u32 = 1024;
 
 impl Layout {
     /// Lays out a pool.
