@@ -97,6 +97,8 @@ pub(crate) enum Case {
     Changes,
     /// What a packet costs in the queue manager, beside a plain queue
     Queues,
+    /// What slices get of a port that all want, and how long one waits beside a flood
+    Shares,
     /// What a frame costs that is dropped because its slice is over its rate
     Policing,
     /// What the receive and transmit programs cost, beside ones that only drop and only redirect
@@ -126,6 +128,7 @@ impl Options {
             Case::FibUpdate,
             Case::Changes,
             Case::Queues,
+            Case::Shares,
             Case::Policing,
             Case::Substrate,
             Case::Preemption,

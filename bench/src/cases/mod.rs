@@ -15,6 +15,7 @@ mod pool_size;
 pub(crate) mod preemption;
 mod queues;
 mod scale;
+mod shares;
 mod substrate;
 mod sweep;
 mod tcp;
@@ -46,6 +47,7 @@ fn run_here(case: Case, options: &Options, progress: &Progress) -> Result<Outcom
         Case::FibUpdate => fib_update::run(options, progress),
         Case::Changes => changes::run(options, progress),
         Case::Queues => queues::run(options, progress),
+        Case::Shares => shares::run(options, progress),
         Case::Policing => policing::run(options, progress),
         Case::Substrate => substrate::run(options, progress),
         Case::Preemption => preemption::run(options, progress),

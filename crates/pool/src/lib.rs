@@ -30,8 +30,8 @@ mod preemption;
 pub mod ring;
 #[cfg(not(loom))]
 pub mod ticks;
-#[cfg(not(loom))]
 mod unseen;
+#[cfg(not(loom))]
 mod view;
 #[cfg(not(loom))]
 mod waker;
@@ -53,8 +53,8 @@ pub use mapping::Mapping;
 pub use packet::{Packet, PacketType, Place};
 #[cfg(not(loom))]
 pub use preemption::Preemption;
-#[cfg(not(loom))]
 pub use unseen::{UNSEEN, look_on};
+#[cfg(not(loom))]
 pub use view::{PoolView, ViewError};
 #[cfg(not(loom))]
 pub use waker::Waker;
