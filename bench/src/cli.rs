@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 15),
-            (&["europa-bench", "all"], 15),
+            (&["europa-bench"][..], 16),
+            (&["europa-bench", "all"], 16),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");
