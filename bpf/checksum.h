@@ -69,17 +69,16 @@ static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32
  * to the field, and of header and data. As one number, which is 0 if there is none. */
 #define PARTIAL(transport, field, size) ((transport) | (field) << 10 | (size) << 16)
 
-/* Finds it, `skip` bytes into what was received. In the frame, not in its copy: what has just been
- * written to memory that another CPU used last can be read only when it has come from there.
+/* Finds it, `skip` bytes into what was received, in the `length` bytes that follow. In the frame,
+ * not in its copy: what has just been written to memory that another CPU used last can be read only
+ * when it has come from there.
  * Not static: so it is verified once, and not with each way that leads here. */
-__noinline __u32 partial_checksum(struct xdp_md *ctx, __u32 skip)
+__noinline __u32 partial_checksum(struct xdp_md *ctx, __u32 skip, __u32 length)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
-	__u32 length = bpf_xdp_get_buff_len(ctx);
-	if (skip > MAX_SKIP || length <= skip)
+	if (skip > MAX_SKIP)
 		return 0;
 	data += skip;
-	length -= skip;
 	if (data + 22 > end)
 		return 0;
 	/* One tag that the slot will not have, and one that it may. */
@@ -130,9 +129,12 @@ __noinline __u32 partial_checksum(struct xdp_md *ctx, __u32 skip)
 		return 0;
 	if (size < least || transport + size > length)
 		return 0;
-	pseudo = fold(pseudo + bpf_htons(protocol) + bpf_htons(size));
+	/* A sum of something is never 0. */
 	const __u8 *there = data + transport + field;
-	if (there + 2 > end || load16(there) != pseudo)
+	if (there + 2 > end || !load16(there))
+		return 0;
+	pseudo = fold(pseudo + bpf_htons(protocol) + bpf_htons(size));
+	if (load16(there) != pseudo)
 		return 0;
 	return PARTIAL(transport, field, size);
 }

@@ -95,6 +95,23 @@ __noinline int copy_short_in(struct xdp_md *ctx, struct short_frame *to, __u32 l
 	return 0;
 }
 
+/* Copies a frame of SHORTEST_FRAME to SHORTEST_FRAME + 12 bytes into a slot, without a call; 0 if it
+ * is that long and lies in one piece. The last two words overlap those before. */
+static __always_inline int copy_shortest_in(struct xdp_md *ctx, __u8 *to, __u32 length)
+{
+	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
+	__u32 last = length - 8;
+	if (length < SHORTEST_FRAME || last > SHORTEST_FRAME + 4 || data + last + 8 > end)
+		return -1;
+	if (data + SHORTEST_FRAME + 4 > end)
+		return -1;
+#pragma unroll
+	for (__u32 at = 0; at < SHORTEST_FRAME + 4; at += 8)
+		*(__u64 *)(to + at) = *(const __u64 *)(data + at);
+	*(__u64 *)(to + last) = *(const __u64 *)(data + last);
+	return 0;
+}
+
 struct delivery {
 	__u32 interface;
 	__u32 skip;  /* bytes before the frame that the router sees */
@@ -118,7 +135,9 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 
 	/* A router that does not drain its ring is found out before anything is copied. */
 	__u32 tail = *(volatile __u32 *)rx_tail;
-	__u64 *place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
+	__u64 *around;
+	__u64 *place = word_among(pool, slots, to->rx_first + (tail & to->rx_mask), &around,
+				  slot_bytes);
 	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail)) {
 		fall_behind(to);
 		count->rx_drop_ring++;
@@ -168,7 +187,7 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	if (length < 14)
 		return CAUSE(rx_drop_long);
 	__u32 begin = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64, offset = begin;
-	__u32 partial = complete ? partial_checksum(ctx, d->skip) : 0;
+	__u32 partial = complete ? partial_checksum(ctx, d->skip, length) : 0;
 	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left
 	 * this one. Who reads there waits for the word. */
 	int tries = MAX_TRIES;
@@ -178,14 +197,16 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 			break;
 		/* Another CPU was here since this place was seen to be free. */
 		tail = now;
-		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
+		place = word_among(pool, slots, to->rx_first + (tail & to->rx_mask), &around,
+				   slot_bytes);
 		if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail))
 			goto give_back;
 		if (!is_left(&tries))
 			goto give_back;
 	}
 	if (d->skip || length > SHORT_FRAME ||
-	    copy_short_in(ctx, (struct short_frame *)(memory + begin), length))
+	    (copy_shortest_in(ctx, memory + begin, length) &&
+	     copy_short_in(ctx, (struct short_frame *)(memory + begin), length)))
 		bpf_xdp_load_bytes(ctx, d->skip, memory + begin, length);
 	if (to->flags & EUROPA_IF_STRIP_VLAN) {
 		/* The addresses move over the tag, within the slot. */
@@ -210,6 +231,11 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	publish(place, word);
 	count->rx_packets++;
 	count->rx_bytes += length;
+	/* Whoever has the word before this one still to come does not sleep before both. */
+	__u32 before = to->rx_first + ((tail - 1) & to->rx_mask);
+	if (before / (slot_bytes / 8) == (to->rx_first + (tail & to->rx_mask)) / (slot_bytes / 8) &&
+	    *(volatile __u64 *)(around + (before & (slot_bytes / 8 - 1))))
+		return 0;
 	__u64 *header = word_at(pool, slots, 0, slot_bytes);
 	if (header) {
 		__u32 *asleep = (void *)header + __builtin_offsetof(struct europa_pool_header, asleep);

@@ -63,7 +63,7 @@ struct europa_pool_header {
 	struct europa_ring_place recycle; /* the substrate's own */
 	struct europa_ring_place done;    /* substrate to router: slots sent with RETURN */
 	uint32_t reserved[6];
-	uint32_t asleep; /* set by a router that wants to be woken */
+	uint32_t asleep; /* set by a router that wants to be woken, and has emptied its rings */
 	uint32_t reserved_to_end[111];
 };
 

@@ -68,7 +68,7 @@ pub fn c_header() -> String {
          \tstruct europa_ring_place recycle; /* the substrate's own */\n\
          \tstruct europa_ring_place done;    /* substrate to router: slots sent with RETURN */\n\
          \tuint32_t reserved[6];\n\
-         \tuint32_t asleep; /* set by a router that wants to be woken */\n\
+         \tuint32_t asleep; /* set by a router that wants to be woken, and has emptied its rings */\n\
          \tuint32_t reserved_to_end[111];\n}};\n\n\
          /* Behind the header, one row an interface. */\n\
          struct europa_interface_row {{\n\

@@ -67,7 +67,8 @@ pub struct Header {
     pub done: RingPlace,
     /// Fills the first cache line but one, so that `asleep` has its own.
     pub reserved: [u32; 6],
-    /// Not zero while the router sleeps and wants to be woken for a packet.
+    /// Not zero while the router sleeps and wants to be woken for a packet: then its receive rings
+    /// are empty. Whose word follows one that has not been taken does not look here.
     pub asleep: u32,
     /// Reserved, zero.
     pub reserved_to_end: [u32; 111],
