@@ -4,7 +4,6 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use europa_sandbox::{Child, Identity};
-use europa_substrate::PoolHandle;
 use europa_switch::orders::Order;
 use nix::sys::signal::Signal;
 
@@ -38,13 +37,13 @@ impl Body {
     pub(crate) fn enter(
         &mut self,
         switch: &mut Switch,
-        on: &PoolHandle,
+        on: u32,
         listener: BorrowedFd<'_>,
     ) -> Result<(), NodeError> {
         let Self::Switch { equipment, .. } = self else { return Ok(()) };
         let Some((theirs, log)) = equipment.take() else { return Ok(()) };
-        let descriptors = [theirs.as_fd(), listener, log.as_fd(), on.as_fd()];
-        switch.order(&Order::AddInline { pool: on.id }, &descriptors).map(drop)
+        let descriptors = [theirs.as_fd(), listener, log.as_fd()];
+        switch.order(&Order::AddInline { pool: on }, &descriptors).map(drop)
     }
 
     /// Notes the pool of one inside the switch.

@@ -355,7 +355,7 @@ impl Process {
         let worker = lasting.worker_of(router.number);
         if self.body.is_inside() {
             let none = || NodeError::Refused("the switch does not run".into());
-            self.body.enter(switch.ok_or_else(none)?, pool, listener.as_fd())?;
+            self.body.enter(switch.ok_or_else(none)?, pool.id, listener.as_fd())?;
             return self.tell_start(router, worker, &[]);
         }
         let waker = pool.waker()?;

@@ -1,24 +1,37 @@
-//! Memory mapped from a descriptor, unmapped when dropped.
+//! Memory mapped from a descriptor, unmapped when its last handle is dropped.
 
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A shared mapping of a whole pool, map or memory file.
+/// A shared mapping of a whole pool, map or memory file. Cloning makes a second handle.
+#[derive(Clone)]
 pub struct Mapping {
+    base: NonNull<u8>,
+    bytes: usize,
+    _mapped: Arc<Mapped>,
+}
+
+/// What is unmapped with the last handle.
+struct Mapped {
     base: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain memory; it stays mapped as long as this value lives,
+// SAFETY: a mapping is plain memory; it stays mapped as long as a handle lives,
 // whichever thread holds it, and it is only ever read and written through atomics
 // and volatile or raw copies.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
+// SAFETY: any thread may unmap, once, and nothing else is done with it.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
 
 impl Mapping {
     /// Maps the first `bytes` bytes of `fd`, shared, readable and writable.
@@ -48,7 +61,8 @@ impl Mapping {
         // that Rust knows of.
         let base =
             unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, offset as i64)? };
-        Ok(Self { base: base.cast(), bytes })
+        let base = base.cast();
+        Ok(Self { base, bytes, _mapped: Arc::new(Mapped { base, bytes }) })
     }
 
     /// First byte.
@@ -136,9 +150,9 @@ impl Mapping {
     }
 }
 
-impl Drop for Mapping {
+impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new`; every reference into it borrows `self`, so none is left.
+        // SAFETY: mapped by `with_protection`; every reference into it borrows a handle, so none is left.
         if let Err(error) = unsafe { munmap(self.base.cast(), self.bytes) } {
             debug_assert!(false, "munmap of an own mapping: {error}");
         }

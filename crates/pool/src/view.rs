@@ -29,7 +29,8 @@ pub enum ViewError {
     },
 }
 
-/// A mapped pool: slots, rings, flags.
+/// A mapped pool: slots, rings, flags. Cloning makes a second handle on the same mapping.
+#[derive(Clone)]
 pub struct PoolView {
     mapping: Mapping,
     layout: Layout,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use europa_channel::{Channel, Served};
 use europa_engine::Stock;
 use europa_pool::account::{self, Account};
-use europa_pool::ticks;
+use europa_pool::{PoolView, ticks};
 use serde::{Deserialize, Serialize};
 
 use crate::orders::{Answer, Inline, Order};
@@ -70,7 +70,7 @@ pub struct Guest {
     orders: Served<Answer, Order>,
     /// Who else gives orders: whoever follows the routes of the slow path.
     admitted: Option<Channel<Answer, Order>>,
-    pool: OwnedFd,
+    pool: PoolView,
     log: Log,
     lines: Rc<Cell<u32>>,
     lines_since: Instant,
@@ -88,9 +88,9 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A router that takes its orders from `orders`, on the packet pool behind `pool`. The first
+    /// A router that takes its orders from `orders`, on the packet pool `pool`. The first
     /// order says what to be.
-    pub fn new(orders: Served<Answer, Order>, pool: OwnedFd, log: OwnedFd) -> Self {
+    pub fn new(orders: Served<Answer, Order>, pool: PoolView, log: OwnedFd) -> Self {
         let lines = Rc::new(Cell::new(LINES));
         Self {
             orders,
@@ -251,7 +251,10 @@ impl Guest {
         if !start.grants.is_empty() {
             return Err("inside the switch nothing is granted".into());
         }
-        let (pool, log) = (self.pool.as_fd(), self.log.clone());
+        if start.geometry() != self.pool.layout().geometry {
+            return Err("its pool is another one".into());
+        }
+        let (pool, log) = (self.pool.clone(), self.log.clone());
         let built = counted(&mut self.account, || Running::new(start, pool, Vec::new(), log))?;
         self.running = Some(built.map_err(|error| error.to_string())?);
         self.idle = false;

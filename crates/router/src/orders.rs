@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use europa_pool::Geometry;
 use serde::{Deserialize, Serialize};
 
 /// An order. Each is answered by one [`Answer`], in order. The first is [`Order::Start`], or
@@ -67,6 +68,14 @@ pub struct Start {
     pub grants: Vec<String>,
     /// It runs inside the switch, and has so much of it.
     pub inline: Option<Inline>,
+}
+
+impl Start {
+    /// What its pool is to be.
+    pub(crate) fn geometry(&self) -> Geometry {
+        let interfaces = self.interfaces.len() as u32;
+        Geometry { slots: self.slots, slot_bytes: self.slot_bytes, interfaces }
+    }
 }
 
 /// What a router that runs inside the switch may take.

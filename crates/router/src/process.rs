@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError, Served};
 use europa_engine::{Interest, Router};
-use europa_pool::{Idle, Mapping, Pace, Preemption, Rest, Waker};
+use europa_pool::{Idle, Mapping, Pace, PoolView, Preemption, Rest, Waker};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
@@ -109,7 +109,8 @@ impl Process {
         else {
             return Err(RouterError::Start);
         };
-        let running = Running::new(&start, pool, grants, standard_error())?;
+        let view = PoolView::open(pool, start.geometry())?;
+        let running = Running::new(&start, view, grants, standard_error())?;
         let mapping = |error| RouterError::System { what: "mapping", error };
         Ok(Self {
             running,

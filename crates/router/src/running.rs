@@ -3,13 +3,13 @@
 
 use std::cell::RefCell;
 use std::io::Write as _;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use europa_channel::ChannelError;
 use europa_engine::{Arena, Limit, Router};
-use europa_pool::{Endpoint, Geometry, PoolView, ticks};
+use europa_pool::{Endpoint, PoolView, ticks};
 
 use crate::devices::PoolDevices;
 use crate::grants::Grants;
@@ -53,16 +53,10 @@ impl Running {
     /// Builds what `start` says on the pool.
     pub(crate) fn new(
         start: &Start,
-        pool: impl AsFd,
+        view: PoolView,
         grants: Vec<OwnedFd>,
         log: Log,
     ) -> Result<Self, RouterError> {
-        let geometry = Geometry {
-            slots: start.slots,
-            slot_bytes: start.slot_bytes,
-            interfaces: start.interfaces.len() as u32,
-        };
-        let view = PoolView::open(pool, geometry)?;
         view.check()?;
         let macs = start.interfaces.iter().map(|interface| interface.mac).collect();
         let endpoint = Endpoint::new(view, macs);

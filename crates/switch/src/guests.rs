@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use europa_channel::{Channel, Served};
+use europa_pool::PoolView;
 use europa_router::{Guest, Stock};
 use nix::Result;
 use nix::errno::Errno;
@@ -54,15 +55,17 @@ impl Guests {
         self.orders.0.as_fd()
     }
 
-    /// Takes in the router of a pool. `orders` and `listener` are its control sockets.
+    /// Takes in the router of a pool, which is `view`. `orders` and `listener` are its control
+    /// sockets.
     pub(crate) fn add(
         &mut self,
         pool: u32,
-        [orders, listener, log, memory]: [OwnedFd; 4],
+        view: PoolView,
+        [orders, listener, log]: [OwnedFd; 3],
     ) -> Result<()> {
         // Who connects when the node has gone is heard as well.
         self.watch(pool, listener.as_fd())?;
-        let guest = Guest::new(Served::new(Channel::new(orders), listener), memory, log);
+        let guest = Guest::new(Served::new(Channel::new(orders), listener), view, log);
         self.remove(pool);
         self.all.push((pool, guest));
         self.watch_again(self.all.len() - 1)

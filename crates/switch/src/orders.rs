@@ -42,7 +42,7 @@ pub enum Order {
     },
     /// A router that is to run inside this switch, on a pool that it serves. What it is to be
     /// the router's own orders say. Descriptors: its control socket, the socket to which the
-    /// next node connects, its log, and the pool's memory.
+    /// next node connects, and its log.
     AddInline {
         /// Number of the pool; when that is removed, the router goes.
         pool: u32,

@@ -339,8 +339,9 @@ impl Worker {
             }
             Order::AddInline { pool } => {
                 let mut next = || descriptor();
-                let descriptors = [next()?, next()?, next()?, next()?];
-                self.guests.add(pool, descriptors).map_err(|error| error.to_string())?;
+                let descriptors = [next()?, next()?, next()?];
+                let view = self.tables.pools.get(&pool).ok_or("no such pool")?.view.clone();
+                self.guests.add(pool, view, descriptors).map_err(|error| error.to_string())?;
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
             Order::AddPort { port, device, rate_bits, live, ways_join } => {

@@ -126,7 +126,7 @@ impl Bench {
         // No other node will come.
         let nobody = File::open("/dev/null").unwrap().into();
         let orders = Served::new(Channel::new(theirs), nobody);
-        let guest = Guest::new(orders, memory, log.try_clone().unwrap().into());
+        let guest = Guest::new(orders, pool.clone(), log.try_clone().unwrap().into());
         Bench {
             guest,
             stock: Stock::default(),
