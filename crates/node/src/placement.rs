@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use europa_substrate::Table;
 use europa_substrate::layout::Receiver;
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
@@ -190,8 +191,14 @@ fn keep_on(process: Pid, cpus: &[usize]) {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
     for thread in threads.flatten() {
         let number = thread.file_name().to_str().and_then(|name| name.parse().ok());
-        if let Some(number) = number {
-            let _ = sched_setaffinity(Pid::from_raw(number), &set);
+        let Some(number) = number else { continue };
+        match sched_setaffinity(Pid::from_raw(number), &set) {
+            Ok(()) | Err(Errno::ESRCH) => {}
+            // A cpuset, say, that has none of them.
+            Err(error) => tracing::warn!(
+                "thread {number} of router process {process} stays where it was, not on the CPUs \
+                 {cpus:?}: {error}"
+            ),
         }
     }
 }
