@@ -50,6 +50,8 @@ impl Lab {
         let namespace = Namespace::new(full);
         self.namespaces.push(namespace.clone());
         namespace.ip(&["link", "set", "lo", "up"])?;
+        // It began with what the machine has.
+        namespace.sysctl("net.ipv4.ip_forward", "0")?;
         Ok(namespace)
     }
 

@@ -273,6 +273,8 @@ fn hosts_come_and_go_also_after_a_kill() {
         let namespaces = run(&["ip", "netns", "list"]).expect("a list").stdout;
         for host in [&net.a, &net.b, &net.c] {
             assert!(namespaces.contains(host.name()), "{namespaces}");
+            let forwards = host.run(&["cat", "/proc/sys/net/ipv4/ip_forward"]).expect("a file");
+            assert_eq!(forwards.stdout.trim(), "0", "its document says nothing of that");
         }
         let sleeper = net.a.start(&["sleep", "100"]).expect("a process inside");
         if killed {

@@ -322,8 +322,10 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
     let failed = |what: &str, error| refused(host, &[], format!("{what}: {error}"));
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
-    // Its addresses are its own: they are usable at once.
+    // Its addresses are its own: they are usable at once. And a new namespace forwards if the
+    // machine does; a host only if its document says so.
     for (name, value) in [
+        ("net.ipv4.ip_forward", "0"),
         ("net.ipv6.conf.all.accept_dad", "0"),
         ("net.ipv6.conf.default.accept_dad", "0"),
         ("net.ipv6.conf.default.router_solicitations", "0"),
