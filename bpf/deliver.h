@@ -95,8 +95,8 @@ __noinline int copy_short_in(struct xdp_md *ctx, struct short_frame *to, __u32 l
 	return 0;
 }
 
-/* Copies a frame of SHORTEST_FRAME to SHORTEST_FRAME + 12 bytes into a slot, without a call; 0 if it
- * is that long and lies in one piece. The last two words overlap those before. */
+/* Copies a frame of SHORTEST_FRAME + 4 to SHORTEST_FRAME + 12 bytes into a slot, without a call; 0 if
+ * it is that long and lies in one piece. The last word overlaps those before. */
 static __always_inline int copy_shortest_in(struct xdp_md *ctx, __u8 *to, __u32 length)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
