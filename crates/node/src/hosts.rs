@@ -322,10 +322,12 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
     let failed = |what: &str, error| refused(host, &[], format!("{what}: {error}"));
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
-    // Its addresses are its own: they are usable at once. And a new namespace forwards if the
-    // machine does; a host only if its document says so.
+    // A new namespace begins with what the machine does; a host forwards if its document says so.
+    if let Err(error) = namespace.sysctl("net.ipv4.ip_forward", "0") {
+        tracing::warn!("host {} forwards if the machine does: {error}", host.name.value);
+    }
+    // Its addresses are its own: they are usable at once.
     for (name, value) in [
-        ("net.ipv4.ip_forward", "0"),
         ("net.ipv6.conf.all.accept_dad", "0"),
         ("net.ipv6.conf.default.accept_dad", "0"),
         ("net.ipv6.conf.default.router_solicitations", "0"),
