@@ -297,6 +297,14 @@ fn what_may_not_run_inside_is_refused_with_place_and_reason() {
 }
 
 #[test]
+fn a_router_that_is_told_of_another_pool_is_refused() {
+    let Order::Start(mut told) = start(&through("Idle")) else { unreachable!() };
+    told.slots *= 2;
+    let mut bench = Bench::new();
+    assert_eq!(bench.ask(&Order::Start(told)).unwrap_err(), "its pool is another one");
+}
+
+#[test]
 fn a_panic_ends_the_router_and_nothing_else() {
     let (mut victim, mut other) =
         (Bench::running(&through("TestTrip")), Bench::running(&through("TestTrip")));
