@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 
+use serde::Serialize;
+
 use crate::error::{Context, Error, Result};
 use crate::netns::Namespace;
 use crate::shell;
@@ -33,7 +35,8 @@ pub(crate) const MAC: [[u8; 6]; 4] =
     [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2], [2, 0, 0, 0, 0, 3], [2, 0, 0, 0, 0, 4]];
 
 /// Offloads of the four devices.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Offloads {
     /// As they are by default, and GRO, without which a veth refuses redirected frames.
     Default,

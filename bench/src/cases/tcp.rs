@@ -1,4 +1,4 @@
-//! `tcp`: one TCP stream, with default offloads and without.
+//! `tcp`: one TCP stream and eight, with default offloads and without.
 
 use std::time::Duration;
 
@@ -18,19 +18,30 @@ use crate::statistics::Spread;
 use crate::systems::System;
 use crate::testbed::{Offloads, Testbed};
 
-/// Rates of one system, in bits per second.
+/// What is measured: streams at once, and what hosts and ports are switched to.
+const KINDS: [(u32, Offloads); 4] =
+    [(1, Offloads::Default), (1, Offloads::Off), (8, Offloads::Default), (8, Offloads::Off)];
+
+/// Rates of one system.
 #[derive(Serialize)]
 struct Measured {
     system: &'static str,
-    default_bps: Vec<f64>,
-    off_bps: Vec<f64>,
+    rates: Vec<Rates>,
     /// Part of the time that the hypervisor took away, each time.
     stolen: Vec<f64>,
 }
 
-impl Measured {
-    fn gigabits(values: &[f64]) -> Spread {
-        let gigabits: Vec<f64> = values.iter().map(|value| value / 1e9).collect();
+/// Rates of one kind, in bits per second, of all streams together.
+#[derive(Serialize)]
+struct Rates {
+    streams: u32,
+    offloads: Offloads,
+    bps: Vec<f64>,
+}
+
+impl Rates {
+    fn gigabits(&self) -> Spread {
+        let gigabits: Vec<f64> = self.bps.iter().map(|value| value / 1e9).collect();
         Spread::of(&gigabits).unwrap_or_default()
     }
 }
@@ -42,46 +53,84 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     }
     let (mut systems, missing) = present(options);
     let repeat = if options.quick { 1 } else { options.repeat() };
+    let none = |&(streams, offloads): &(u32, Offloads)| Rates { streams, offloads, bps: vec![] };
     let mut measured: Vec<Measured> = systems
         .iter()
         .map(|system| Measured {
             system: system.name(),
-            default_bps: vec![],
-            off_bps: vec![],
+            rates: KINDS.iter().map(none).collect(),
             stolen: vec![],
         })
         .collect();
     for round in 1..=repeat {
         for (system, results) in systems.iter_mut().zip(&mut measured) {
-            for offloads in [Offloads::Default, Offloads::Off] {
+            for Rates { streams, offloads, bps } in &mut results.rates {
                 let name = system.name();
-                progress.show(&format!("tcp: {name}, offloads {offloads:?}, {round}/{repeat}"));
-                let (rate, stolen) =
-                    undisturbed(MAY_BE_STOLEN, 3, || stream(system.as_mut(), offloads, options))?;
+                progress.show(&format!(
+                    "tcp: {name}, {streams} at once, offloads {offloads:?}, {round}/{repeat}"
+                ));
+                let (rate, stolen) = undisturbed(MAY_BE_STOLEN, 3, || {
+                    stream(system.as_mut(), *streams, *offloads, options)
+                })?;
                 results.stolen.push(stolen);
-                match offloads {
-                    Offloads::Default => results.default_bps.push(rate),
-                    Offloads::Off => results.off_bps.push(rate),
-                }
+                bps.push(rate);
             }
         }
     }
 
     let columns = [
         ("system", Align::Left),
-        ("default offloads, Gb/s", Align::Right),
-        ("offloads off, Gb/s", Align::Right),
+        ("1 stream, default offloads, Gb/s", Align::Right),
+        ("1, offloads off", Align::Right),
+        ("8 streams, default offloads", Align::Right),
+        ("8, offloads off", Align::Right),
     ];
-    let mut table = Table::new("One TCP stream", &columns);
+    let mut table = Table::new("TCP", &columns);
     let show = |spread: Spread| match spread.max < 0.001 {
         true => "0".to_owned(),
         false => format!("{:.2} ({:.2}–{:.2})", spread.median, spread.min, spread.max),
     };
-    let mut bars = Vec::new();
     for one in &measured {
-        let rates = [Measured::gigabits(&one.default_bps), Measured::gigabits(&one.off_bps)];
-        table.push([one.system.to_owned(), show(rates[0]), show(rates[1])]);
-        for (series, rate) in rates.into_iter().enumerate() {
+        let rates = one.rates.iter().map(|rates| show(rates.gigabits()));
+        table.push(std::iter::once(one.system.to_owned()).chain(rates).collect::<Vec<_>>());
+    }
+    for one in &missing {
+        table.push([one.system, "–", "–", "–", "–"].map(str::to_owned));
+    }
+    let stolen = measured.iter().flat_map(|one| &one.stolen).copied().fold(0.0, f64::max);
+    let mut notes = vec![
+        format!(
+            "The hypervisor took away up to {:.1} % of a run's time; runs that lost over {:.0} % \
+             were made again, up to twice.",
+            stolen * 100.0,
+            MAY_BE_STOLEN * 100.0
+        ),
+        "iperf3, for some seconds from generator to sink, every system in its plainest \
+         arrangement, rate seen by the receiver. Default offloads are what a veth has by itself, \
+         and GRO; off, hosts and ports have none. The XDP references do not repair the partial \
+         checksums that come with them, so that nothing gets through."
+            .to_owned(),
+    ];
+    notes.extend(missing.iter().map(|missing| missing.note()));
+    Ok(Outcome {
+        name: "tcp",
+        title: "TCP".into(),
+        tables: vec![table],
+        charts: vec![
+            ("tcp".into(), chart(&measured, 1, "One TCP stream through a router")),
+            ("tcp-8".into(), chart(&measured, 8, "Eight TCP streams through a router")),
+        ],
+        notes,
+        data: json!({ "systems": measured }),
+    })
+}
+
+/// Bars of all systems with so many streams.
+fn chart(measured: &[Measured], streams: u32, title: &str) -> Chart {
+    let mut bars = Vec::new();
+    for one in measured {
+        let rates = one.rates.iter().filter(|rates| rates.streams == streams);
+        for (series, rate) in rates.map(Rates::gigabits).enumerate() {
             bars.push(Bar {
                 label: if series == 0 { one.system.to_owned() } else { String::new() },
                 detail: String::new(),
@@ -95,44 +144,21 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
             });
         }
     }
-    for one in &missing {
-        table.push([one.system.to_owned(), "–".into(), "–".into()]);
-    }
-    let stolen = measured.iter().flat_map(|one| &one.stolen).copied().fold(0.0, f64::max);
-    let mut notes = vec![
-        format!(
-            "The hypervisor took away up to {:.1} % of a run's time; runs that lost over {:.0} % \
-             were made again, up to twice.",
-            stolen * 100.0,
-            MAY_BE_STOLEN * 100.0
-        ),
-        "iperf3, one stream for some seconds from generator to sink, every system in its plainest \
-         arrangement, rate seen by the receiver. Default offloads are what a veth has by itself, \
-         and GRO. The XDP references do not repair the partial checksums that come with them, so \
-         that nothing gets through."
-            .to_owned(),
-    ];
-    notes.extend(missing.iter().map(|missing| missing.note()));
-    Ok(Outcome {
-        name: "tcp",
-        title: "One TCP stream".into(),
-        tables: vec![table],
-        charts: vec![(
-            "tcp".into(),
-            Chart::Bars(Bars {
-                title: "One TCP stream through a router".into(),
-                unit: "gigabits per second".into(),
-                series: vec!["default offloads".into(), "offloads off".into()],
-                bars,
-            }),
-        )],
-        notes,
-        data: json!({ "systems": measured }),
+    Chart::Bars(Bars {
+        title: title.into(),
+        unit: "gigabits per second".into(),
+        series: vec!["default offloads".into(), "offloads off".into()],
+        bars,
     })
 }
 
-/// Bits per second of one stream; 0 if nothing gets through.
-fn stream(system: &mut dyn System, offloads: Offloads, options: &Options) -> Result<f64> {
+/// Bits per second of so many streams together; 0 if nothing gets through.
+fn stream(
+    system: &mut dyn System,
+    streams: u32,
+    offloads: Offloads,
+    options: &Options,
+) -> Result<f64> {
     let seconds = if options.quick { 2 } else { 4 };
     let arrangement = system.arrangements().into_iter().next().ok_or_else(|| Error::System {
         system: system.name(),
@@ -149,7 +175,7 @@ fn stream(system: &mut dyn System, offloads: Offloads, options: &Options) -> Res
         let _server = shell::start(&format!("ip netns exec {sink} iperf3 -s -1"))?;
         interrupt::sleep(Duration::from_millis(300))?;
         let client = format!(
-            "timeout {} iperf3 -c 10.0.1.2 -t {seconds} -O 1 -J --connect-timeout 2000",
+            "timeout {} iperf3 -c 10.0.1.2 -P {streams} -t {seconds} -O 1 -J --connect-timeout 2000",
             seconds + 6
         );
         let output = testbed.generator.exec(&client);

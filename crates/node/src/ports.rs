@@ -72,7 +72,7 @@ fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
 }
 
 /// Changes with [`PortRecord`], and with what is pinned.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What the next node must know of a port.
 #[derive(Serialize, Deserialize)]
@@ -86,6 +86,7 @@ struct PortRecord {
     /// Number of its device there.
     device: u32,
     live: bool,
+    segments: bool,
     generic: bool,
     vlan: bool,
     limitations: Vec<Limitation>,
@@ -108,6 +109,8 @@ pub(crate) struct Port {
     pub(crate) mtu: u32,
     /// Live frames may leave by it.
     pub(crate) live: bool,
+    /// Its device cuts merged TCP segments into what they were.
+    pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
     /// What it was made from.
@@ -165,6 +168,7 @@ impl Port {
         if generic {
             let again = prepare(&device, Wants { generic: true, ..wants })?;
             prepared.undo.changes.extend(again.undo.changes);
+            prepared.segments = again.segments;
             for limitation in again.limitations {
                 if !prepared.limitations.contains(&limitation) {
                     prepared.limitations.push(limitation);
@@ -182,6 +186,7 @@ impl Port {
             rate_bits: rate(document),
             mtu,
             live,
+            segments: prepared.segments,
             limitations: prepared.limitations,
             undo: prepared.undo,
             document: document.clone(),
@@ -249,6 +254,7 @@ impl Port {
             namespace: self.device.namespace.inode,
             device: self.device.index,
             live: self.live,
+            segments: self.segments,
             generic: self.mode == PortMode::Generic,
             vlan: self.vlan,
             limitations: self.limitations.clone(),
@@ -282,6 +288,7 @@ impl Port {
             rate_bits: rate(document),
             mtu,
             live: record.live,
+            segments: record.segments,
             limitations: record.limitations,
             undo: noted.undo.clone(),
             document: document.clone(),

@@ -33,11 +33,18 @@ pub struct Prepared {
     pub undo: Undo,
     /// What it cannot do: refuse or warn.
     pub limitations: Vec<Limitation>,
+    /// It cuts a packet of merged TCP segments, from a socket, into what they were, or hands it
+    /// uncut to a receiver that wants it so.
+    pub segments: bool,
 }
 
 const RECEIVE_VLAN: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 const TRANSMIT_VLAN: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
+
+/// Has a device merge UDP packets that are only passed on. Of a veth it says besides that what
+/// its peer sends from a packet socket may be merged, though that peer segments by itself.
+const FORWARDING: &str = "rx-udp-gro-forwarding";
 
 /// Everything that lets a sender postpone segmentation to the driver.
 fn postpones_segmentation(feature: &str) -> bool {
@@ -51,7 +58,7 @@ fn segments_tcp(feature: &str) -> bool {
 
 /// Whether [`prepare`] may switch a feature of a port or of its peer.
 fn may_be_switched(feature: &str) -> bool {
-    [&RECEIVE_VLAN[..], &TRANSMIT_VLAN, &MERGING, &["rx-gro", "rx-vlan-filter"]]
+    [&RECEIVE_VLAN[..], &TRANSMIT_VLAN, &MERGING, &["rx-gro", "rx-vlan-filter", FORWARDING]]
         .concat()
         .contains(&feature)
         || postpones_segmentation(feature)
@@ -78,7 +85,7 @@ pub fn before(device: &Device) -> Result<Undo, PortError> {
 /// is then as it was.
 pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
     refuse(device)?;
-    let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new() };
+    let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new(), segments: false };
     match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
         Ok(()) => Ok(prepared),
         Err(error) => {
@@ -156,6 +163,16 @@ pub fn refuse(device: &Device) -> Result<(), PortError> {
     }
 }
 
+/// Has the peer of a veth merge what it passes on; whether it does.
+fn passes_on(device: &Device, prepared: &mut Prepared) -> Result<bool, PortError> {
+    let Peer::At { namespace, index, .. } = &device.peer else { return Ok(false) };
+    let mut peer = End::open(namespace, *index)?;
+    let is_on = peer.is_on(FORWARDING);
+    peer.want(true, |feature| feature == FORWARDING);
+    let can = peer.has(FORWARDING);
+    Ok(is_on || can && peer.apply(&mut prepared.undo)?.is_empty())
+}
+
 /// Switches offloads on both ends, noting changes and what could not be.
 fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
     let port = device.name.clone();
@@ -165,10 +182,14 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
     // What a socket sends to a veth joins the queue of live frames only if it may be merged
-    // there, and that is said of a sender that does not segment itself. Else the two ways out
-    // would end in two queues, which another CPU may empty in another order.
-    let veth = matches!(device.kind, Kind::Veth);
-    end.want(false, |feature| veth && segments_tcp(feature));
+    // there, and that is said of a sender that does not segment itself, or of a peer that merges
+    // what it passes on. Else the two ways out would end in two queues, which another CPU may
+    // empty in another order.
+    let joins =
+        !matches!(device.kind, Kind::Veth) || !wants.generic && passes_on(device, prepared)?;
+    end.want(false, |feature| !joins && segments_tcp(feature));
+    prepared.segments =
+        joins && ["tx-tcp-segmentation", "tx-tcp6-segmentation"].iter().all(|name| end.is_on(name));
     let stuck = end.apply(&mut prepared.undo)?;
     if wants.vlan && stuck.iter().any(|feature| feature.starts_with("rx-vlan")) {
         prepared.limitations.push(Limitation::VlanUntrusted {

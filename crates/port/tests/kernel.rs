@@ -55,6 +55,17 @@ fn pair() -> Result<(Namespace, Namespace)> {
     Ok((here, there))
 }
 
+/// Sends a frame by a socket of [`open_socket`], with `offload` before it.
+fn send(socket: &OwnedFd, offload: [u8; 10], frame: &[u8]) -> Result {
+    let bytes = [&offload[..], frame].concat();
+    // SAFETY: the kernel reads as many bytes as there are.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+    if sent == isize::try_from(bytes.len())? {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error().into())
+}
+
 /// Whether a feature is on, as ethtool sees it.
 fn on(namespace: &Namespace, device: &str, feature: &str) -> Result<bool> {
     let all = run(namespace, &format!("ethtool -k {device}"))?;
@@ -327,18 +338,14 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     let mut frame = vec![0xff; 6];
     frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
     frame.extend_from_slice(&[0x5a; 600]);
-    // SAFETY: the kernel reads the frame's length from the frame.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    assert_eq!(sent, isize::try_from(frame.len())?);
+    send(&socket, [0; 10], &frame)?;
     let mut buffer = [0; 2048];
     let length = receive(&listener, &mut buffer).ok_or("the peer saw nothing")?;
     assert_eq!(&buffer[..length], &frame[..]);
 
     // Protocol 0 takes nothing in: a frame from the peer does not reach it.
     let back = open_socket(&Device::open(&there, "eup1")?)?;
-    // SAFETY: as above.
-    let sent = unsafe { libc::send(back.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    assert_eq!(sent, isize::try_from(frame.len())?);
+    send(&back, [0; 10], &frame)?;
     // SAFETY: the kernel writes at most the buffer's length.
     let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), 2048, 0) };
     assert_eq!(got, -1);
@@ -378,9 +385,7 @@ fn what_a_socket_sends_to_a_veth_joins_the_queue_of_live_frames() -> Result {
     frame.resize(600, 0x5a);
     let before = joined()?;
     for _ in 0..10 {
-        // SAFETY: the kernel reads the frame's length from the frame.
-        let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-        assert_eq!(sent, isize::try_from(frame.len())?);
+        send(&socket, [0; 10], &frame)?;
     }
     let deadline = Instant::now() + Duration::from_secs(2);
     while joined()? < before + 10 && Instant::now() < deadline {
@@ -389,8 +394,38 @@ fn what_a_socket_sends_to_a_veth_joins_the_queue_of_live_frames() -> Result {
     assert_eq!(joined()?, before + 10);
     in_namespace(&here, || live_frames(device.index, 600, 10).map_err(|e| e.to_string()))??;
     assert_eq!(joined()?, before + 20);
-    drop(prepared);
+
+    // So do merged segments of TCP, as one packet.
+    assert!(prepared.segments && on(&here, "eup0", "tcp-segmentation-offload")?);
+    send(&socket, MERGED, &merged())?;
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while joined()? < before + 21 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(joined()?, before + 21);
+    // A device that does not cut them refuses them, and they are not offered to it.
+    run(&here, "ethtool -K eup0 tso off")?;
+    assert!(send(&socket, MERGED, &merged()).is_err());
+    assert!(!prepare(&device, Wants::default())?.segments);
+    prepared.undo.undo()?;
+    assert!(!on(&there, "eup1", "rx-udp-gro-forwarding")?);
     Ok(())
+}
+
+/// What stands before [`merged`]: a checksum to complete, TCP over IPv4, 54 bytes of headers,
+/// segments of 1000, where TCP's header begins, where its checksum is.
+const MERGED: [u8; 10] = [1, 1, 54, 0, 0xe8, 3, 34, 0, 16, 0];
+
+/// Three segments of TCP as one packet.
+fn merged() -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 8, 0]);
+    // The checksum of a header of 20 bytes: length 3040, TTL 64, from 10.0.0.1 to 10.0.0.2.
+    frame.extend_from_slice(&[0x45, 0, 0x0b, 0xe0, 0, 1, 0x40, 0, 64, 6, 0x1b, 0x15]);
+    frame.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend_from_slice(&[0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0]);
+    frame.resize(14 + 3040, 0);
+    frame
 }
 
 /// The bpf system call.

@@ -2,7 +2,8 @@
 //!
 //! A kick costs 16 µs whatever it carries, a frame of it 85 ns; a frame by the socket
 //! costs about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper,
-//! many by a kick. A kick never carries more than [`KICK_TIME`] of the port's rate:
+//! many by a kick, but for segments of TCP that the device takes merged ([`crate::train`]):
+//! forty of them are one packet for the socket, and one for whoever receives it. A kick never carries more than [`KICK_TIME`] of the port's rate:
 //! live frames give no back-pressure, what the device cannot take is lost.
 
 use std::time::{Duration, Instant};
@@ -35,13 +36,35 @@ pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) frames: usize,
     pub(crate) bytes: usize,
+    /// All that waits goes this way, not only what can go no other.
+    pub(crate) all: bool,
+}
+
+/// What a port's device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Frames may leave live.
+    pub(crate) live: bool,
+    /// Both ways join in one queue.
+    pub(crate) ways_join: bool,
+    /// It cuts merged segments.
+    pub(crate) segments: bool,
+}
+
+/// What waits for a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) frames: usize,
+    /// The first one can leave live.
+    pub(crate) first_fits_live: bool,
+    /// The first ones are segments that can be merged.
+    pub(crate) stream: bool,
 }
 
 /// The state of that decision for one port.
 pub(crate) struct Batching {
     pub(crate) rate_bits: Option<u64>,
-    live: bool,
-    ways_join: bool,
+    abilities: Abilities,
     /// Learned from the device's drop counters.
     pub(crate) kick_frames: u32,
     last_way: Way,
@@ -51,11 +74,10 @@ pub(crate) struct Batching {
 }
 
 impl Batching {
-    pub(crate) fn new(rate_bits: Option<u64>, live: bool, ways_join: bool) -> Self {
+    pub(crate) fn new(rate_bits: Option<u64>, abilities: Abilities) -> Self {
         Self {
             rate_bits,
-            live,
-            ways_join,
+            abilities,
             kick_frames: MAX_KICK_FRAMES,
             last_way: Way::Socket,
             last_sent: None,
@@ -64,16 +86,14 @@ impl Batching {
         }
     }
 
-    /// What may leave now of `waiting` frames, the first of which can or cannot go
-    /// live. `None` while the way must not change.
-    pub(crate) fn plan(&self, waiting: usize, first_fits_live: bool, now: Instant) -> Option<Plan> {
-        let wanted = if !self.live || !first_fits_live || waiting <= SOCKET_FRAMES {
-            Way::Socket
-        } else {
-            Way::Live
-        };
+    /// What may leave now. `None` while the way must not change.
+    pub(crate) fn plan(&self, waiting: Waiting, now: Instant) -> Option<Plan> {
+        let Waiting { frames, first_fits_live, stream } = waiting;
+        let Abilities { live, ways_join, .. } = self.abilities;
+        let all_by_socket = !live || stream || frames <= SOCKET_FRAMES;
+        let wanted = if all_by_socket || !first_fits_live { Way::Socket } else { Way::Live };
         let quiet = self.last_sent.is_none_or(|last| now.duration_since(last) >= QUIET);
-        let way = if self.ways_join || quiet || wanted == self.last_way {
+        let way = if ways_join || quiet || wanted == self.last_way {
             wanted
         } else if self.last_way == Way::Live && !first_fits_live {
             return None;
@@ -84,7 +104,7 @@ impl Batching {
             Way::Live => self.kick_frames as usize,
             Way::Socket => crate::socket::BATCH,
         };
-        Some(Plan { way, frames, bytes: self.bytes() })
+        Some(Plan { way, frames, bytes: self.bytes(), all: way == Way::Live || all_by_socket })
     }
 
     /// Bytes that may leave at once.
@@ -98,17 +118,22 @@ impl Batching {
     /// Bytes of a batch, and whether the device takes the next one whenever it comes: where both
     /// ways join in a queue of the kernel's, the receiver has the packets at once.
     pub(crate) fn most(&self) -> (u64, bool) {
-        (self.bytes() as u64, self.ways_join)
-    }
-
-    /// Whether live frames may leave at all.
-    pub(crate) fn is_live(&self) -> bool {
-        self.live
+        (self.bytes() as u64, self.abilities.ways_join)
     }
 
     /// No live frames from now on.
     pub(crate) fn stop_live(&mut self) {
-        self.live = false;
+        self.abilities.live = false;
+    }
+
+    /// Whether the device cuts merged segments.
+    pub(crate) fn segments(&self) -> bool {
+        self.abilities.segments
+    }
+
+    /// Nothing is merged from now on.
+    pub(crate) fn stop_segments(&mut self) {
+        self.abilities.segments = false;
     }
 
     /// Notes that frames have left.
@@ -141,42 +166,70 @@ impl Batching {
 mod tests {
     use super::*;
 
+    const VETH: Abilities = Abilities { live: true, ways_join: true, segments: true };
+    const CARD: Abilities = Abilities { ways_join: false, ..VETH };
+    const LONG: Waiting = Waiting { frames: 1000, first_fits_live: false, stream: false };
+
+    fn frames(frames: usize) -> Waiting {
+        Waiting { frames, first_fits_live: true, stream: false }
+    }
+
     #[test]
     fn few_frames_take_the_socket_many_the_kick() {
         let now = Instant::now();
-        let port = Batching::new(None, true, true);
-        let way = |waiting, fits| port.plan(waiting, fits, now).unwrap().way;
-        assert_eq!(way(SOCKET_FRAMES, true), Way::Socket);
-        assert_eq!(way(SOCKET_FRAMES + 1, true), Way::Live);
-        assert_eq!(way(1000, false), Way::Socket, "too long for live");
-        let generic = Batching::new(None, false, true);
-        assert_eq!(generic.plan(1000, true, now).unwrap().way, Way::Socket);
+        let port = Batching::new(None, VETH);
+        let way = |waiting| port.plan(waiting, now).unwrap().way;
+        assert_eq!(way(frames(SOCKET_FRAMES)), Way::Socket);
+        assert_eq!(way(frames(SOCKET_FRAMES + 1)), Way::Live);
+        assert_eq!(way(LONG), Way::Socket, "too long for live");
+        let generic = Batching::new(None, Abilities { live: false, ..VETH });
+        assert_eq!(generic.plan(frames(1000), now).unwrap().way, Way::Socket);
     }
 
     #[test]
     fn where_ways_do_not_join_they_change_only_when_it_is_quiet() {
         let start = Instant::now();
-        let mut port = Batching::new(None, true, false);
+        let mut port = Batching::new(None, CARD);
         port.sent(Way::Live, start);
         let soon = start + Duration::from_micros(10);
-        assert_eq!(port.plan(1, true, soon).unwrap().way, Way::Live);
-        assert_eq!(port.plan(1, false, soon), None, "a long frame waits");
+        assert_eq!(port.plan(frames(1), soon).unwrap().way, Way::Live);
+        assert_eq!(port.plan(LONG, soon), None, "a long frame waits");
         let later = start + QUIET;
-        assert_eq!(port.plan(1, false, later).unwrap().way, Way::Socket);
+        assert_eq!(port.plan(LONG, later).unwrap().way, Way::Socket);
         port.sent(Way::Socket, later);
-        assert_eq!(port.plan(1000, true, later).unwrap().way, Way::Socket);
+        assert_eq!(port.plan(frames(1000), later).unwrap().way, Way::Socket);
+    }
+
+    #[test]
+    fn a_stream_leaves_by_the_socket_if_it_may() {
+        let now = Instant::now();
+        let stream = Waiting { stream: true, ..frames(1000) };
+        let plan = |port: &Batching, waiting| {
+            let Plan { way, all, .. } = port.plan(waiting, now).unwrap();
+            (way, all)
+        };
+        let mut port = Batching::new(None, VETH);
+        port.sent(Way::Live, now);
+        assert_eq!(plan(&port, stream), (Way::Socket, true));
+        assert_eq!(plan(&port, frames(1)), (Way::Socket, true));
+        assert_eq!(plan(&port, LONG), (Way::Socket, false), "only those that must");
+        let mut card = Batching::new(None, CARD);
+        card.sent(Way::Live, now);
+        assert_eq!(plan(&card, stream), (Way::Live, true), "not before it was quiet");
+        card.sent(Way::Socket, now);
+        assert_eq!(plan(&card, stream), (Way::Socket, true));
     }
 
     #[test]
     fn a_kick_carries_200_microseconds_of_the_rate() {
-        let port = Batching::new(Some(1_000_000_000), true, true);
-        assert_eq!(port.plan(1000, true, Instant::now()).unwrap().bytes, 25_000);
+        let port = Batching::new(Some(1_000_000_000), VETH);
+        assert_eq!(port.plan(frames(1000), Instant::now()).unwrap().bytes, 25_000);
     }
 
     #[test]
     fn drops_halve_kicks_and_quiet_times_grow_them() {
         let now = Instant::now();
-        let mut port = Batching::new(None, true, true);
+        let mut port = Batching::new(None, VETH);
         port.learn(5, now);
         assert_eq!(port.kick_frames, MAX_KICK_FRAMES, "what was lost before is not ours");
         port.learn(6, now);

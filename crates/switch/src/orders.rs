@@ -66,6 +66,8 @@ pub enum Order {
         /// Live frames and those of a socket leave in the order in which they were
         /// sent: true of veth and tap, whose ways join in one queue.
         ways_join: bool,
+        /// The device cuts a packet of merged TCP segments into what they were.
+        segments: bool,
     },
     /// The rate of a port from now on.
     Rate {

@@ -13,11 +13,19 @@ use crate::managed::Managed;
 use crate::orders::PortQueues;
 use crate::pools::Pools;
 use crate::tables::Shared;
+use crate::train::{MAX_HEADERS, Segment};
 
 /// Packets of one interface that may wait for a port: as many as a kick carries. An
 /// interface that sends faster than the port waits in its own transmit ring: it cannot
 /// push out what others send.
 pub const SHARE_PACKETS: u16 = 1024;
+
+/// Frames of at least so many bytes may be a stream's.
+const STREAM_BYTES: u16 = 512;
+/// Of so many frames that wait...
+const STREAM_LOOK: usize = 16;
+/// ...so many follow the one before them, at least, in a stream that is worth merging.
+const STREAM_FOLLOW: usize = 11;
 
 /// A descriptor that the switch holds, stamped with where it came from.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +131,30 @@ impl PortQueue {
     #[inline]
     pub(crate) fn peek(&self) -> Option<&Queued> {
         self.ready.front()
+    }
+
+    /// Whether most of what leaves next are segments of streams that can be merged. Read where
+    /// routers may write: it only decides by which way their packets leave.
+    pub(crate) fn is_stream(&self, pools: &Pools) -> bool {
+        let long = |packet: &&Queued| packet.word.length() >= STREAM_BYTES;
+        if self.ready.len() < STREAM_LOOK || self.ready.front().filter(long).is_none() {
+            return false;
+        }
+        let mut last: Option<([u8; MAX_HEADERS], Segment)> = None;
+        let mut follow = 0;
+        for packet in self.ready.iter().take(STREAM_LOOK) {
+            let Some(pool) = pools.get(&packet.pool) else { return false };
+            let mut head = [0; MAX_HEADERS];
+            let offset = pool.view.slot_offset(packet.word.slot(), packet.word.offset().into());
+            let length = usize::from(packet.word.length());
+            pool.view.mapping().copy_out(offset, &mut head[..length.min(MAX_HEADERS)]);
+            let next = Segment::parse(&head, length).map(|segment| (head, segment));
+            if let (Some((before, first)), Some((head, next))) = (&last, &next) {
+                follow += usize::from(first.is_followed_by(before, next, head));
+            }
+            last = next;
+        }
+        follow >= STREAM_FOLLOW
     }
 
     /// Packets that may leave.

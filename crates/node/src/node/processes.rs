@@ -95,6 +95,7 @@ impl Node {
             rate_bits: port.rate_bits,
             live: port.live,
             ways_join: port.ways_join(),
+            segments: port.segments,
         };
         switch.order(&order, &port.sockets().map(AsFd::as_fd)).map(drop)
     }
