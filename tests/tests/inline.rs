@@ -163,6 +163,34 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
 }
 
 #[test]
+fn a_panic_ends_its_router_only_and_that_comes_back() {
+    skip_without!();
+    let line = Line::new();
+    // Its interface `in` panics at the fifth packet, each time anew.
+    let fails = GREEN
+        .replace("a :: Null -> b :: Counter -> a;", "b :: Counter -> PanicTest(4) -> Discard;");
+    line.node.up(&(ports() + &red() + &fails));
+    let switch = switch_pid(&line).expect("a switch");
+    let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
+    let stream = line.a.stream("10.0.2.2:5000", 1, RATE, 200).expect("a stream").paced_by(&sink);
+    line.a.neighbour("10.0.1.9", "02:00:00:00:03:01", "eth0").expect("a neighbour");
+    let poison = line.a.stream("10.0.1.9:9", 9, 100, 64).expect("a stream");
+    await_that("it has come back twice", || number(&router(&line, "green/r3")["restarts"]) >= 2);
+    poison.stop();
+    await_that("it runs", || router(&line, "green/r3")["state"] == "running");
+    let count = line.node.run(&["read", "green/r3", "b.count"]);
+    assert!(count.trim().parse::<u32>().is_ok_and(|count| count <= 4), "{count}: it began anew");
+    // The other router inside the same worker has lost nothing, and the worker is the same.
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    assert!(received.is_perfect() && received.packets > 1000, "{received:?} of {sent}");
+    assert_eq!(switch_pid(&line), Some(switch));
+    assert_eq!(router(&line, "red/r1")["restarts"], 0);
+    let told = line.node.run(&["events"]);
+    assert!(told.contains("it panicked: PanicTest has got its packet"), "{told}");
+}
+
+#[test]
 fn another_graph_takes_over_without_loss() {
     skip_without!();
     let line = Line::new();

@@ -10,7 +10,7 @@ use europa_engine::Registry;
 /// Classes whose work is bounded.
 const BOUNDED: &str = "
     AddressInfo AlignmentInfo ClickyInfo PortInfo ScheduleInfo Message
-    FromDevice ToDevice FromHost ToHost Discard Idle Null PushNull PullNull
+    FromDevice ToDevice FromHost ToHost Discard Idle Null PushNull PullNull PanicTest
     Queue SimpleQueue ThreadSafeQueue NotifierQueue FullNoteQueue QuickNoteQueue MSQueue
     FrontDropQueue MixedQueue MPEGQueue Unqueue RED CoDel
     Counter AverageCounter Print IPPrint IP6Print ARPPrint

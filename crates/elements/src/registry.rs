@@ -55,6 +55,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::message::Message>();
     registry.add::<crate::diagnose::neighborhood_test::NeighborhoodTest>();
     registry.add::<crate::diagnose::notifier_debug::NotifierDebug>();
+    registry.add::<crate::diagnose::panic_test::PanicTest>();
     registry.add::<crate::diagnose::sched_order_test::SchedOrderTest>();
     registry.add::<crate::diagnose::timer_test::TimerTest>();
     registry.add::<crate::null::Null>();

@@ -8,7 +8,8 @@ use europa_port::{
     open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
-
+use europa_switch::orders::Ways;
+use nix::sys::utsname::uname;
 use serde::{Deserialize, Serialize};
 
 use crate::leftovers::Noted;
@@ -94,6 +95,15 @@ struct PortRecord {
 
 fn text(document: &europa_api::Port) -> String {
     serde_json::to_string(document).unwrap_or_default()
+}
+
+/// Whether soft interrupts run when they are raised, also while the kernel's thread for those that
+/// were put off is there: since Linux 6.5.
+fn softirqs_are_prompt() -> bool {
+    let name = uname().ok();
+    let release = name.as_ref().and_then(|name| name.release().to_str());
+    let mut numbers = release.unwrap_or_default().split(['.', '-']).map_while(|n| n.parse().ok());
+    (numbers.next(), numbers.next()) >= (Some(6_u32), Some(5_u32))
 }
 
 fn rate(document: &europa_api::Port) -> Option<u64> {
@@ -334,9 +344,15 @@ impl Port {
         Ok(())
     }
 
-    /// Whether both ways out join in one queue of the device.
-    pub(crate) fn ways_join(&self) -> bool {
-        matches!(self.device.kind, Kind::Veth | Kind::Tap)
+    /// How the two ways out of the device go on.
+    pub(crate) fn ways(&self) -> Ways {
+        match self.device.kind {
+            Kind::Tap => Ways::Join,
+            Kind::Veth if !self.segments => Ways::Join,
+            // Frames of a socket go past the queue of live ones.
+            Kind::Veth if softirqs_are_prompt() => Ways::Settle,
+            _ => Ways::Part,
+        }
     }
 
     /// Descriptors for a switch: where frames leave, where their losses are counted.

@@ -48,11 +48,6 @@ impl<'a> End<'a> {
         }
     }
 
-    /// Whether it knows a feature.
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.features.iter().any(|feature| feature.name == name)
-    }
-
     /// Whether a feature was on when the offloads were read.
     pub(crate) fn is_on(&self, name: &str) -> bool {
         self.features.iter().any(|feature| feature.name == name && feature.active)

@@ -42,9 +42,8 @@ const RECEIVE_VLAN: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 const TRANSMIT_VLAN: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
 
-/// Has a device merge UDP packets that are only passed on. Of a veth it says besides that what
-/// its peer sends from a packet socket may be merged, though that peer segments by itself.
-const FORWARDING: &str = "rx-udp-gro-forwarding";
+/// Without these a device does not cut what is merged.
+const CUTTING: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 
 /// Everything that lets a sender postpone segmentation to the driver.
 fn postpones_segmentation(feature: &str) -> bool {
@@ -58,7 +57,7 @@ fn segments_tcp(feature: &str) -> bool {
 
 /// Whether [`prepare`] may switch a feature of a port or of its peer.
 fn may_be_switched(feature: &str) -> bool {
-    [&RECEIVE_VLAN[..], &TRANSMIT_VLAN, &MERGING, &["rx-gro", "rx-vlan-filter", FORWARDING]]
+    [&RECEIVE_VLAN[..], &TRANSMIT_VLAN, &MERGING, &["rx-gro", "rx-vlan-filter"]]
         .concat()
         .contains(&feature)
         || postpones_segmentation(feature)
@@ -163,16 +162,6 @@ pub fn refuse(device: &Device) -> Result<(), PortError> {
     }
 }
 
-/// Has the peer of a veth merge what it passes on; whether it does.
-fn passes_on(device: &Device, prepared: &mut Prepared) -> Result<bool, PortError> {
-    let Peer::At { namespace, index, .. } = &device.peer else { return Ok(false) };
-    let mut peer = End::open(namespace, *index)?;
-    let is_on = peer.is_on(FORWARDING);
-    peer.want(true, |feature| feature == FORWARDING);
-    let can = peer.has(FORWARDING);
-    Ok(is_on || can && peer.apply(&mut prepared.undo)?.is_empty())
-}
-
 /// Switches offloads on both ends, noting changes and what could not be.
 fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
     let port = device.name.clone();
@@ -181,15 +170,10 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     // A filter in hardware knows only the VLANs that Linux has devices for.
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
-    // What a socket sends to a veth joins the queue of live frames only if it may be merged
-    // there, and that is said of a sender that does not segment itself, or of a peer that merges
-    // what it passes on. Else the two ways out would end in two queues, which another CPU may
-    // empty in another order.
-    let joins =
-        !matches!(device.kind, Kind::Veth) || !wants.generic && passes_on(device, prepared)?;
-    end.want(false, |feature| !joins && segments_tcp(feature));
-    prepared.segments =
-        joins && ["tx-tcp-segmentation", "tx-tcp6-segmentation"].iter().all(|name| end.is_on(name));
+    // What a socket sends to a veth that cuts nothing joins the queue of live frames.
+    prepared.segments = CUTTING.iter().all(|name| end.is_on(name));
+    let joins = matches!(device.kind, Kind::Veth) && !prepared.segments;
+    end.want(false, |feature| joins && segments_tcp(feature));
     let stuck = end.apply(&mut prepared.undo)?;
     if wants.vlan && stuck.iter().any(|feature| feature.starts_with("rx-vlan")) {
         prepared.limitations.push(Limitation::VlanUntrusted {

@@ -34,6 +34,22 @@ pub fn open_socket(device: &Device) -> Result<OwnedFd, PortError> {
     Ok(socket)
 }
 
+mod kernel {
+    use nix::libc;
+
+    nix::ioctl_read_bad!(outq, libc::TIOCOUTQ, libc::c_int);
+}
+
+/// Whether all that was sent by a socket has left it: a device has sent it, or whoever is behind a
+/// device made of software has taken it in.
+#[must_use]
+pub fn is_out(socket: &OwnedFd) -> bool {
+    let mut bytes = 0;
+    // SAFETY: the kernel writes an `int`, which is what `bytes` is.
+    let asked = unsafe { kernel::outq(socket.as_raw_fd(), &raw mut bytes) };
+    asked.is_ok() && bytes == 0
+}
+
 /// Opens a socket as [`open_socket`] does, but for all frames that come and go too.
 ///
 /// # Errors

@@ -22,10 +22,10 @@ pub const SHARE_PACKETS: u16 = 1024;
 
 /// Frames of at least so many bytes may be a stream's.
 const STREAM_BYTES: u16 = 512;
-/// Of so many frames that wait...
-const STREAM_LOOK: usize = 16;
-/// ...so many follow the one before them, at least, in a stream that is worth merging.
-const STREAM_FOLLOW: usize = 11;
+/// So many of what waits are looked at, with what stands behind each...
+const STREAM_LOOKS: usize = 8;
+/// ...and so many of these are followed by the next one of their stream, if merging is worth it.
+const STREAM_PAIRS: usize = 6;
 
 /// A descriptor that the switch holds, stamped with where it came from.
 #[derive(Clone, Copy, Debug)]
@@ -133,28 +133,33 @@ impl PortQueue {
         self.ready.front()
     }
 
-    /// Whether most of what leaves next are segments of streams that can be merged. Read where
+    /// Whether most of what waits are segments of streams that can be merged. Read where
     /// routers may write: it only decides by which way their packets leave.
     pub(crate) fn is_stream(&self, pools: &Pools) -> bool {
-        let long = |packet: &&Queued| packet.word.length() >= STREAM_BYTES;
-        if self.ready.len() < STREAM_LOOK || self.ready.front().filter(long).is_none() {
+        let places = self.ready.len().saturating_sub(1);
+        if places < STREAM_LOOKS || self.ready[0].word.length() < STREAM_BYTES {
             return false;
         }
-        let mut last: Option<([u8; MAX_HEADERS], Segment)> = None;
-        let mut follow = 0;
-        for packet in self.ready.iter().take(STREAM_LOOK) {
-            let Some(pool) = pools.get(&packet.pool) else { return false };
-            let mut head = [0; MAX_HEADERS];
-            let offset = pool.view.slot_offset(packet.word.slot(), packet.word.offset().into());
+        let looks = (0..STREAM_LOOKS).map(|look| look * places / STREAM_LOOKS);
+        looks.filter(|at| self.is_followed(*at, pools)).count() >= STREAM_PAIRS
+    }
+
+    /// Whether a packet and the one behind it are segments of a stream that can be merged.
+    fn is_followed(&self, at: usize, pools: &Pools) -> bool {
+        let segment = |packet: &Queued| {
             let length = usize::from(packet.word.length());
-            pool.view.mapping().copy_out(offset, &mut head[..length.min(MAX_HEADERS)]);
-            let next = Segment::parse(&head, length).map(|segment| (head, segment));
-            if let (Some((before, first)), Some((head, next))) = (&last, &next) {
-                follow += usize::from(first.is_followed_by(before, next, head));
-            }
-            last = next;
-        }
-        follow >= STREAM_FOLLOW
+            let offset = packet.word.offset().into();
+            let view = &pools.get(&packet.pool)?.view;
+            let mut head = [0; MAX_HEADERS];
+            let from = view.slot_offset(packet.word.slot(), offset);
+            view.mapping().copy_out(from, &mut head[..length.min(MAX_HEADERS)]);
+            Some((head, Segment::parse(&head, length)?))
+        };
+        let (packet, next) = (&self.ready[at], &self.ready[at + 1]);
+        packet.word.length() >= STREAM_BYTES
+            && segment(packet).zip(segment(next)).is_some_and(|((head, first), (behind, next))| {
+                first.is_followed_by(&head, &next, &behind)
+            })
     }
 
     /// Packets that may leave.

@@ -40,6 +40,11 @@ impl Socket {
         Ok(Self { fd, counters: DropCounters::new(counters, device)? })
     }
 
+    /// Whether all that was sent by it has left it.
+    pub(crate) fn is_out(&self) -> bool {
+        europa_port::is_out(&self.fd)
+    }
+
     /// Frames that the device has lost after they had been sent.
     pub(crate) fn drops(&mut self) -> u64 {
         // A device that has gone loses nothing more.

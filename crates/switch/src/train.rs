@@ -294,7 +294,7 @@ mod tests {
             tcp.destination.set(40000);
             tcp.sequence.set(self.sequence.wrapping_add((index * self.segment) as u32));
             tcp.acknowledgement.set(77);
-            tcp.data_offset = ((TcpHeader::LEN + self.options) / 4 << 4) as u8;
+            tcp.data_offset = (((TcpHeader::LEN + self.options) / 4) << 4) as u8;
             tcp.flags = tcp::flag::ACK | if is_last && self.push { tcp::flag::PSH } else { 0 };
             tcp.window.set(500);
             frame.extend(tcp.as_bytes());

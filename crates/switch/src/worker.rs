@@ -104,7 +104,12 @@ impl Worker {
         }
         if self.live.pending() > 0 {
             busy = true;
+            let begun = Instant::now();
             self.kick();
+            if self.live.pending() == 0 {
+                let took = begun.elapsed();
+                self.tables.ports.iter_mut().for_each(|port| port.batching.kicked(took));
+            }
             self.learn(now);
         }
         busy.then_some(total)
@@ -220,7 +225,9 @@ impl Worker {
             first_fits_live: first_fits,
             stream: port.batching.segments() && port.queue.is_stream(pools),
         };
-        let Some(plan) = port.batching.plan(waiting, now) else { return true };
+        let Some(plan) = port.batching.plan(waiting, now, || port.socket.is_out()) else {
+            return true;
+        };
         match plan.way {
             Way::Live => self.fill_list(index, plan),
             Way::Socket => self.send_by_socket(index, plan),
@@ -352,7 +359,7 @@ impl Worker {
                 self.guests.add(pool, view, descriptors).map_err(|error| error.to_string())?;
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
-            Order::AddPort { port, device, rate_bits, live, ways_join, segments } => {
+            Order::AddPort { port, device, rate_bits, live, ways, segments } => {
                 let socket = Socket::new(descriptor()?, descriptor()?, device)
                     .map_err(|error| error.to_string())?;
                 let mut queue = PortQueue::new();
@@ -362,7 +369,7 @@ impl Worker {
                     id: port,
                     queue,
                     socket,
-                    batching: Batching::new(rate_bits, Abilities { live, ways_join, segments }),
+                    batching: Batching::new(rate_bits, Abilities { live, ways, segments }),
                 });
             }
             Order::Rate { port, rate_bits } => {

@@ -94,7 +94,7 @@ impl Node {
             device: port.device.index,
             rate_bits: port.rate_bits,
             live: port.live,
-            ways_join: port.ways_join(),
+            ways: port.ways(),
             segments: port.segments,
         };
         switch.order(&order, &port.sockets().map(AsFd::as_fd)).map(drop)
