@@ -87,7 +87,7 @@ pub(crate) enum Case {
     Veth,
     /// Round trips: one ping a second, and one after the other
     Latency,
-    /// One TCP stream, with default offloads and without
+    /// One TCP stream and eight, with default offloads and without
     Tcp,
     /// The element graph of the IPv4 router, without devices, on one core
     Graph,
