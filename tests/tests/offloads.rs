@@ -81,55 +81,6 @@ fn tcp_works_with_everything_switched_on() {
 }
 
 #[test]
-fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
-    skip_without!("iperf3", "ethtool", "python3");
-    let line = Line::new();
-    line.up_ipv4();
-    let _server = line.b.iperf_server().expect("a server");
-    // Frames that the router sent to `b`, and packets that came there.
-    let stream = |to: &str, seconds| {
-        let count = || {
-            let packets = line.b.counter("eth0", "rx_packets").expect("a counter");
-            (line.node.counters()["red/r1.out"].tx, packets)
-        };
-        let before = count();
-        let result = line.a.iperf(to, seconds, &[]).expect("a result");
-        assert!(result.bytes > 20_000_000, "{to}: {} bytes", result.bytes);
-        let after = count();
-        (after.0 - before.0, after.1 - before.1)
-    };
-    for to in ["10.0.2.2", "fd00:2::2"] {
-        let (frames, packets) = stream(to, 2);
-        let _ = writeln!(std::io::stderr(), "{to}: {frames} frames came as {packets} packets");
-        assert!(packets < frames / 3, "{to}: {frames} frames came as {packets} packets");
-    }
-    // Whoever captures sees what the router sent.
-    {
-        let file = line.node.file("capture.pcap", "");
-        let options = ["-w", &file, "-s", "64", "-f", "tcp"];
-        let mut capture = line.node.start(&[&["capture", "red/r1.out"], &options[..]].concat());
-        capture.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a capture");
-        let (frames, packets) = stream("10.0.2.2", 1);
-        assert!(packets >= frames, "{frames} frames came as {packets} packets");
-    }
-    // A device that cuts nothing any more, as one whose peer has got a program of its own, has
-    // frames as they are. What it has refused by then is sent again by TCP.
-    let (frames, packets) = std::thread::scope(|scope| {
-        let stream = scope.spawn(|| stream("10.0.2.2", 3));
-        sleep(Duration::from_secs(1));
-        line.middle.offloads("eu-right", &[("tso", false)]).expect("offloads");
-        stream.join().expect("a stream")
-    });
-    assert!(
-        packets < frames,
-        "{frames} frames came as {packets} packets: nothing was merged before"
-    );
-    let (frames, packets) = stream("10.0.2.2", 1);
-    assert!(packets >= frames, "{frames} frames came as {packets} packets");
-    transfer(&line.a, &line.b, "10.0.2.2", BYTES);
-}
-
-#[test]
 fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
     skip_without!("ping", "iperf3", "python3");
     // A VXLAN device of Linux's own has no native XDP; the left port is one.

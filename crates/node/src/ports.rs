@@ -8,8 +8,7 @@ use europa_port::{
     open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
-use europa_switch::orders::Ways;
-use nix::sys::utsname::uname;
+
 use serde::{Deserialize, Serialize};
 
 use crate::leftovers::Noted;
@@ -73,7 +72,7 @@ fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
 }
 
 /// Changes with [`PortRecord`], and with what is pinned.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 2;
 
 /// What the next node must know of a port.
 #[derive(Serialize, Deserialize)]
@@ -87,7 +86,6 @@ struct PortRecord {
     /// Number of its device there.
     device: u32,
     live: bool,
-    segments: bool,
     generic: bool,
     vlan: bool,
     limitations: Vec<Limitation>,
@@ -95,15 +93,6 @@ struct PortRecord {
 
 fn text(document: &europa_api::Port) -> String {
     serde_json::to_string(document).unwrap_or_default()
-}
-
-/// Whether soft interrupts run when they are raised, also while the kernel's thread for those that
-/// were put off is there: since Linux 6.5.
-fn softirqs_are_prompt() -> bool {
-    let name = uname().ok();
-    let release = name.as_ref().and_then(|name| name.release().to_str());
-    let mut numbers = release.unwrap_or_default().split(['.', '-']).map_while(|n| n.parse().ok());
-    (numbers.next(), numbers.next()) >= (Some(6_u32), Some(5_u32))
 }
 
 fn rate(document: &europa_api::Port) -> Option<u64> {
@@ -119,8 +108,6 @@ pub(crate) struct Port {
     pub(crate) mtu: u32,
     /// Live frames may leave by it.
     pub(crate) live: bool,
-    /// Its device cuts merged TCP segments into what they were.
-    pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
     /// What it was made from.
@@ -178,7 +165,6 @@ impl Port {
         if generic {
             let again = prepare(&device, Wants { generic: true, ..wants })?;
             prepared.undo.changes.extend(again.undo.changes);
-            prepared.segments = again.segments;
             for limitation in again.limitations {
                 if !prepared.limitations.contains(&limitation) {
                     prepared.limitations.push(limitation);
@@ -196,7 +182,6 @@ impl Port {
             rate_bits: rate(document),
             mtu,
             live,
-            segments: prepared.segments,
             limitations: prepared.limitations,
             undo: prepared.undo,
             document: document.clone(),
@@ -264,7 +249,6 @@ impl Port {
             namespace: self.device.namespace.inode,
             device: self.device.index,
             live: self.live,
-            segments: self.segments,
             generic: self.mode == PortMode::Generic,
             vlan: self.vlan,
             limitations: self.limitations.clone(),
@@ -298,7 +282,6 @@ impl Port {
             rate_bits: rate(document),
             mtu,
             live: record.live,
-            segments: record.segments,
             limitations: record.limitations,
             undo: noted.undo.clone(),
             document: document.clone(),
@@ -344,15 +327,9 @@ impl Port {
         Ok(())
     }
 
-    /// How the two ways out of the device go on.
-    pub(crate) fn ways(&self) -> Ways {
-        match self.device.kind {
-            Kind::Tap => Ways::Join,
-            Kind::Veth if !self.segments => Ways::Join,
-            // Frames of a socket go past the queue of live ones.
-            Kind::Veth if softirqs_are_prompt() => Ways::Settle,
-            _ => Ways::Part,
-        }
+    /// Whether both ways out join in one queue of the device.
+    pub(crate) fn ways_join(&self) -> bool {
+        matches!(self.device.kind, Kind::Veth | Kind::Tap)
     }
 
     /// Descriptors for a switch: where frames leave, where their losses are counted.

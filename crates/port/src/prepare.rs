@@ -33,17 +33,11 @@ pub struct Prepared {
     pub undo: Undo,
     /// What it cannot do: refuse or warn.
     pub limitations: Vec<Limitation>,
-    /// It cuts a packet of merged TCP segments, from a socket, into what they were, or hands it
-    /// uncut to a receiver that wants it so.
-    pub segments: bool,
 }
 
 const RECEIVE_VLAN: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 const TRANSMIT_VLAN: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
-
-/// Without these a device does not cut what is merged.
-const CUTTING: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 
 /// Everything that lets a sender postpone segmentation to the driver.
 fn postpones_segmentation(feature: &str) -> bool {
@@ -84,7 +78,7 @@ pub fn before(device: &Device) -> Result<Undo, PortError> {
 /// is then as it was.
 pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
     refuse(device)?;
-    let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new(), segments: false };
+    let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new() };
     match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
         Ok(()) => Ok(prepared),
         Err(error) => {
@@ -170,10 +164,11 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     // A filter in hardware knows only the VLANs that Linux has devices for.
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
-    // What a socket sends to a veth that cuts nothing joins the queue of live frames.
-    prepared.segments = CUTTING.iter().all(|name| end.is_on(name));
-    let joins = matches!(device.kind, Kind::Veth) && !prepared.segments;
-    end.want(false, |feature| joins && segments_tcp(feature));
+    // What a socket sends to a veth joins the queue of live frames only if it may be merged
+    // there, and that is said of a sender that does not segment itself. Else the two ways out
+    // would end in two queues, which another CPU may empty in another order.
+    let veth = matches!(device.kind, Kind::Veth);
+    end.want(false, |feature| veth && segments_tcp(feature));
     let stuck = end.apply(&mut prepared.undo)?;
     if wants.vlan && stuck.iter().any(|feature| feature.starts_with("rx-vlan")) {
         prepared.limitations.push(Limitation::VlanUntrusted {

@@ -7,18 +7,6 @@ use europa_router::GuestStats;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// How the two ways out of a device go on, for live frames and for those of a socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ways {
-    /// They join in one queue: a tap, a veth that cuts no segments.
-    Join,
-    /// They are two queues, but whoever receives has taken in what was sent when the call returns,
-    /// unless the kernel is so busy that it puts soft interrupts off: a veth.
-    Settle,
-    /// They are two queues, which a device empties when it gets to it: a network card.
-    Part,
-}
-
 /// An order. Each is answered by one [`Answer`], in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
@@ -75,10 +63,9 @@ pub enum Order {
         rate_bits: Option<u64>,
         /// Live frames may leave by it.
         live: bool,
-        /// Whether live frames and those of a socket leave in the order in which they were sent.
-        ways: Ways,
-        /// The device cuts a packet of merged TCP segments into what they were.
-        segments: bool,
+        /// Live frames and those of a socket leave in the order in which they were
+        /// sent: true of veth and tap, whose ways join in one queue.
+        ways_join: bool,
     },
     /// The rate of a port from now on.
     Rate {

@@ -11,7 +11,7 @@ use europa_pool::{Mapping, PoolView, Waker};
 use europa_substrate::layout::{MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
 use nix::errno::Errno;
 
-use crate::batching::{Abilities, Batching, MAX_KICK_FRAMES, Plan, Waiting, Way};
+use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
 use crate::egress::{Policy, before_frame};
 use crate::filters::Filters;
 use crate::guests::Guests;
@@ -104,12 +104,7 @@ impl Worker {
         }
         if self.live.pending() > 0 {
             busy = true;
-            let begun = Instant::now();
             self.kick();
-            if self.live.pending() == 0 {
-                let took = begun.elapsed();
-                self.tables.ports.iter_mut().for_each(|port| port.batching.kicked(took));
-            }
             self.learn(now);
         }
         busy.then_some(total)
@@ -220,14 +215,8 @@ impl Worker {
         port.queue.refill(&self.shared, pools, now_ns, port.batching.most());
         let Some(first) = port.queue.peek() else { return false };
         let first_fits = first.word.length() <= LONGEST_LIVE;
-        let waiting = Waiting {
-            frames: port.queue.ready(),
-            first_fits_live: first_fits,
-            stream: port.batching.segments() && port.queue.is_stream(pools),
-        };
-        let Some(plan) = port.batching.plan(waiting, now, || port.socket.is_out()) else {
-            return true;
-        };
+        let ready = port.queue.ready();
+        let Some(plan) = port.batching.plan(ready, first_fits, now) else { return true };
         match plan.way {
             Way::Live => self.fill_list(index, plan),
             Way::Socket => self.send_by_socket(index, plan),
@@ -257,11 +246,14 @@ impl Worker {
     fn send_by_socket(&mut self, index: usize, plan: Plan) {
         let Tables { pools, interfaces, places, ports, .. } = &mut self.tables;
         let Some(port) = ports.get_mut(index) else { return };
-        let merge = port.batching.segments();
+        // A few frames go whatever their length, and those that could go live, but not yet; of many,
+        // only those that must.
+        let fits = port.queue.peek().is_some_and(|first| first.word.length() <= LONGEST_LIVE);
+        let any = fits || port.queue.ready() <= SOCKET_FRAMES || !port.batching.is_live();
         let mut bytes = plan.bytes;
         while !self.outbox.is_full() && bytes > 0 {
             let Some(next) = port.queue.peek() else { break };
-            if !plan.all && next.word.length() <= LONGEST_LIVE {
+            if !any && next.word.length() <= LONGEST_LIVE {
                 break;
             }
             let Some(packet) = port.queue.pop() else { break };
@@ -269,17 +261,12 @@ impl Worker {
             let place = places.get(packet.interface as usize);
             let policy = place.and_then(|place| interfaces.get(*place));
             if let (Some(pool), Some(from)) = (pools.get(&packet.pool), policy) {
-                self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
+                self.outbox.add(&self.shared, &pool.view, &from.policy, packet);
                 self.shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }
         self.stats.socket_calls += 1;
-        let sent = self.outbox.send(&self.shared, &port.socket);
-        self.stats.socket_frames += sent.frames;
-        if sent.cuts_nothing {
-            tracing::warn!(port = port.id, "the device does not segment TCP any more");
-            port.batching.stop_segments();
-        }
+        self.stats.socket_frames += self.outbox.send(&self.shared, &port.socket) as u64;
     }
 
     fn kick(&mut self) {
@@ -359,7 +346,7 @@ impl Worker {
                 self.guests.add(pool, view, descriptors).map_err(|error| error.to_string())?;
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
-            Order::AddPort { port, device, rate_bits, live, ways, segments } => {
+            Order::AddPort { port, device, rate_bits, live, ways_join } => {
                 let socket = Socket::new(descriptor()?, descriptor()?, device)
                     .map_err(|error| error.to_string())?;
                 let mut queue = PortQueue::new();
@@ -369,7 +356,7 @@ impl Worker {
                     id: port,
                     queue,
                     socket,
-                    batching: Batching::new(rate_bits, Abilities { live, ways, segments }),
+                    batching: Batching::new(rate_bits, live, ways_join),
                 });
             }
             Order::Rate { port, rate_bits } => {

@@ -94,8 +94,7 @@ impl Node {
             device: port.device.index,
             rate_bits: port.rate_bits,
             live: port.live,
-            ways: port.ways(),
-            segments: port.segments,
+            ways_join: port.ways_join(),
         };
         switch.order(&order, &port.sockets().map(AsFd::as_fd)).map(drop)
     }
