@@ -5,6 +5,7 @@
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
+#include "devices.h"
 #include "substrate.h"
 
 #ifndef BPF_F_INNER_MAP
@@ -123,15 +124,6 @@ PREFIX_TABLE(prefix4, struct europa_prefix4);
 PREFIX_TABLE(prefix6, struct europa_prefix6);
 PREFIX_TABLE(bound4, struct europa_prefix4);
 PREFIX_TABLE(bound6, struct europa_prefix6);
-
-/* Where frames leave: by port. */
-struct {
-	__uint(type, BPF_MAP_TYPE_DEVMAP);
-	__uint(max_entries, EUROPA_MAX_PORTS);
-	__uint(pinning, LIBBPF_PIN_BY_NAME);
-	__type(key, __u32);
-	__type(value, __u32);
-} devices SEC(".maps");
 
 /* Rows a counter has: number of CPUs and one. */
 const volatile __u32 counter_rows = 1;

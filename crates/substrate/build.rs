@@ -16,7 +16,7 @@ fn main() {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let headers = format!("-I/usr/include/{arch}-linux-gnu");
     let target = if arch == "x86_64" { "-D__TARGET_ARCH_x86" } else { "-D__TARGET_ARCH_other" };
-    for program in ["receive", "transmit"] {
+    for program in ["receive", "transmit", "drained"] {
         SkeletonBuilder::new()
             .source(sources.join(format!("{program}.bpf.c")))
             .clang_args(["-mcpu=v3", "-Wall", "-Werror", target, &headers])

@@ -81,6 +81,99 @@ fn tcp_works_with_everything_switched_on() {
 }
 
 #[test]
+fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
+    skip_without!("iperf3", "ethtool", "python3");
+    let line = Line::new();
+    line.up_ipv4();
+    let _server = line.b.iperf_server().expect("a server");
+    // Frames that the router sent to `b`, and packets that came there.
+    let stream = |to: &str, seconds| {
+        let count = || {
+            let packets = line.b.counter("eth0", "rx_packets").expect("a counter");
+            (line.node.counters()["red/r1.out"].tx, packets)
+        };
+        let before = count();
+        let result = line.a.iperf(to, seconds, &[]).expect("a result");
+        assert!(result.bytes > 20_000_000, "{to}: {} bytes", result.bytes);
+        let after = count();
+        (after.0 - before.0, after.1 - before.1)
+    };
+    for to in ["10.0.2.2", "fd00:2::2"] {
+        let (frames, packets) = stream(to, 2);
+        let _ = writeln!(std::io::stderr(), "{to}: {frames} frames came as {packets} packets");
+        assert!(packets < frames / 3, "{to}: {frames} frames came as {packets} packets");
+    }
+    // Whoever captures sees what the router sent.
+    {
+        let file = line.node.file("capture.pcap", "");
+        let options = ["-w", &file, "-s", "64", "-f", "tcp"];
+        let mut capture = line.node.start(&[&["capture", "red/r1.out"], &options[..]].concat());
+        capture.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a capture");
+        let (frames, packets) = stream("10.0.2.2", 1);
+        assert!(packets >= frames, "{frames} frames came as {packets} packets");
+    }
+    // A device that cuts nothing any more, as one whose peer has got a program of its own, has
+    // frames as they are. What it has refused by then is sent again by TCP.
+    let (frames, packets) = std::thread::scope(|scope| {
+        let stream = scope.spawn(|| stream("10.0.2.2", 3));
+        sleep(Duration::from_secs(1));
+        line.middle.offloads("eu-right", &[("tso", false)]).expect("offloads");
+        stream.join().expect("a stream")
+    });
+    assert!(
+        packets < frames,
+        "{frames} frames came as {packets} packets: nothing was merged before"
+    );
+    let (frames, packets) = stream("10.0.2.2", 1);
+    assert!(packets >= frames, "{frames} frames came as {packets} packets");
+    transfer(&line.a, &line.b, "10.0.2.2", BYTES);
+}
+
+#[test]
+fn no_packet_overtakes_another_one_when_the_way_changes() {
+    skip_without!("iperf3", "ping");
+    let line = Line::new();
+    line.up_ipv4();
+    let _server = line.b.iperf_server().expect("a server");
+    // Linux lets packets go past those that wait for their neighbour's address.
+    assert!(line.a.ping("10.0.2.2", 2, &[]).expect("a ping").is_perfect());
+    let frames = |way: &str| line.node.stats()["switch"][way].as_u64().expect("a counter");
+    let before = ["live_frames", "socket_frames"].map(frames);
+    // What goes live waits for a thread there, which waits for a core beside programs that want
+    // every one; what goes by the socket does not.
+    let threaded = ["/bin/sh", "-c", "echo 1 > /sys/class/net/eth0/threaded"];
+    line.b.run(&threaded).expect("a thread for what is received");
+    let _busy: Vec<_> = (0..4)
+        .map(|_| Process::start(&["/bin/sh", "-c", "while :; do :; done"]).expect("a program"))
+        .collect();
+    let streams: Vec<_> = [(1, 3000), (2, 20_000), (3, 40_000)]
+        .map(|(number, rate)| {
+            let at = format!("10.0.2.2:{}", 5000 + number);
+            let sink = line.b.sink(&at, number).expect("a sink");
+            let stream = line.a.stream(&at, number, rate, 100).expect("a stream");
+            let stream = stream.paced_by(&sink);
+            (sink, stream)
+        })
+        .into();
+    for _ in 0..3 {
+        let result = line.a.iperf("10.0.2.2", 2, &[]).expect("a result");
+        assert!(result.bytes > 1_000_000, "{} bytes", result.bytes);
+    }
+    for (sink, stream) in streams {
+        let sent = stream.stop();
+        let received = sink.stop(sent);
+        // Beside so many a queue may be full.
+        let wrong = received.late + received.duplicates + received.corrupted + received.foreign;
+        assert!(received.packets > 1000 && wrong == 0, "of {sent}: {received:?}");
+    }
+    for (way, before) in ["live_frames", "socket_frames"].into_iter().zip(before) {
+        let frames = frames(way) - before;
+        let _ = writeln!(std::io::stderr(), "{frames} {way}");
+        assert!(frames > 1000, "only {frames} {way}");
+    }
+}
+
+#[test]
 fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
     skip_without!("ping", "iperf3", "python3");
     // A VXLAN device of Linux's own has no native XDP; the left port is one.

@@ -55,6 +55,9 @@ impl fmt::Display for Finding {
 /// Measures of the sandbox without which a router is still locked in.
 const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
 
+/// Without this veth pairs carry segments of TCP one by one.
+const MERGED: &str = "merged TCP segments";
+
 /// What a measure of the sandbox means for Europa.
 fn verdict(measure: &str, state: State) -> Verdict {
     match state {
@@ -129,13 +132,12 @@ fn substrate() -> Vec<Finding> {
     let directory = std::env::temp_dir().join(format!("europa-doctor-{}", std::process::id()));
     let mut findings = Vec::new();
     let mut note = |what: &str, result: Result<String, String>| {
-        let fine = result.is_ok();
+        let missing = if what == MERGED { Verdict::Limited } else { Verdict::Fatal };
         findings.push(Finding {
             what: what.to_owned(),
-            verdict: if fine { Verdict::Works } else { Verdict::Fatal },
+            verdict: if result.is_ok() { Verdict::Works } else { missing },
             detail: result.unwrap_or_else(|error| error),
         });
-        fine
     };
     let started = Instant::now();
     match Substrate::open(&directory) {
@@ -166,6 +168,9 @@ fn substrate() -> Vec<Finding> {
                 .map_err(|error| error.to_string());
             note("packet pool", pool);
             note("live frames", kick(&substrate, namespace));
+            let started = Instant::now();
+            let drained = substrate.drained_program().map_err(|error| error.to_string());
+            note(MERGED, drained.map(|_| format!("program loaded in {:?}", started.elapsed())));
         }
     }
     if let Err(error) = Substrate::remove(&directory) {

@@ -37,7 +37,7 @@ use crate::{Doing, Instance, NodeError};
 
 /// Changes whenever a process that was started before could misunderstand the node, or the
 /// node it: with records, orders, the layout of pools and of what is pinned.
-const FORMAT: u32 = 9;
+const FORMAT: u32 = 10;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]

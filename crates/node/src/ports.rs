@@ -8,7 +8,7 @@ use europa_port::{
     open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
-
+use europa_switch::orders::Ways;
 use serde::{Deserialize, Serialize};
 
 use crate::leftovers::Noted;
@@ -72,7 +72,7 @@ fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
 }
 
 /// Changes with [`PortRecord`], and with what is pinned.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What the next node must know of a port.
 #[derive(Serialize, Deserialize)]
@@ -86,6 +86,7 @@ struct PortRecord {
     /// Number of its device there.
     device: u32,
     live: bool,
+    segments: bool,
     generic: bool,
     vlan: bool,
     limitations: Vec<Limitation>,
@@ -93,6 +94,15 @@ struct PortRecord {
 
 fn text(document: &europa_api::Port) -> String {
     serde_json::to_string(document).unwrap_or_default()
+}
+
+/// Whether this kernel says if live frames have arrived behind a veth.
+fn can_ask(substrate: &Substrate) -> bool {
+    let loaded = substrate.drained_program();
+    if let Err(error) = &loaded {
+        tracing::warn!("{error}; no TCP segments are merged on veth pairs");
+    }
+    loaded.is_ok()
 }
 
 fn rate(document: &europa_api::Port) -> Option<u64> {
@@ -108,6 +118,8 @@ pub(crate) struct Port {
     pub(crate) mtu: u32,
     /// Live frames may leave by it.
     pub(crate) live: bool,
+    /// Its device cuts merged TCP segments into what they were.
+    pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
     /// What it was made from.
@@ -153,9 +165,14 @@ impl Port {
     }
 
     /// Opens the device of a port and makes it fit. What was changed on it is in `undo`.
-    pub(crate) fn open(id: u32, document: &europa_api::Port) -> Result<Self, NodeError> {
+    pub(crate) fn open(
+        id: u32,
+        document: &europa_api::Port,
+        substrate: &Substrate,
+    ) -> Result<Self, NodeError> {
         let (device, mtu) = find(document)?;
-        let wants = Wants { vlan: false, generic: false };
+        let two_queues = matches!(device.kind, Kind::Veth) && can_ask(substrate);
+        let wants = Wants { two_queues, ..Wants::default() };
         let mut prepared =
             prepare(&device, wants).map_err(|error| fault(document, "device", error))?;
         let generic = prepared
@@ -165,6 +182,7 @@ impl Port {
         if generic {
             let again = prepare(&device, Wants { generic: true, ..wants })?;
             prepared.undo.changes.extend(again.undo.changes);
+            prepared.segments = again.segments;
             for limitation in again.limitations {
                 if !prepared.limitations.contains(&limitation) {
                     prepared.limitations.push(limitation);
@@ -182,6 +200,7 @@ impl Port {
             rate_bits: rate(document),
             mtu,
             live,
+            segments: prepared.segments,
             limitations: prepared.limitations,
             undo: prepared.undo,
             document: document.clone(),
@@ -224,7 +243,8 @@ impl Port {
     pub(crate) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
             let generic = self.mode == PortMode::Generic;
-            let again = prepare(&self.device, Wants { vlan: true, generic })?;
+            let two_queues = self.segments;
+            let again = prepare(&self.device, Wants { vlan: true, generic, two_queues })?;
             self.undo.changes.extend(again.undo.changes);
             for limitation in again.limitations {
                 if !self.limitations.contains(&limitation) {
@@ -249,6 +269,7 @@ impl Port {
             namespace: self.device.namespace.inode,
             device: self.device.index,
             live: self.live,
+            segments: self.segments,
             generic: self.mode == PortMode::Generic,
             vlan: self.vlan,
             limitations: self.limitations.clone(),
@@ -282,6 +303,7 @@ impl Port {
             rate_bits: rate(document),
             mtu,
             live: record.live,
+            segments: record.segments,
             limitations: record.limitations,
             undo: noted.undo.clone(),
             document: document.clone(),
@@ -327,9 +349,15 @@ impl Port {
         Ok(())
     }
 
-    /// Whether both ways out join in one queue of the device.
-    pub(crate) fn ways_join(&self) -> bool {
-        matches!(self.device.kind, Kind::Veth | Kind::Tap)
+    /// How the two ways out of the device go on.
+    pub(crate) fn ways(&self) -> Ways {
+        match self.device.kind {
+            Kind::Tap => Ways::Join,
+            Kind::Veth if !self.segments => Ways::Join,
+            // Frames of a socket go past the queue of live ones.
+            Kind::Veth => Ways::Ask,
+            _ => Ways::Part,
+        }
     }
 
     /// Descriptors for a switch: where frames leave, where their losses are counted.

@@ -48,6 +48,11 @@ impl<'a> End<'a> {
         }
     }
 
+    /// Whether a feature was on when the offloads were read.
+    pub(crate) fn is_on(&self, name: &str) -> bool {
+        self.features.iter().any(|feature| feature.name == name && feature.active)
+    }
+
     /// Notes how the features are that `which` picks by name.
     pub(crate) fn note(&self, undo: &mut Undo, which: impl Fn(&str) -> bool) {
         let picked =

@@ -24,6 +24,9 @@ pub struct Wants {
     pub vlan: bool,
     /// The receive program is attached in generic mode.
     pub generic: bool,
+    /// Somebody can be asked whether a veth's live frames have arrived, so that frames of a
+    /// socket may go past their queue.
+    pub two_queues: bool,
 }
 
 /// A device that is now fit to be a port.
@@ -33,11 +36,17 @@ pub struct Prepared {
     pub undo: Undo,
     /// What it cannot do: refuse or warn.
     pub limitations: Vec<Limitation>,
+    /// It cuts a packet of merged TCP segments, from a socket, into what they were, or hands it
+    /// uncut to a receiver that wants it so.
+    pub segments: bool,
 }
 
 const RECEIVE_VLAN: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 const TRANSMIT_VLAN: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
+
+/// Without these a device does not cut what is merged.
+const CUTTING: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 
 /// Everything that lets a sender postpone segmentation to the driver.
 fn postpones_segmentation(feature: &str) -> bool {
@@ -78,7 +87,7 @@ pub fn before(device: &Device) -> Result<Undo, PortError> {
 /// is then as it was.
 pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
     refuse(device)?;
-    let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new() };
+    let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new(), segments: false };
     match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
         Ok(()) => Ok(prepared),
         Err(error) => {
@@ -165,10 +174,12 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
     // What a socket sends to a veth joins the queue of live frames only if it may be merged
-    // there, and that is said of a sender that does not segment itself. Else the two ways out
-    // would end in two queues, which another CPU may empty in another order.
-    let veth = matches!(device.kind, Kind::Veth);
-    end.want(false, |feature| veth && segments_tcp(feature));
+    // there, and that is said of a sender that does not segment itself.
+    let is_veth = matches!(device.kind, Kind::Veth);
+    prepared.segments =
+        (wants.two_queues || !is_veth) && CUTTING.iter().all(|name| end.is_on(name));
+    let joins = is_veth && !prepared.segments;
+    end.want(false, |feature| joins && segments_tcp(feature));
     let stuck = end.apply(&mut prepared.undo)?;
     if wants.vlan && stuck.iter().any(|feature| feature.starts_with("rx-vlan")) {
         prepared.limitations.push(Limitation::VlanUntrusted {

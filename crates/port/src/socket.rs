@@ -4,21 +4,50 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::{AddressFamily, SockFlag, SockType};
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, setsockopt, sockopt};
 
 use crate::device::Device;
 use crate::error::PortError;
+
+/// `PACKET_VNET_HDR` of `linux/if_packet.h`, which libc has not.
+const PACKET_VNET_HDR: libc::c_int = 15;
+/// Bytes that may be on their way to a device: some packets of merged segments, with what the
+/// kernel needs to remember them.
+const SEND_BYTES: usize = 4 << 20;
 
 /// Opens a socket that sends frames, Ethernet header first, out of a device.
 ///
 /// It receives nothing (protocol 0: no hook in the receive path), skips the
 /// queueing discipline, does not block, and is closed by `execve`. Whoever
-/// holds it needs no privilege.
+/// holds it needs no privilege. Before each frame stand ten bytes, `struct virtio_net_hdr`,
+/// zero or about what the device is to do to it.
 ///
 /// # Errors
 /// When the namespace cannot be entered or the device is gone.
 pub fn open_socket(device: &Device) -> Result<OwnedFd, PortError> {
-    open(device, 0)
+    let socket = open(device, 0)?;
+    let prepare = || {
+        set(&socket, PACKET_VNET_HDR, &1_i32)?;
+        setsockopt(&socket, sockopt::SndBufForce, &SEND_BYTES).map_err(io::Error::from)
+    };
+    prepare().map_err(|source| device.refused("prepare a packet socket", source))?;
+    Ok(socket)
+}
+
+mod kernel {
+    use nix::libc;
+
+    nix::ioctl_read_bad!(outq, libc::TIOCOUTQ, libc::c_int);
+}
+
+/// Whether all that was sent by a socket has left it: a device has sent it, or whoever is behind a
+/// device made of software has taken it in.
+#[must_use]
+pub fn is_out(socket: &OwnedFd) -> bool {
+    let mut bytes = 0;
+    // SAFETY: the kernel writes an `int`, which is what `bytes` is.
+    let asked = unsafe { kernel::outq(socket.as_raw_fd(), &raw mut bytes) };
+    asked.is_ok() && bytes == 0
 }
 
 /// Opens a socket as [`open_socket`] does, but for all frames that come and go too.

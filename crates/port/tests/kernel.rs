@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use europa_port::{
     Device, DropCounters, Kind, Limitation, Namespace, Peer, PortError, Undo, Wants,
-    counter_socket, in_namespace, next_hop, open_socket, prepare, set_promiscuous,
+    counter_socket, in_namespace, is_out, next_hop, open_socket, prepare, set_promiscuous,
 };
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
@@ -53,6 +53,17 @@ fn pair() -> Result<(Namespace, Namespace)> {
     run(&here, "ip link set eup0 up address 02:00:00:00:00:01")?;
     run(&there, "ip link set eup1 up address 02:00:00:00:00:02")?;
     Ok((here, there))
+}
+
+/// Sends a frame by a socket of [`open_socket`], with `offload` before it.
+fn send(socket: &OwnedFd, offload: [u8; 10], frame: &[u8]) -> Result {
+    let bytes = [&offload[..], frame].concat();
+    // SAFETY: the kernel reads as many bytes as there are.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), 0) };
+    if sent == isize::try_from(bytes.len())? {
+        return Ok(());
+    }
+    Err(std::io::Error::last_os_error().into())
 }
 
 /// Whether a feature is on, as ethtool sees it.
@@ -139,7 +150,7 @@ fn devices_that_cannot_be_ports_are_refused() -> Result {
     run(&here, "ip tuntap add eupt mode tap")?;
     let tap = Device::open(&here, "eupt")?;
     assert_eq!(tap.kind, Kind::Tap);
-    assert_eq!(prepare(&tap, Wants { vlan: true, generic: false })?.limitations, []);
+    assert_eq!(prepare(&tap, Wants { vlan: true, ..Wants::default() })?.limitations, []);
     run(&here, "ip link add eupx type vxlan id 1 dstport 4789")?;
     let vxlan = Device::open(&here, "eupx")?;
     assert_eq!(vxlan.kind, Kind::Other("vxlan".to_owned()));
@@ -166,7 +177,10 @@ fn preparing_switches_both_ends_and_undo_restores_them() -> Result {
         run(&there, "ethtool -K eup1 tx-tcp6-segmentation off")?;
         let before = (run(&here, "ethtool -k eup0")?, run(&there, "ethtool -k eup1")?);
 
-        let prepared = prepare(&Device::open(&here, "eup0")?, Wants { vlan: true, generic })?;
+        let prepared = prepare(
+            &Device::open(&here, "eup0")?,
+            Wants { vlan: true, generic, ..Wants::default() },
+        )?;
         assert_eq!(prepared.limitations, []);
         for (end, device, feature, wanted) in [
             (&here, "eup0", "rx-vlan-offload", false),
@@ -185,7 +199,10 @@ fn preparing_switches_both_ends_and_undo_restores_them() -> Result {
             assert_eq!(on(end, device, feature)?, wanted, "{device} {feature}, generic {generic}");
         }
         // Preparing a prepared port finds nothing to do.
-        let again = prepare(&Device::open(&here, "eup0")?, Wants { vlan: true, generic })?;
+        let again = prepare(
+            &Device::open(&here, "eup0")?,
+            Wants { vlan: true, generic, ..Wants::default() },
+        )?;
         assert_eq!(again.undo, Undo::default());
 
         // As a later process would do it: from a file, after a new name.
@@ -219,9 +236,9 @@ fn an_unreachable_peer_is_told() -> Result {
     assert!(matches!(device.peer, Peer::Unreachable { .. }), "{:?}", device.peer);
 
     let table = [
-        (Wants { vlan: false, generic: false }, "S"),
-        (Wants { vlan: true, generic: false }, "VS"),
-        (Wants { vlan: true, generic: true }, "VOS"),
+        (Wants::default(), "S"),
+        (Wants { vlan: true, ..Wants::default() }, "VS"),
+        (Wants { vlan: true, generic: true, ..Wants::default() }, "VOS"),
     ];
     let mut device = Device::open(&here, "eup0")?;
     let Peer::At { index, .. } = device.peer else { return Err("no peer".into()) };
@@ -327,18 +344,14 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     let mut frame = vec![0xff; 6];
     frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
     frame.extend_from_slice(&[0x5a; 600]);
-    // SAFETY: the kernel reads the frame's length from the frame.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    assert_eq!(sent, isize::try_from(frame.len())?);
+    send(&socket, [0; 10], &frame)?;
     let mut buffer = [0; 2048];
     let length = receive(&listener, &mut buffer).ok_or("the peer saw nothing")?;
     assert_eq!(&buffer[..length], &frame[..]);
 
     // Protocol 0 takes nothing in: a frame from the peer does not reach it.
     let back = open_socket(&Device::open(&there, "eup1")?)?;
-    // SAFETY: as above.
-    let sent = unsafe { libc::send(back.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-    assert_eq!(sent, isize::try_from(frame.len())?);
+    send(&back, [0; 10], &frame)?;
     // SAFETY: the kernel writes at most the buffer's length.
     let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), 2048, 0) };
     assert_eq!(got, -1);
@@ -355,8 +368,24 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     Ok(())
 }
 
+/// Waits until the queue that live frames come by has brought so many to a device, as is counted
+/// where an XDP program would see it; how many it has.
+fn joined(there: &Namespace, wanted: u64) -> Result<u64> {
+    let count = || -> Result<u64> {
+        let text = run(there, "ethtool -S eup1")?;
+        let count =
+            text.lines().find_map(|line| line.trim().strip_prefix("rx_queue_0_xdp_packets: "));
+        Ok(count.ok_or("no such counter")?.parse()?)
+    };
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while count()? < wanted && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    count()
+}
+
 #[test]
-fn what_a_socket_sends_to_a_veth_joins_the_queue_of_live_frames() -> Result {
+fn what_a_socket_sends_to_a_veth_that_cuts_nothing_joins_the_queue_of_live_frames() -> Result {
     if skipped() {
         return Ok(());
     }
@@ -365,32 +394,73 @@ fn what_a_socket_sends_to_a_veth_joins_the_queue_of_live_frames() -> Result {
     // Or Linux asks for IPv6 routers meanwhile.
     run(&here, "sysctl -qw net.ipv6.conf.eup0.disable_ipv6=1")?;
     let prepared = prepare(&device, Wants::default())?;
-    // What comes by that queue is counted where an XDP program would see it.
-    let joined = || -> Result<u64> {
-        let text = run(&there, "ethtool -S eup1")?;
-        let count =
-            text.lines().find_map(|line| line.trim().strip_prefix("rx_queue_0_xdp_packets: "));
-        Ok(count.ok_or("no such counter")?.parse()?)
-    };
+    assert!(!prepared.segments && !on(&here, "eup0", "tcp-segmentation-offload")?);
     let socket = open_socket(&device)?;
     let mut frame = vec![0xff; 6];
     frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
     frame.resize(600, 0x5a);
-    let before = joined()?;
+    let before = joined(&there, 0)?;
     for _ in 0..10 {
-        // SAFETY: the kernel reads the frame's length from the frame.
-        let sent = unsafe { libc::send(socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-        assert_eq!(sent, isize::try_from(frame.len())?);
+        send(&socket, [0; 10], &frame)?;
     }
-    let deadline = Instant::now() + Duration::from_secs(2);
-    while joined()? < before + 10 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(joined()?, before + 10);
+    assert_eq!(joined(&there, before + 10)?, before + 10);
     in_namespace(&here, || live_frames(device.index, 600, 10).map_err(|e| e.to_string()))??;
-    assert_eq!(joined()?, before + 20);
-    drop(prepared);
+    assert_eq!(joined(&there, before + 20)?, before + 20);
+    prepared.undo.undo()?;
+    assert!(on(&here, "eup0", "tx-tcp-segmentation")?);
     Ok(())
+}
+
+#[test]
+fn merged_segments_reach_the_peer_as_one_packet() -> Result {
+    if skipped() {
+        return Ok(());
+    }
+    let (here, there) = pair()?;
+    let device = Device::open(&here, "eup0")?;
+    run(&there, "ip address add 10.0.0.2/24 dev eup1")?;
+    let wants = Wants { two_queues: true, ..Wants::default() };
+    let prepared = prepare(&device, wants)?;
+    assert!(prepared.segments && on(&here, "eup0", "tcp-segmentation-offload")?);
+    let socket = open_socket(&device)?;
+    let received = || -> Result<u64> {
+        Ok(run(&there, "cat /proc/net/dev")?
+            .lines()
+            .find_map(|line| line.trim().strip_prefix("eup1:")?.split_whitespace().next())
+            .ok_or("no such device")?
+            .parse()?)
+    };
+    let before = received()?;
+    for _ in 0..100 {
+        send(&socket, MERGED, &merged())?;
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while !is_out(&socket) {
+            assert!(Instant::now() < deadline, "it is still on its way");
+        }
+    }
+    let bytes = received()? - before;
+    assert!((300_000..320_000).contains(&bytes), "{bytes} bytes of 100 packets of 3054");
+    // A device that cuts nothing refuses them, and they are not offered to it.
+    run(&here, "ethtool -K eup0 tso off")?;
+    assert!(send(&socket, MERGED, &merged()).is_err());
+    assert!(!prepare(&device, wants)?.segments);
+    Ok(())
+}
+
+/// What stands before [`merged`]: a checksum to complete, TCP over IPv4, 54 bytes of headers,
+/// segments of 1000, where TCP's header begins, where its checksum is.
+const MERGED: [u8; 10] = [1, 1, 54, 0, 0xe8, 3, 34, 0, 16, 0];
+
+/// Three segments of TCP as one packet.
+fn merged() -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend_from_slice(&[2, 0, 0, 0, 0, 1, 8, 0]);
+    // The checksum of a header of 20 bytes: length 3040, TTL 64, from 10.0.0.1 to 10.0.0.2.
+    frame.extend_from_slice(&[0x45, 0, 0x0b, 0xe0, 0, 1, 0x40, 0, 64, 6, 0x1b, 0x15]);
+    frame.extend_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+    frame.extend_from_slice(&[0x12, 0x34, 0, 80, 0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x10, 1, 0]);
+    frame.resize(14 + 3040, 0);
+    frame
 }
 
 /// The bpf system call.

@@ -11,14 +11,16 @@
 //! | `meters`    | what slices may be given of what comes in by a port               |
 //! | `adopt`     | what a killed node has left: found again, or swept away           |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
+//! | `drained`   | whether live frames have arrived behind a veth                     |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
-//! Everything here but [`Kicker`] and [`Table`] needs privileges and is used by the
+//! Everything here but [`Kicker`], [`Drained`] and [`Table`] needs privileges and is used by the
 //! node. A switch gets descriptors: with them it can run the transmit program and
 //! write the tables, and nothing else.
 #![allow(unsafe_code)] // Maps are shared memory, and libbpf lacks some calls.
 
 mod adopt;
+mod drained;
 mod kick;
 mod matches;
 mod meters;
@@ -30,6 +32,7 @@ mod table;
 pub mod tap;
 
 pub use adopt::Claims;
+pub use drained::Drained;
 pub use kick::{KickError, Kicker};
 pub use matches::{InterfaceSpec, Match, MatchKind};
 pub use pool::{PoolHandle, PoolMemory, Waker};

@@ -12,6 +12,13 @@ mod transmit {
     include!(concat!(env!("OUT_DIR"), "/transmit.skel.rs"));
 }
 
+#[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod drained {
+    include!(concat!(env!("OUT_DIR"), "/drained.skel.rs"));
+}
+
+pub(crate) use drained::DrainedSkelBuilder;
 pub(crate) use receive::ReceiveSkelBuilder;
 pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 

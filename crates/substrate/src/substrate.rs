@@ -1,5 +1,6 @@
 //! One node's maps and programs: made, found again after a restart, removed.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
@@ -13,7 +14,9 @@ use libbpf_rs::{MapHandle, OpenObject, PrintLevel, num_possible_cpus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::layout::{self, HINTS, MAX_INTERFACES, MAX_METERS, MAX_POOLS, MAX_PORTS};
-use crate::programs::{OpenTransmitSkel, ReceiveSkelBuilder, TransmitSkelBuilder};
+use crate::programs::{
+    DrainedSkelBuilder, OpenTransmitSkel, ReceiveSkelBuilder, TransmitSkelBuilder,
+};
 use crate::table::Table;
 
 /// What can go wrong between the node and the kernel's eBPF.
@@ -89,6 +92,7 @@ pub struct Substrate {
     pub(crate) pool_state: Table<layout::PoolState>,
     pub(crate) counters: Table<layout::Counters>,
     counter_rows: u32,
+    drained: OnceCell<OwnedFd>,
 }
 
 const MAPS: [&str; 21] = [
@@ -149,6 +153,7 @@ impl Substrate {
             maps,
             receive: HashMap::new(),
             counter_rows,
+            drained: OnceCell::new(),
             directory: directory.to_owned(),
         })
     }
@@ -204,6 +209,24 @@ impl Substrate {
     /// What the verifier says.
     pub fn transmit_program(&self, worker: u32) -> Result<OwnedFd, Error> {
         load_transmit(&self.directory, worker, self.counter_rows)
+    }
+
+    /// The program that [`Drained`](crate::Drained) runs; loaded at first use.
+    ///
+    /// # Errors
+    /// What the verifier says, or libbpf where the kernel does not describe its types (BTF), or
+    /// has no veth.
+    pub fn drained_program(&self) -> Result<&OwnedFd, Error> {
+        if let Some(program) = self.drained.get() {
+            return Ok(program);
+        }
+        let what = "loading the program that looks into veths";
+        let mut builder = DrainedSkelBuilder::default();
+        builder.obj_builder.pin_root_path(&self.directory).doing(what)?;
+        let mut object = MaybeUninit::uninit();
+        let loaded = builder.open(&mut object).doing(what)?.load().doing(what)?;
+        let program = loaded.progs.europa_drained.as_fd().try_clone_to_owned().doing(what)?;
+        Ok(self.drained.get_or_init(|| program))
     }
 
     /// Attaches worker `worker`'s transmit program where it never receives anything: to a device

@@ -2,10 +2,13 @@
 //!
 //! A kick costs 16 µs whatever it carries, a frame of it 85 ns; a frame by the socket
 //! costs about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper,
-//! many by a kick. A kick never carries more than [`KICK_TIME`] of the port's rate:
+//! many by a kick, but for segments of TCP that the device takes merged ([`crate::train`]):
+//! forty of them are one packet for the socket, and one for whoever receives it. A kick never carries more than [`KICK_TIME`] of the port's rate:
 //! live frames give no back-pressure, what the device cannot take is lost.
 
 use std::time::{Duration, Instant};
+
+use crate::orders::Ways;
 
 /// Time of the port's rate that one kick may carry.
 const KICK_TIME: Duration = Duration::from_micros(200);
@@ -14,8 +17,8 @@ pub(crate) const MAX_KICK_FRAMES: u32 = 1024;
 const MIN_KICK_FRAMES: u32 = 32;
 /// Up to so many frames leave by the socket.
 pub(crate) const SOCKET_FRAMES: usize = 8;
-/// How long a port must have been quiet before its frames take the other way, where
-/// the two ways do not join in one queue.
+/// How long a port must have been quiet before its frames take the socket after kicks, where
+/// nobody says when its device has sent live frames.
 const QUIET: Duration = Duration::from_millis(1);
 /// How often a port's drop counters are read while it is busy.
 const LEARN_EVERY: Duration = Duration::from_millis(50);
@@ -35,45 +38,76 @@ pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) frames: usize,
     pub(crate) bytes: usize,
+    /// All that waits goes this way, not only what can go no other.
+    pub(crate) all: bool,
+}
+
+/// What a port's device can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Frames may leave live.
+    pub(crate) live: bool,
+    pub(crate) ways: Ways,
+    /// It cuts merged segments.
+    pub(crate) segments: bool,
+}
+
+/// What waits for a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) frames: usize,
+    /// The first one can leave live.
+    pub(crate) first_fits_live: bool,
+    /// The first ones are segments that can be merged.
+    pub(crate) stream: bool,
 }
 
 /// The state of that decision for one port.
 pub(crate) struct Batching {
     pub(crate) rate_bits: Option<u64>,
-    live: bool,
-    ways_join: bool,
+    abilities: Abilities,
     /// Learned from the device's drop counters.
     pub(crate) kick_frames: u32,
     last_way: Way,
     last_sent: Option<Instant>,
+    /// What is to go live waits for a kick.
+    in_list: bool,
     learned: Option<Instant>,
     drops_seen: u64,
 }
 
 impl Batching {
-    pub(crate) fn new(rate_bits: Option<u64>, live: bool, ways_join: bool) -> Self {
+    pub(crate) fn new(rate_bits: Option<u64>, abilities: Abilities) -> Self {
         Self {
             rate_bits,
-            live,
-            ways_join,
+            abilities,
             kick_frames: MAX_KICK_FRAMES,
-            last_way: Way::Socket,
+            // Whoever sent before may have sent live.
+            last_way: Way::Live,
             last_sent: None,
+            in_list: false,
             learned: None,
             drops_seen: 0,
         }
     }
 
-    /// What may leave now of `waiting` frames, the first of which can or cannot go
-    /// live. `None` while the way must not change.
-    pub(crate) fn plan(&self, waiting: usize, first_fits_live: bool, now: Instant) -> Option<Plan> {
-        let wanted = if !self.live || !first_fits_live || waiting <= SOCKET_FRAMES {
-            Way::Socket
-        } else {
-            Way::Live
+    /// What may leave now. `None` while the way must not change. `has_left` says whether all that
+    /// was sent one way has left it, `None` if nobody knows.
+    pub(crate) fn plan(
+        &self,
+        waiting: Waiting,
+        now: Instant,
+        has_left: impl FnOnce(Way) -> Option<bool>,
+    ) -> Option<Plan> {
+        let Waiting { frames, first_fits_live, stream } = waiting;
+        let Abilities { live, ways, .. } = self.abilities;
+        let all_by_socket = !live || stream || frames <= SOCKET_FRAMES;
+        let wanted = if all_by_socket || !first_fits_live { Way::Socket } else { Way::Live };
+        let is_quiet = || self.last_sent.is_none_or(|last| now.duration_since(last) >= QUIET);
+        let may_change = || {
+            ways == Ways::Join || !self.in_list && has_left(self.last_way).unwrap_or_else(is_quiet)
         };
-        let quiet = self.last_sent.is_none_or(|last| now.duration_since(last) >= QUIET);
-        let way = if self.ways_join || quiet || wanted == self.last_way {
+        let way = if wanted == self.last_way || may_change() {
             wanted
         } else if self.last_way == Way::Live && !first_fits_live {
             return None;
@@ -84,7 +118,8 @@ impl Batching {
             Way::Live => self.kick_frames as usize,
             Way::Socket => crate::socket::BATCH,
         };
-        Some(Plan { way, frames, bytes: self.bytes() })
+        let all = way == Way::Live || all_by_socket || first_fits_live;
+        Some(Plan { way, frames, bytes: self.bytes(), all })
     }
 
     /// Bytes that may leave at once.
@@ -98,23 +133,34 @@ impl Batching {
     /// Bytes of a batch, and whether the device takes the next one whenever it comes: where both
     /// ways join in a queue of the kernel's, the receiver has the packets at once.
     pub(crate) fn most(&self) -> (u64, bool) {
-        (self.bytes() as u64, self.ways_join)
-    }
-
-    /// Whether live frames may leave at all.
-    pub(crate) fn is_live(&self) -> bool {
-        self.live
+        (self.bytes() as u64, self.abilities.ways != Ways::Part)
     }
 
     /// No live frames from now on.
     pub(crate) fn stop_live(&mut self) {
-        self.live = false;
+        self.abilities.live = false;
     }
 
-    /// Notes that frames have left.
+    /// Whether the device cuts merged segments.
+    pub(crate) fn segments(&self) -> bool {
+        self.abilities.segments
+    }
+
+    /// Nothing is merged from now on.
+    pub(crate) fn stop_segments(&mut self) {
+        self.abilities.segments = false;
+    }
+
+    /// Notes that frames have left, or are in the transmit list.
     pub(crate) fn sent(&mut self, way: Way, now: Instant) {
         self.last_way = way;
         self.last_sent = Some(now);
+        self.in_list = way == Way::Live;
+    }
+
+    /// Notes that a kick has taken all that was in the transmit list.
+    pub(crate) fn kicked(&mut self) {
+        self.in_list = false;
     }
 
     /// Whether it is time to look at the device's drop counters: it has been kicked to.
@@ -141,42 +187,100 @@ impl Batching {
 mod tests {
     use super::*;
 
-    #[test]
-    fn few_frames_take_the_socket_many_the_kick() {
-        let now = Instant::now();
-        let port = Batching::new(None, true, true);
-        let way = |waiting, fits| port.plan(waiting, fits, now).unwrap().way;
-        assert_eq!(way(SOCKET_FRAMES, true), Way::Socket);
-        assert_eq!(way(SOCKET_FRAMES + 1, true), Way::Live);
-        assert_eq!(way(1000, false), Way::Socket, "too long for live");
-        let generic = Batching::new(None, false, true);
-        assert_eq!(generic.plan(1000, true, now).unwrap().way, Way::Socket);
+    const TAP: Abilities = Abilities { live: true, ways: Ways::Join, segments: true };
+    const VETH: Abilities = Abilities { ways: Ways::Ask, ..TAP };
+    const CARD: Abilities = Abilities { ways: Ways::Part, ..TAP };
+    const LONG: Waiting = Waiting { frames: 1000, first_fits_live: false, stream: false };
+    const STREAM: Waiting = Waiting { frames: 1000, first_fits_live: true, stream: true };
+
+    fn frames(frames: usize) -> Waiting {
+        Waiting { frames, first_fits_live: true, stream: false }
     }
 
     #[test]
-    fn where_ways_do_not_join_they_change_only_when_it_is_quiet() {
+    fn few_frames_and_streams_take_the_socket_many_the_kick() {
+        let now = Instant::now();
+        let port = Batching::new(None, TAP);
+        let way = |waiting| port.plan(waiting, now, |_| None).unwrap().way;
+        assert_eq!(way(frames(SOCKET_FRAMES)), Way::Socket);
+        assert_eq!(way(frames(SOCKET_FRAMES + 1)), Way::Live);
+        assert_eq!(way(LONG), Way::Socket, "too long for live");
+        assert_eq!(way(STREAM), Way::Socket);
+        let generic = Batching::new(None, Abilities { live: false, ..TAP });
+        assert_eq!(generic.plan(frames(1000), now, |_| None).unwrap().way, Way::Socket);
+    }
+
+    /// Way and `all` of what leaves of `waiting`, `after` what went `last`.
+    fn planned(
+        abilities: Abilities,
+        last: Way,
+        waiting: Waiting,
+        after: Duration,
+        has_left: Option<bool>,
+    ) -> Option<(Way, bool)> {
         let start = Instant::now();
-        let mut port = Batching::new(None, true, false);
-        port.sent(Way::Live, start);
-        let soon = start + Duration::from_micros(10);
-        assert_eq!(port.plan(1, true, soon).unwrap().way, Way::Live);
-        assert_eq!(port.plan(1, false, soon), None, "a long frame waits");
-        let later = start + QUIET;
-        assert_eq!(port.plan(1, false, later).unwrap().way, Way::Socket);
-        port.sent(Way::Socket, later);
-        assert_eq!(port.plan(1000, true, later).unwrap().way, Way::Socket);
+        let mut port = Batching::new(None, abilities);
+        port.sent(last, start);
+        port.kicked();
+        let plan = port.plan(waiting, start + after, |way| {
+            assert_eq!(way, last);
+            has_left
+        });
+        plan.map(|plan| (plan.way, plan.all))
+    }
+
+    #[test]
+    fn where_ways_do_not_join_they_change_only_when_nothing_is_on_the_other_one() {
+        use Way::{Live, Socket};
+        let soon = Duration::from_micros(10);
+        let (many, few) = (frames(1000), frames(1));
+        for (abilities, last, waiting, after, has_left, wanted) in [
+            (TAP, Live, few, soon, Some(false), Some((Socket, true))),
+            (VETH, Live, few, soon, Some(true), Some((Socket, true))),
+            (VETH, Live, few, soon, Some(false), Some((Live, true))),
+            (VETH, Live, few, 10 * QUIET, Some(false), Some((Live, true))),
+            (VETH, Live, LONG, soon, Some(true), Some((Socket, false))),
+            (VETH, Live, LONG, 10 * QUIET, Some(false), None),
+            (VETH, Live, STREAM, soon, Some(true), Some((Socket, true))),
+            // It does not wait for that.
+            (VETH, Live, STREAM, soon, Some(false), Some((Live, true))),
+            (VETH, Socket, STREAM, soon, Some(false), Some((Socket, true))),
+            (VETH, Socket, many, soon, Some(false), Some((Socket, true))),
+            (VETH, Socket, many, soon, Some(true), Some((Live, true))),
+            // Nobody knows when a card has sent live frames.
+            (CARD, Live, few, soon, None, Some((Live, true))),
+            (CARD, Live, few, QUIET, None, Some((Socket, true))),
+            (CARD, Live, LONG, soon, None, None),
+            (CARD, Live, LONG, QUIET, None, Some((Socket, false))),
+            (CARD, Socket, many, soon, Some(false), Some((Socket, true))),
+            (CARD, Socket, many, soon, Some(true), Some((Live, true))),
+        ] {
+            let plan = planned(abilities, last, waiting, after, has_left);
+            assert_eq!(plan, wanted, "{abilities:?} {last:?} {waiting:?} {after:?} {has_left:?}");
+        }
+    }
+
+    #[test]
+    fn what_waits_for_a_kick_has_not_left() {
+        let now = Instant::now();
+        let mut port = Batching::new(None, VETH);
+        port.sent(Way::Live, now);
+        let way = |port: &Batching| port.plan(frames(1), now, |_| Some(true)).unwrap().way;
+        assert_eq!(way(&port), Way::Live);
+        port.kicked();
+        assert_eq!(way(&port), Way::Socket);
     }
 
     #[test]
     fn a_kick_carries_200_microseconds_of_the_rate() {
-        let port = Batching::new(Some(1_000_000_000), true, true);
-        assert_eq!(port.plan(1000, true, Instant::now()).unwrap().bytes, 25_000);
+        let port = Batching::new(Some(1_000_000_000), TAP);
+        assert_eq!(port.plan(frames(1000), Instant::now(), |_| None).unwrap().bytes, 25_000);
     }
 
     #[test]
     fn drops_halve_kicks_and_quiet_times_grow_them() {
         let now = Instant::now();
-        let mut port = Batching::new(None, true, true);
+        let mut port = Batching::new(None, VETH);
         port.learn(5, now);
         assert_eq!(port.kick_frames, MAX_KICK_FRAMES, "what was lost before is not ours");
         port.learn(6, now);

@@ -25,7 +25,8 @@
 //! | `ecn`        | marks in packets                                               |
 //! | `batching`   | how many frames leave at once, and which way                   |
 //! | `live`       | the live way: transmit list and kicks                          |
-//! | `socket`     | the socket way: small batches, and frames too long for live    |
+//! | `socket`     | the socket way: small batches, frames too long for live, TCP   |
+//! | `train`      | segments of TCP that leave as one packet                       |
 //! | `onward`     | where an interface's frames go: a port's queue, or a link      |
 //! | `impaired`   | links with a rate, a delay, losses: what waits, and arrives    |
 //! | `link`       | delivery into another router's pool                            |
@@ -62,6 +63,7 @@ mod slots;
 mod socket;
 mod tables;
 mod tap;
+mod train;
 mod turning;
 mod worker;
 

@@ -7,6 +7,18 @@ use europa_router::GuestStats;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
+/// How the two ways out of a device go on, for live frames and for those of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ways {
+    /// They join in one queue: a tap, a veth that cuts no segments.
+    Join,
+    /// They are two queues, and the kernel can be asked whether one of them is empty: a veth that
+    /// cuts segments.
+    Ask,
+    /// They are two queues, which a device empties when it gets to it: a network card.
+    Part,
+}
+
 /// An order. Each is answered by one [`Answer`], in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
@@ -52,8 +64,8 @@ pub enum Order {
         /// Number of the pool.
         pool: u32,
     },
-    /// A way out. Descriptors: a packet socket bound to the device, and the socket
-    /// through which its losses are read.
+    /// A way out. Descriptors: a packet socket bound to the device, the socket through which its
+    /// losses are read, and for [`Ways::Ask`] the program of [`europa_substrate::Drained`].
     AddPort {
         /// Number of the port.
         port: u32,
@@ -63,9 +75,10 @@ pub enum Order {
         rate_bits: Option<u64>,
         /// Live frames may leave by it.
         live: bool,
-        /// Live frames and those of a socket leave in the order in which they were
-        /// sent: true of veth and tap, whose ways join in one queue.
-        ways_join: bool,
+        /// Whether live frames and those of a socket leave in the order in which they were sent.
+        ways: Ways,
+        /// The device cuts a packet of merged TCP segments into what they were.
+        segments: bool,
     },
     /// The rate of a port from now on.
     Rate {

@@ -13,11 +13,19 @@ use crate::managed::Managed;
 use crate::orders::PortQueues;
 use crate::pools::Pools;
 use crate::tables::Shared;
+use crate::train::{MAX_HEADERS, Segment};
 
 /// Packets of one interface that may wait for a port: as many as a kick carries. An
 /// interface that sends faster than the port waits in its own transmit ring: it cannot
 /// push out what others send.
 pub const SHARE_PACKETS: u16 = 1024;
+
+/// Frames of at least so many bytes may be a stream's.
+const STREAM_BYTES: u16 = 512;
+/// So many of what waits are looked at, with what stands behind each...
+const STREAM_LOOKS: usize = 8;
+/// ...and so many of these are followed by the next one of their stream, if merging is worth it.
+const STREAM_PAIRS: usize = 6;
 
 /// A descriptor that the switch holds, stamped with where it came from.
 #[derive(Clone, Copy, Debug)]
@@ -123,6 +131,35 @@ impl PortQueue {
     #[inline]
     pub(crate) fn peek(&self) -> Option<&Queued> {
         self.ready.front()
+    }
+
+    /// Whether most of what waits are segments of streams that can be merged. Read where
+    /// routers may write: it only decides by which way their packets leave.
+    pub(crate) fn is_stream(&self, pools: &Pools) -> bool {
+        let places = self.ready.len().saturating_sub(1);
+        if places < STREAM_LOOKS || self.ready[0].word.length() < STREAM_BYTES {
+            return false;
+        }
+        let looks = (0..STREAM_LOOKS).map(|look| look * places / STREAM_LOOKS);
+        looks.filter(|at| self.is_followed(*at, pools)).count() >= STREAM_PAIRS
+    }
+
+    /// Whether a packet and the one behind it are segments of a stream that can be merged.
+    fn is_followed(&self, at: usize, pools: &Pools) -> bool {
+        let segment = |packet: &Queued| {
+            let length = usize::from(packet.word.length());
+            let offset = packet.word.offset().into();
+            let view = &pools.get(&packet.pool)?.view;
+            let mut head = [0; MAX_HEADERS];
+            let from = view.slot_offset(packet.word.slot(), offset);
+            view.mapping().copy_out(from, &mut head[..length.min(MAX_HEADERS)]);
+            Some((head, Segment::parse(&head, length)?))
+        };
+        let (packet, next) = (&self.ready[at], &self.ready[at + 1]);
+        packet.word.length() >= STREAM_BYTES
+            && segment(packet).zip(segment(next)).is_some_and(|((head, first), (behind, next))| {
+                first.is_followed_by(&head, &next, &behind)
+            })
     }
 
     /// Packets that may leave.

@@ -1,8 +1,9 @@
 //! The socket way: frames are copied into private memory, checked there, and handed
 //! to the device in one system call. For small batches, for frames too long for live
-//! ones, and for devices without them.
+//! ones, for streams of TCP, and for devices without live frames.
 
 use std::io::IoSlice;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
@@ -18,11 +19,14 @@ use crate::egress::{Policy, Refusal, before_frame, finish};
 use crate::queue::Queued;
 use crate::tables::{Shared, count};
 use crate::tap::{Leaving, leaving};
+use crate::train::{MAX_HEADERS, OFFLOAD_BYTES, Train};
 
-/// Frames of one system call.
+/// Packets of one system call.
 pub(crate) const BATCH: usize = 64;
 /// Room for one frame and what goes before it.
 const FRAME_BYTES: usize = 16384 + 128;
+/// Room for all packets of one system call: not more than stays near the core.
+const OUTBOX_BYTES: usize = 512 << 10;
 
 /// A packet socket bound to a port's device.
 pub(crate) struct Socket {
@@ -36,6 +40,11 @@ impl Socket {
         Ok(Self { fd, counters: DropCounters::new(counters, device)? })
     }
 
+    /// Whether all that was sent by it has left it.
+    pub(crate) fn is_out(&self) -> bool {
+        europa_port::is_out(&self.fd)
+    }
+
     /// Frames that the device has lost after they had been sent.
     pub(crate) fn drops(&mut self) -> u64 {
         // A device that has gone loses nothing more.
@@ -43,15 +52,22 @@ impl Socket {
     }
 }
 
-/// Frames that are copied and wait to be sent; one for all ports of a worker.
+/// Packets that are copied and wait to be sent; one for all ports of a worker.
 pub(crate) struct Outbox {
     memory: Box<[u8]>,
-    frames: Vec<Copied>,
+    packets: Vec<Copied>,
+    /// The last packet, if the next segment of its stream may be merged with it.
+    train: Option<Train>,
     headers: MultiHeaders<SockaddrStorage>,
 }
 
+/// A packet for the socket: what is to be done to it, and the frame.
 struct Copied {
+    start: usize,
+    /// Of the frame.
     length: usize,
+    /// How many frames it is.
+    frames: u16,
     interface: u32,
     counted_bytes: u64,
     taps: u32,
@@ -60,38 +76,69 @@ struct Copied {
     tagged: bool,
 }
 
+impl Copied {
+    fn frame(&self) -> Range<usize> {
+        self.start + OFFLOAD_BYTES..self.end()
+    }
+
+    fn end(&self) -> usize {
+        self.start + OFFLOAD_BYTES + self.length
+    }
+}
+
+/// What became of the packets of an outbox.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    /// Frames that the device took.
+    pub(crate) frames: u64,
+    /// It refused segments that had been merged.
+    pub(crate) cuts_nothing: bool,
+}
+
 impl Outbox {
     pub(crate) fn new() -> Self {
         Self {
-            memory: vec![0; BATCH * FRAME_BYTES].into(),
-            frames: Vec::with_capacity(BATCH),
+            memory: vec![0; OUTBOX_BYTES].into(),
+            packets: Vec::with_capacity(BATCH),
+            train: None,
             headers: MultiHeaders::preallocate(BATCH, None),
         }
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.frames.len() >= BATCH
+        self.packets.len() >= BATCH || self.end() + FRAME_BYTES > self.memory.len()
     }
 
-    /// Copies a frame, checks the copy and keeps it to be sent; counts a refusal.
-    /// The slot is not needed any more.
+    fn end(&self) -> usize {
+        self.packets.last().map_or(0, Copied::end)
+    }
+
+    /// Copies a frame, checks the copy and keeps it to be sent, with the one before it if it may
+    /// be merged; counts a refusal. The slot is not needed any more.
     pub(crate) fn add(
         &mut self,
         shared: &Shared,
         view: &PoolView,
         policy: &Policy,
         packet: Queued,
+        merge: bool,
     ) {
-        let interface = shared.interfaces.get(packet.interface);
-        let encap = shared.encap.get(packet.interface);
-        let before = before_frame(&interface, &encap);
         let length = usize::from(packet.word.length());
         let offset = view.slot_offset(packet.word.slot(), packet.word.offset().into());
         let slot_end =
             view.slot_offset(packet.word.slot(), 0) + view.layout().geometry.slot_bytes as usize;
-        let start = self.frames.len() * FRAME_BYTES;
-        let verdict = match self.memory.get_mut(start..start + before + length) {
-            Some(copy) if offset + length <= slot_end => {
+        let is_inside = offset + length <= slot_end;
+        if is_inside && self.merge(view, packet.interface, offset, length) {
+            return;
+        }
+        self.close();
+        let interface = shared.interfaces.get(packet.interface);
+        let encap = shared.encap.get(packet.interface);
+        let before = before_frame(&interface, &encap);
+        let start = self.end();
+        let from = start + OFFLOAD_BYTES;
+        let verdict = match self.memory.get_mut(from..from + before + length) {
+            Some(copy) if is_inside => {
                 view.mapping().copy_out(offset, &mut copy[before..]);
                 let verdict = policy.check(&interface, &copy[before..]);
                 if verdict.is_ok() {
@@ -103,14 +150,23 @@ impl Outbox {
         };
         let tunnel = interface.flags & VXLAN != 0;
         match verdict {
-            Ok(()) => self.frames.push(Copied {
-                length: before + length,
-                interface: packet.interface,
-                counted_bytes: length as u64,
-                taps: interface.taps,
-                outer: if tunnel { before } else { 0 },
-                tagged: !tunnel && before > 0,
-            }),
+            Ok(()) => {
+                self.memory[start..from].fill(0);
+                self.packets.push(Copied {
+                    start,
+                    length: before + length,
+                    frames: 1,
+                    interface: packet.interface,
+                    counted_bytes: length as u64,
+                    taps: interface.taps,
+                    outer: if tunnel { before } else { 0 },
+                    tagged: !tunnel && before > 0,
+                });
+                // Whoever captures sees frames as the router sent them.
+                if merge && before == 0 && interface.taps == 0 {
+                    self.train = Train::begin(self.copy(from, length));
+                }
+            }
             Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, 1),
             Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, 1),
             Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, 1),
@@ -121,14 +177,46 @@ impl Outbox {
         {
             let (cause, bytes) = match refusal {
                 Refusal::Length => (cause!(tx_drop_length), &[][..]),
-                Refusal::Source => (cause!(tx_drop_source), self.copy(start + before, length)),
-                Refusal::Vlan => (cause!(tx_drop_vlan), self.copy(start + before, length)),
-                Refusal::Address => (cause!(tx_drop_address), self.copy(start + before, length)),
+                Refusal::Source => (cause!(tx_drop_source), self.copy(from + before, length)),
+                Refusal::Vlan => (cause!(tx_drop_vlan), self.copy(from + before, length)),
+                Refusal::Address => (cause!(tx_drop_address), self.copy(from + before, length)),
             };
             let time_ns = Record::now_ns();
             let (taps, interface) = (interface.taps, packet.interface);
             let (outer, tagged) = (0, false);
             leaving(shared, &Leaving { taps, interface, bytes, outer, tagged, cause, time_ns });
+        }
+    }
+
+    /// Copies a frame's payload behind the last packet, if it is the next segment of its stream.
+    /// It needs no check of its own: it has no header that the first one has not.
+    fn merge(&mut self, view: &PoolView, interface: u32, offset: usize, length: usize) -> bool {
+        let Self { memory, packets, train: Some(train), .. } = self else { return false };
+        let Some(last) = packets.last_mut().filter(|last| last.interface == interface) else {
+            return false;
+        };
+        let mut head = [0; MAX_HEADERS];
+        let head = &mut head[..length.min(MAX_HEADERS)];
+        view.mapping().copy_out(offset, head);
+        let (frames, free) = memory.split_at_mut(last.end());
+        let Some(next) = train.next(&frames[last.frame()], head, length) else { return false };
+        let headers = train.headers();
+        let Some(payload) = free.get_mut(..length - headers) else { return false };
+        view.mapping().copy_out(offset + headers, payload);
+        if !train.take(next, &head[..headers], payload) {
+            return false;
+        }
+        last.length += payload.len();
+        last.frames += 1;
+        last.counted_bytes += length as u64;
+        true
+    }
+
+    /// Nothing more is merged with the last packet.
+    fn close(&mut self) {
+        if let (Some(train), Some(last)) = (self.train.take(), self.packets.last()) {
+            let offload = train.finish(&mut self.memory[last.frame()]);
+            self.memory[last.start..][..OFFLOAD_BYTES].copy_from_slice(&offload);
         }
     }
 
@@ -138,58 +226,63 @@ impl Outbox {
 
     /// Records a frame for whoever captures its interface.
     fn tap(&self, shared: &Shared, index: usize, cause: u8, time_ns: u64) {
-        let Some(frame) = self.frames.get(index).filter(|frame| frame.taps != 0) else { return };
-        let Copied { length, interface, taps, outer, tagged, .. } = *frame;
-        let bytes = self.copy(index * FRAME_BYTES, length);
+        let Some(packet) = self.packets.get(index).filter(|packet| packet.taps != 0) else {
+            return;
+        };
+        let Copied { interface, taps, outer, tagged, .. } = *packet;
+        let bytes = &self.memory[packet.frame()];
         leaving(shared, &Leaving { taps, interface, bytes, outer, tagged, cause, time_ns });
     }
 
-    /// Sends all copies; how many the device took. The others are lost, and counted.
-    pub(crate) fn send(&mut self, shared: &Shared, socket: &Socket) -> usize {
-        let frames = &self.frames;
+    /// Sends all copies. Those that the device does not take are lost, and counted.
+    pub(crate) fn send(&mut self, shared: &Shared, socket: &Socket) -> Sent {
+        self.close();
+        let packets = &self.packets;
         let slices: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
-            let length = frames.get(index).map_or(0, |frame| frame.length);
-            [IoSlice::new(&self.memory[index * FRAME_BYTES..][..length])]
+            let bytes = packets.get(index).map_or(0..0, |packet| packet.start..packet.end());
+            [IoSlice::new(&self.memory[bytes])]
         });
         let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
-        let mut sent = 0;
-        let mut refused = 0;
+        let mut sent = Sent::default();
+        let mut from = 0;
         // Before they leave: an answer may be here before the call returns.
-        let tapped = frames.iter().any(|frame| frame.taps != 0).then(Record::now_ns);
-        while sent + refused < frames.len() {
-            let from = sent + refused;
+        let tapped = packets.iter().any(|packet| packet.taps != 0).then(Record::now_ns);
+        while from < packets.len() {
             let result = sendmmsg(
                 socket.fd.as_raw_fd(),
                 &mut self.headers,
-                &slices[from..frames.len()],
-                &addresses[from..frames.len()],
+                &slices[from..packets.len()],
+                &addresses[from..packets.len()],
                 [],
                 MsgFlags::MSG_DONTWAIT,
             );
             match result {
                 Ok(results) => {
                     let taken = results.count().max(1);
-                    for frame in frames.iter().skip(from).take(taken) {
-                        count!(shared, frame.interface, tx_packets, 1);
-                        count!(shared, frame.interface, tx_bytes, frame.counted_bytes);
+                    for packet in packets.iter().skip(from).take(taken) {
+                        count!(shared, packet.interface, tx_packets, packet.frames.into());
+                        count!(shared, packet.interface, tx_bytes, packet.counted_bytes);
+                        sent.frames += u64::from(packet.frames);
                     }
                     if let Some(time_ns) = tapped {
                         (from..from + taken).for_each(|at| self.tap(shared, at, 0, time_ns));
                     }
-                    sent += taken;
+                    from += taken;
                 }
                 Err(Errno::EINTR) => {}
-                // The first frame was refused: the rest may still go.
+                // The first packet was refused: the rest may still go.
                 Err(_) => {
-                    count!(shared, frames[from].interface, tx_drop_device, 1);
+                    let packet = &packets[from];
+                    count!(shared, packet.interface, tx_drop_device, packet.frames.into());
                     if let Some(time_ns) = tapped {
                         self.tap(shared, from, cause!(tx_drop_device), time_ns);
                     }
-                    refused += 1;
+                    sent.cuts_nothing |= packet.frames > 1;
+                    from += 1;
                 }
             }
         }
-        self.frames.clear();
+        self.packets.clear();
         sent
     }
 }

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use europa_impair::{Impairment, Statistics};
 use europa_pool::ring::Entries;
 use europa_pool::{Mapping, PoolView, Waker};
-use europa_substrate::Table;
 use europa_substrate::layout::{self, MAX_INTERFACES};
 use europa_substrate::tap::{MemoryTaps, Record};
+use europa_substrate::{Drained, Table};
 use nix::unistd::write;
 
-use crate::batching::Batching;
+use crate::batching::{Batching, Way};
 use crate::egress::Policy;
 use crate::filters::Filters;
 use crate::handover::{Incoming, Outgoing};
@@ -125,7 +125,20 @@ pub(crate) struct Port {
     pub(crate) id: u32,
     pub(crate) queue: PortQueue,
     pub(crate) socket: Socket,
+    /// Says whether what was sent live has arrived, where the kernel knows.
+    pub(crate) drained: Option<Drained>,
     pub(crate) batching: Batching,
+}
+
+impl Port {
+    /// Whether all that was sent this way has left the device, or is where it led to. `None` if
+    /// nobody says.
+    pub(crate) fn has_left(&self, way: Way) -> Option<bool> {
+        match way {
+            Way::Live => Some(self.drained.as_ref()?.is(self.id)),
+            Way::Socket => Some(self.socket.is_out()),
+        }
+    }
 }
 
 /// The tables shared with the programs.

@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use europa_pool::{Mapping, PoolView, Waker};
+use europa_substrate::Drained;
 use europa_substrate::layout::{MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
 use nix::errno::Errno;
 
-use crate::batching::{Batching, MAX_KICK_FRAMES, Plan, SOCKET_FRAMES, Way};
+use crate::batching::{Abilities, Batching, MAX_KICK_FRAMES, Plan, Waiting, Way};
 use crate::egress::{Policy, before_frame};
 use crate::filters::Filters;
 use crate::guests::Guests;
@@ -20,7 +21,9 @@ use crate::impaired::release;
 use crate::intake::intake;
 use crate::live::Live;
 use crate::managed::QUEUE_BYTES;
-use crate::orders::{Answer, Order, PoolOf, PortStats, Served, SwitchStats, Target, geometry};
+use crate::orders::{
+    Answer, Order, PoolOf, PortStats, Served, SwitchStats, Target, Ways, geometry,
+};
 use crate::peer::Peer;
 use crate::queue::PortQueue;
 use crate::sleeper::Sleeper;
@@ -105,6 +108,9 @@ impl Worker {
         if self.live.pending() > 0 {
             busy = true;
             self.kick();
+            if self.live.pending() == 0 {
+                self.tables.ports.iter_mut().for_each(|port| port.batching.kicked());
+            }
             self.learn(now);
         }
         busy.then_some(total)
@@ -215,8 +221,14 @@ impl Worker {
         port.queue.refill(&self.shared, pools, now_ns, port.batching.most());
         let Some(first) = port.queue.peek() else { return false };
         let first_fits = first.word.length() <= LONGEST_LIVE;
-        let ready = port.queue.ready();
-        let Some(plan) = port.batching.plan(ready, first_fits, now) else { return true };
+        let waiting = Waiting {
+            frames: port.queue.ready(),
+            first_fits_live: first_fits,
+            stream: port.batching.segments() && port.queue.is_stream(pools),
+        };
+        let Some(plan) = port.batching.plan(waiting, now, |way| port.has_left(way)) else {
+            return true;
+        };
         match plan.way {
             Way::Live => self.fill_list(index, plan),
             Way::Socket => self.send_by_socket(index, plan),
@@ -246,14 +258,11 @@ impl Worker {
     fn send_by_socket(&mut self, index: usize, plan: Plan) {
         let Tables { pools, interfaces, places, ports, .. } = &mut self.tables;
         let Some(port) = ports.get_mut(index) else { return };
-        // A few frames go whatever their length, and those that could go live, but not yet; of many,
-        // only those that must.
-        let fits = port.queue.peek().is_some_and(|first| first.word.length() <= LONGEST_LIVE);
-        let any = fits || port.queue.ready() <= SOCKET_FRAMES || !port.batching.is_live();
+        let merge = port.batching.segments();
         let mut bytes = plan.bytes;
         while !self.outbox.is_full() && bytes > 0 {
             let Some(next) = port.queue.peek() else { break };
-            if !any && next.word.length() <= LONGEST_LIVE {
+            if !plan.all && next.word.length() <= LONGEST_LIVE {
                 break;
             }
             let Some(packet) = port.queue.pop() else { break };
@@ -261,12 +270,17 @@ impl Worker {
             let place = places.get(packet.interface as usize);
             let policy = place.and_then(|place| interfaces.get(*place));
             if let (Some(pool), Some(from)) = (pools.get(&packet.pool), policy) {
-                self.outbox.add(&self.shared, &pool.view, &from.policy, packet);
+                self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
                 self.shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }
         self.stats.socket_calls += 1;
-        self.stats.socket_frames += self.outbox.send(&self.shared, &port.socket) as u64;
+        let sent = self.outbox.send(&self.shared, &port.socket);
+        self.stats.socket_frames += sent.frames;
+        if sent.cuts_nothing {
+            tracing::warn!(port = port.id, "the device does not segment TCP any more");
+            port.batching.stop_segments();
+        }
     }
 
     fn kick(&mut self) {
@@ -346,9 +360,13 @@ impl Worker {
                 self.guests.add(pool, view, descriptors).map_err(|error| error.to_string())?;
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
-            Order::AddPort { port, device, rate_bits, live, ways_join } => {
+            Order::AddPort { port, device, rate_bits, live, ways, segments } => {
                 let socket = Socket::new(descriptor()?, descriptor()?, device)
                     .map_err(|error| error.to_string())?;
+                let drained = match ways {
+                    Ways::Ask => Some(Drained::new(descriptor()?)),
+                    Ways::Join | Ways::Part => None,
+                };
                 let mut queue = PortQueue::new();
                 let to = Target::Port(port);
                 queue.reserve(self.tables.interfaces.iter().filter(|i| i.to == to).count());
@@ -356,7 +374,8 @@ impl Worker {
                     id: port,
                     queue,
                     socket,
-                    batching: Batching::new(rate_bits, live, ways_join),
+                    drained,
+                    batching: Batching::new(rate_bits, Abilities { live, ways, segments }),
                 });
             }
             Order::Rate { port, rate_bits } => {

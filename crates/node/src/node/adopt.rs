@@ -289,7 +289,7 @@ impl Node {
             switch.order(&Order::RemovePort { port: *port }, &[])?;
         }
         for port in self.ports.iter().filter(|port| !served.ports.contains(&port.id)) {
-            Self::tell_port(switch, port)?;
+            self.tell_port(switch, port)?;
         }
         for router in &self.routers {
             if router.pool.as_ref().is_some_and(|pool| !served.pools.contains(&pool.id)) {

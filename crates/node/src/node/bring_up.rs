@@ -50,7 +50,8 @@ impl Node {
         self.substrate_opened()?;
         let id = (1..).find(|id| !self.ports.iter().any(|port| port.id == *id)).unwrap_or(1);
         self.note_ports_and(Some(Port::before(document)?))?;
-        let opened = Port::open(id, document).map(|port| self.ports.push(port));
+        let opened = Port::open(id, document, self.substrate()?);
+        let opened = opened.map(|port| self.ports.push(port));
         self.note_ports()?;
         opened?;
         let Some(port) = self.ports.last_mut() else { return Ok(()) };
@@ -69,7 +70,7 @@ impl Node {
         let message = format!("{} ({}), MTU {}", port.device.name, port.device.kind, port.mtu);
         self.events.note("port", &port.name, "Attached", message);
         if let (Some(mut switch), Some(port)) = (self.switch.take(), self.ports.last()) {
-            let told = Self::tell_port(&mut switch, port);
+            let told = self.tell_port(&mut switch, port);
             self.switch = Some(switch);
             told?;
         }

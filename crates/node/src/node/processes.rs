@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use europa_pool::Geometry;
 use europa_substrate::PoolHandle;
-use europa_switch::orders::{Order, PoolOf, Target};
+use europa_switch::orders::{Order, PoolOf, Target, Ways};
 
 use super::Node;
 use crate::NodeError;
@@ -30,7 +30,7 @@ impl Node {
         // Before interfaces: no packet is to slip through.
         self.tell_all_filters(&mut switch)?;
         for port in &self.ports {
-            Self::tell_port(&mut switch, port)?;
+            self.tell_port(&mut switch, port)?;
         }
         for router in &self.routers {
             self.tell_pool(&mut switch, router)?;
@@ -88,15 +88,21 @@ impl Node {
         }
     }
 
-    pub(super) fn tell_port(switch: &mut Switch, port: &Port) -> Result<(), NodeError> {
+    pub(super) fn tell_port(&self, switch: &mut Switch, port: &Port) -> Result<(), NodeError> {
+        let ways = port.ways();
+        let mut descriptors: Vec<_> = port.sockets().map(AsFd::as_fd).into();
+        if ways == Ways::Ask {
+            descriptors.push(self.substrate()?.drained_program()?.as_fd());
+        }
         let order = Order::AddPort {
             port: port.id,
             device: port.device.index,
             rate_bits: port.rate_bits,
             live: port.live,
-            ways_join: port.ways_join(),
+            ways,
+            segments: port.segments,
         };
-        switch.order(&order, &port.sockets().map(AsFd::as_fd)).map(drop)
+        switch.order(&order, &descriptors).map(drop)
     }
 
     /// Interfaces of other routers on links to router `name`.

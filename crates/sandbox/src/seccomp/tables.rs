@@ -268,8 +268,8 @@ const SWITCH: &[Group] = &[
         calls: &[any(libc::SYS_sendmmsg), any(libc::SYS_sendto), any(libc::SYS_recvmmsg)],
     },
     Group {
-        reason: "drop counters of devices",
-        calls: &[when(libc::SYS_ioctl, &[Test::Equal(1, SIOCETHTOOL)])],
+        reason: "drop counters of devices; whether what was sent by a packet socket has left it",
+        calls: &[when(libc::SYS_ioctl, &[Test::OneOf(1, &[SIOCETHTOOL, libc::TIOCOUTQ])])],
     },
     Group {
         reason: "workers: own timers and wake-ups, a core each",

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Whether all live frames that have been sent to a veth were taken in behind it. A switch asks
+ * before it sends by a socket what must not come before them: frames of a socket go past the
+ * rings of live ones where a veth segments. The kernel tells this to nobody, so it is read from
+ * where veth itself keeps it (drivers/net/veth.c), wherever that lies in the running kernel.
+ */
+#include "devices.h"
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Receive queues of a device that are looked at; with more it never counts as drained. */
+#define MAX_QUEUES 64
+#define NAPI_SCHEDULED 1
+/* Where the private part of a device began before it was a field (Linux 6.10). */
+#define NETDEV_ALIGN 32
+
+#define KERNEL __attribute__((preserve_access_index))
+
+struct ptr_ring {
+	int consumer_head;
+	int size;
+	void **queue;
+} KERNEL;
+
+struct gro_node {
+	unsigned long bitmask;
+} KERNEL;
+
+struct napi_struct {
+	unsigned long state;
+	struct gro_node gro;
+} KERNEL;
+
+struct napi_struct___before_6_15 {
+	unsigned long gro_bitmask;
+} KERNEL;
+
+struct net_device {
+	unsigned int real_num_rx_queues;
+	unsigned char priv[];
+} KERNEL;
+
+struct veth_rq {
+	struct napi_struct xdp_napi;
+	struct ptr_ring xdp_ring;
+} KERNEL;
+
+struct veth_priv {
+	struct net_device *peer;
+	struct veth_rq *rq;
+} KERNEL;
+
+struct bpf_dtab_netdev {
+	struct net_device *dev;
+} KERNEL;
+
+struct bpf_dtab {
+	struct bpf_dtab_netdev **netdev_map;
+} KERNEL;
+
+/* The device of a port; numbers of ports are places in the table. */
+static __always_inline struct net_device *device_of(__u64 port)
+{
+	struct bpf_dtab_netdev **entries, *entry = 0;
+	/* Nothing may be added to the address of a map, but to a number that is read. */
+	void *table = &devices;
+	struct bpf_dtab *address = 0;
+	bpf_probe_read_kernel(&address, sizeof(address), &table);
+	entries = BPF_CORE_READ(address, netdev_map);
+	if (port < EUROPA_MAX_PORTS)
+		bpf_probe_read_kernel(&entry, sizeof(entry), entries + port);
+	return entry ? BPF_CORE_READ(entry, dev) : 0;
+}
+
+static __always_inline struct veth_priv *private_of(struct net_device *device)
+{
+	__u64 offset;
+	if (bpf_core_field_exists(device->priv))
+		offset = bpf_core_field_offset(device->priv);
+	else
+		offset = (bpf_core_type_size(struct net_device) + NETDEV_ALIGN - 1) &
+			 ~(__u64)(NETDEV_ALIGN - 1);
+	return (void *)device + offset;
+}
+
+/* Packets that are kept back to be merged with later ones (gro_flush_timeout). */
+static __always_inline unsigned long kept_back(struct napi_struct *napi)
+{
+	struct napi_struct___before_6_15 *before = (void *)napi;
+	if (bpf_core_field_exists(before->gro_bitmask))
+		return BPF_CORE_READ(before, gro_bitmask);
+	return BPF_CORE_READ(napi, gro.bitmask);
+}
+
+static __always_inline int is_drained(struct veth_rq *queue)
+{
+	struct ptr_ring *ring = (void *)queue + bpf_core_field_offset(queue->xdp_ring);
+	struct napi_struct *napi = (void *)queue + bpf_core_field_offset(queue->xdp_napi);
+	void **entries, *next = 0;
+	int fence = 0;
+	if (!BPF_CORE_READ(ring, size))
+		return 1;
+	entries = BPF_CORE_READ(ring, queue);
+	if (bpf_probe_read_kernel(&next, sizeof(next), entries + BPF_CORE_READ(ring, consumer_head)))
+		return 0;
+	if (next)
+		return 0;
+	/* Whoever emptied the ring counts as scheduled until it has handed on what it took. In
+	 * this order: it looks at the ring again after that. */
+	__sync_fetch_and_add(&fence, 1);
+	return !(BPF_CORE_READ(napi, state) & NAPI_SCHEDULED) && !kept_back(napi);
+}
+
+/* XDP_PASS if so, of the port with the number that the packet begins with; its device is a veth.
+ * An XDP program, as all programs that use the table of devices have to be of one type. */
+SEC("xdp") int europa_drained(struct xdp_md *ctx)
+{
+	__u32 *port = (void *)(long)ctx->data;
+	if ((void *)(port + 1) > (void *)(long)ctx->data_end)
+		return XDP_DROP;
+	struct net_device *device = device_of(*port);
+	struct net_device *peer = device ? BPF_CORE_READ(private_of(device), peer) : 0;
+	/* One that has gone takes in nothing any more. */
+	if (!peer)
+		return XDP_PASS;
+	struct veth_rq *queues = BPF_CORE_READ(private_of(peer), rq);
+	__u32 count = BPF_CORE_READ(peer, real_num_rx_queues);
+	for (__u32 index = 0; index < MAX_QUEUES; index++) {
+		if (index >= count)
+			return XDP_PASS;
+		if (!is_drained((void *)queues + index * bpf_core_type_size(struct veth_rq)))
+			return XDP_DROP;
+	}
+	return XDP_DROP;
+}

@@ -1,0 +1,128 @@
+//! Whether live frames have arrived is told exactly, also while whoever should take them in does
+//! not get to it. Needs root.
+#![allow(unsafe_code)] // Loads a program of six instructions.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use europa_port::{Device, End, Namespace, Wants, make_veth, prepare};
+use europa_substrate::{Drained, Kicker, PortMode, Substrate};
+use nix::libc;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+const PORT: u32 = 5;
+
+/// A program that sends each frame by [`PORT`].
+fn redirect(substrate: &Substrate) -> OwnedFd {
+    let devices = substrate.share("devices").unwrap();
+    let instruction = |code, registers: u8, imm| libbpf_sys::bpf_insn {
+        code,
+        _bitfield_align_1: [],
+        _bitfield_1: libbpf_sys::bpf_insn::new_bitfield_1(registers & 0xf, registers >> 4),
+        off: 0,
+        imm,
+    };
+    let instructions = [
+        // r1 = the map; r2 = the port; r3 = 0; bpf_redirect_map; exit
+        instruction(0x18, 0x11, devices.as_fd().as_raw_fd()),
+        instruction(0, 0, 0),
+        instruction(0xb7, 0x02, PORT as i32),
+        instruction(0xb7, 0x03, 0),
+        instruction(0x85, 0, 51),
+        instruction(0x95, 0, 0),
+    ];
+    // SAFETY: as many instructions as stated; both strings end.
+    let program = unsafe {
+        libbpf_sys::bpf_prog_load(
+            libbpf_sys::BPF_PROG_TYPE_XDP,
+            c"redirect".as_ptr(),
+            c"GPL".as_ptr(),
+            instructions.as_ptr(),
+            instructions.len() as u64,
+            std::ptr::null_mut(),
+        )
+    };
+    assert!(program >= 0, "{}", std::io::Error::from_raw_os_error(-program));
+    // SAFETY: a new descriptor that nobody else has.
+    unsafe { OwnedFd::from_raw_fd(program) }
+}
+
+/// The kernel's thread that takes in what is sent to `device`.
+fn napi_thread(device: &str) -> Pid {
+    let prefix = format!("napi/{device}-");
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let found = processes.filter_map(|entry| {
+        let name = fs::read_to_string(entry.path().join("comm")).ok()?;
+        name.starts_with(&prefix).then(|| entry.file_name().to_str()?.parse().ok())?
+    });
+    Pid::from_raw(found.last().unwrap())
+}
+
+fn only(pid: Pid, cpu: usize) {
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu).unwrap();
+    sched_setaffinity(pid, &cpus).unwrap();
+}
+
+/// Nothing else runs on this thread's CPU until it sleeps.
+fn keep_the_cpu() -> std::io::Result<()> {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads `parameters`, which lives through the call.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
+    if set < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
+#[test]
+fn frames_have_arrived_when_their_receiver_has_taken_them_in() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: needs root");
+        return;
+    }
+    let name = format!("eu-drained-{}", std::process::id());
+    let directory = std::env::temp_dir().join(&name);
+    let ip = |arguments: &[&str]| {
+        let result = Command::new("ip").args(arguments).output().unwrap();
+        assert!(result.status.success(), "ip {arguments:?}: {result:?}");
+    };
+    ip(&["netns", "add", &name]);
+    let result = std::panic::catch_unwind(|| {
+        let namespace = Namespace::named(&name).unwrap();
+        let end = |name| End { namespace: &namespace, name, mac: None };
+        make_veth(end("drained0"), end("drained1"), 1500).unwrap();
+        ip(&["-n", &name, "link", "set", "drained1", "up"]);
+        let device = Device::open(&namespace, "drained0").unwrap();
+        prepare(&device, Wants::default()).unwrap();
+        // What is sent there waits for a thread, which waits for this one.
+        let threaded = "echo 1 > /sys/class/net/drained1/threaded";
+        ip(&["netns", "exec", &name, "sh", "-c", threaded]);
+        only(napi_thread("drained1"), 0);
+        only(Pid::from_raw(0), 0);
+
+        let mut substrate = Substrate::open(&directory).unwrap();
+        let port = substrate
+            .attach_port(PORT, &namespace, device.index, device.mac, PortMode::Native, true)
+            .unwrap();
+        let drained = Drained::new(substrate.drained_program().unwrap().try_clone().unwrap());
+        let mut kicker = Kicker::new(redirect(&substrate));
+        if let Err(error) = keep_the_cpu() {
+            println!("skipped: no priority of real time here ({error})");
+            return;
+        }
+        for round in 0..50 {
+            assert!(drained.is(PORT), "{round}: nothing was sent");
+            kicker.kick(1, 60).unwrap();
+            assert!(!drained.is(PORT), "{round}: nobody had time to take it in");
+            sleep(Duration::from_millis(2));
+        }
+        assert!(drained.is(PORT));
+        assert!(drained.is(PORT + 1), "no port, nothing on its way");
+        substrate.detach_port(port).unwrap();
+    });
+    ip(&["netns", "del", &name]);
+    Substrate::remove(&directory).unwrap();
+    result.unwrap();
+}
