@@ -55,9 +55,6 @@ impl fmt::Display for Finding {
 /// Measures of the sandbox without which a router is still locked in.
 const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
 
-/// Without this veth pairs carry segments of TCP one by one.
-const MERGED: &str = "merged TCP segments";
-
 /// What a measure of the sandbox means for Europa.
 fn verdict(measure: &str, state: State) -> Verdict {
     match state {
@@ -132,7 +129,11 @@ fn substrate() -> Vec<Finding> {
     let directory = std::env::temp_dir().join(format!("europa-doctor-{}", std::process::id()));
     let mut findings = Vec::new();
     let mut note = |what: &str, result: Result<String, String>| {
-        let missing = if what == MERGED { Verdict::Limited } else { Verdict::Fatal };
+        let missing = match what {
+            // They leave one by one.
+            "merged TCP segments" => Verdict::Limited,
+            _ => Verdict::Fatal,
+        };
         findings.push(Finding {
             what: what.to_owned(),
             verdict: if result.is_ok() { Verdict::Works } else { missing },
@@ -170,7 +171,8 @@ fn substrate() -> Vec<Finding> {
             note("live frames", kick(&substrate, namespace));
             let started = Instant::now();
             let drained = substrate.drained_program().map_err(|error| error.to_string());
-            note(MERGED, drained.map(|_| format!("program loaded in {:?}", started.elapsed())));
+            let loaded = drained.map(|_| format!("program loaded in {:?}", started.elapsed()));
+            note("merged TCP segments", loaded);
         }
     }
     if let Err(error) = Substrate::remove(&directory) {
