@@ -3,8 +3,9 @@
 //! A kick costs 16 µs whatever it carries, a frame of it 85 ns; a frame by the socket
 //! costs about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper,
 //! many by a kick, but for segments of TCP that the device takes merged ([`crate::train`]):
-//! forty of them are one packet for the socket, and one for whoever receives it. A kick never carries more than [`KICK_TIME`] of the port's rate:
-//! live frames give no back-pressure, what the device cannot take is lost.
+//! forty of them are one packet for the socket, and one for whoever receives it. A kick
+//! never carries more than [`KICK_TIME`] of the port's rate: live frames give no
+//! back-pressure, what the device cannot take is lost.
 
 use std::time::{Duration, Instant};
 
