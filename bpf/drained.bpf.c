@@ -10,8 +10,6 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-/* Receive queues of a device that are looked at; with more it never counts as drained. */
-#define MAX_QUEUES 64
 #define NAPI_SCHEDULED 1
 /* Where the private part of a device began before it was a field (Linux 6.10). */
 #define NETDEV_ALIGN 32
@@ -94,13 +92,18 @@ static __always_inline unsigned long kept_back(struct napi_struct *napi)
 	return BPF_CORE_READ(napi, gro.bitmask);
 }
 
+/* What cannot be read does not count as drained. */
 static __always_inline int is_drained(struct veth_rq *queue)
 {
 	struct ptr_ring *ring = (void *)queue + bpf_core_field_offset(queue->xdp_ring);
 	struct napi_struct *napi = (void *)queue + bpf_core_field_offset(queue->xdp_napi);
 	void **entries, *next = 0;
-	int fence = 0;
-	if (!BPF_CORE_READ(ring, size))
+	int fence = 0, size = 0;
+	unsigned long state = 0;
+	if (BPF_CORE_READ_INTO(&size, ring, size))
+		return 0;
+	/* No ring, as nobody takes in live frames there. */
+	if (!size)
 		return 1;
 	entries = BPF_CORE_READ(ring, queue);
 	if (bpf_probe_read_kernel(&next, sizeof(next), entries + BPF_CORE_READ(ring, consumer_head)))
@@ -110,7 +113,23 @@ static __always_inline int is_drained(struct veth_rq *queue)
 	/* Whoever emptied the ring counts as scheduled until it has handed on what it took. In
 	 * this order: it looks at the ring again after that. */
 	__sync_fetch_and_add(&fence, 1);
-	return !(BPF_CORE_READ(napi, state) & NAPI_SCHEDULED) && !kept_back(napi);
+	if (BPF_CORE_READ_INTO(&state, napi, state))
+		return 0;
+	return !(state & NAPI_SCHEDULED) && !kept_back(napi);
+}
+
+/* The receive queues of a device, and whether all that were looked at are drained. */
+struct queues {
+	struct veth_rq *first;
+	int drained;
+};
+
+/* Looks at one of them; 0 to go on. */
+static long look(__u32 index, struct queues *queues)
+{
+	__u64 offset = (__u64)index * bpf_core_type_size(struct veth_rq);
+	queues->drained = is_drained((void *)queues->first + offset);
+	return !queues->drained;
 }
 
 /* XDP_PASS if so, of the port with the number that the packet begins with; its device is a veth.
@@ -125,13 +144,8 @@ SEC("xdp") int europa_drained(struct xdp_md *ctx)
 	/* One that has gone takes in nothing any more. */
 	if (!peer)
 		return XDP_PASS;
-	struct veth_rq *queues = BPF_CORE_READ(private_of(peer), rq);
-	__u32 count = BPF_CORE_READ(peer, real_num_rx_queues);
-	for (__u32 index = 0; index < MAX_QUEUES; index++) {
-		if (index >= count)
-			return XDP_PASS;
-		if (!is_drained((void *)queues + index * bpf_core_type_size(struct veth_rq)))
-			return XDP_DROP;
-	}
-	return XDP_DROP;
+	/* It has one at least. */
+	struct queues queues = { .first = BPF_CORE_READ(private_of(peer), rq) };
+	bpf_loop(BPF_CORE_READ(peer, real_num_rx_queues), look, &queues, 0);
+	return queues.drained ? XDP_PASS : XDP_DROP;
 }

@@ -21,6 +21,8 @@ pub(crate) const SOCKET_FRAMES: usize = 8;
 /// How long a port must have been quiet before its frames take the socket after kicks, where
 /// nobody says when its device has sent live frames.
 const QUIET: Duration = Duration::from_millis(1);
+/// Nothing waits longer for what went live before: whoever has it takes in nothing, or keeps it back.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// How often a port's drop counters are read while it is busy.
 const LEARN_EVERY: Duration = Duration::from_millis(50);
 
@@ -70,7 +72,7 @@ pub(crate) struct Batching {
     /// Learned from the device's drop counters.
     pub(crate) kick_frames: u32,
     last_way: Way,
-    last_sent: Option<Instant>,
+    last_sent: Instant,
     /// What is to go live waits for a kick.
     in_list: bool,
     learned: Option<Instant>,
@@ -83,9 +85,9 @@ impl Batching {
             rate_bits,
             abilities,
             kick_frames: MAX_KICK_FRAMES,
-            // Whoever sent before may have sent live.
+            // A switch before may just have sent live.
             last_way: Way::Live,
-            last_sent: None,
+            last_sent: Instant::now(),
             in_list: false,
             learned: None,
             drops_seen: 0,
@@ -104,9 +106,10 @@ impl Batching {
         let Abilities { live, ways, .. } = self.abilities;
         let all_by_socket = !live || stream || frames <= SOCKET_FRAMES;
         let wanted = if all_by_socket || !first_fits_live { Way::Socket } else { Way::Live };
-        let is_quiet = || self.last_sent.is_none_or(|last| now.duration_since(last) >= QUIET);
+        let rests = |time| now.duration_since(self.last_sent) >= time;
         let may_change = || {
-            ways == Ways::Join || !self.in_list && has_left(self.last_way).unwrap_or_else(is_quiet)
+            let has_left = || has_left(self.last_way).unwrap_or_else(|| rests(QUIET));
+            ways == Ways::Join || !self.in_list && (has_left() || rests(PATIENCE))
         };
         let way = if wanted == self.last_way || may_change() {
             wanted
@@ -155,7 +158,7 @@ impl Batching {
     /// Notes that frames have left, or are in the transmit list.
     pub(crate) fn sent(&mut self, way: Way, now: Instant) {
         self.last_way = way;
-        self.last_sent = Some(now);
+        self.last_sent = now;
         self.in_list = way == Way::Live;
     }
 
@@ -242,6 +245,7 @@ mod tests {
             (VETH, Live, few, 10 * QUIET, Some(false), Some((Live, true))),
             (VETH, Live, LONG, soon, Some(true), Some((Socket, false))),
             (VETH, Live, LONG, 10 * QUIET, Some(false), None),
+            (VETH, Live, LONG, PATIENCE, Some(false), Some((Socket, false))),
             (VETH, Live, STREAM, soon, Some(true), Some((Socket, true))),
             // It does not wait for that.
             (VETH, Live, STREAM, soon, Some(false), Some((Live, true))),
