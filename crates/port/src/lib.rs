@@ -37,7 +37,7 @@ pub use error::PortError;
 pub use limitation::Limitation;
 pub use make::{
     End, Route, add_address, add_route, delete_address, delete_device, delete_route, delete_veths,
-    device_index, make_veth, move_device, name_path, set_mac, set_mtu, set_up,
+    device_index, make_quiet_veth, make_veth, move_device, name_path, set_mac, set_mtu, set_up,
 };
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};

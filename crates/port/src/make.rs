@@ -189,6 +189,17 @@ fn share_names() -> io::Result<()> {
 /// # Errors
 /// What the kernel says: a name is taken.
 pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
+    let [a_up, b_up] = [&a, &b].map(|end| (end.namespace, end.name));
+    make_quiet_veth(a, b, mtu)?;
+    set_up(b_up.0, b_up.1)?;
+    set_up(a_up.0, a_up.1)
+}
+
+/// Makes a veth pair, both ends down: nothing is sent over it, nor received.
+///
+/// # Errors
+/// What the kernel says: a name is taken.
+pub fn make_quiet_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     let attributes = |end: &End<'_>| {
         let mut list = attribute_bytes(IFLA_IFNAME, format!("{}\0", end.name).as_bytes());
         list.extend(attribute_bytes(IFLA_MTU, &mtu.to_ne_bytes()));
@@ -207,9 +218,7 @@ pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     body.extend(attributes(&a));
     body.extend(attribute_bytes(IFLA_LINKINFO, &info));
     let mut netlink = Netlink::route(a.namespace)?;
-    netlink.talk(&mut Request::new(NEWLINK, CREATE, &body), |_, _| {})?;
-    set_up(b.namespace, b.name)?;
-    set_up(a.namespace, a.name)
+    netlink.talk(&mut Request::new(NEWLINK, CREATE, &body), |_, _| {})
 }
 
 /// One attribute with its padding.

@@ -8,7 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use europa_port::{Namespace, device_index, make_veth};
+use europa_port::{Namespace, device_index, make_quiet_veth};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, OpenObject, PrintLevel, num_possible_cpus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -231,7 +231,8 @@ impl Substrate {
 
     /// Attaches worker `worker`'s transmit program where it never receives anything: to a device
     /// of its own in `namespace`, the loopback device for the first worker, for each other one half
-    /// of a veth pair. A live run of a program that is attached nowhere waits 24 ms for RCU, each
+    /// of a veth pair. None of them is up: for a frame that came in there, the program would run
+    /// beside the worker that kicks, and both would take entries of one list. A live run of a program that is attached nowhere waits 24 ms for RCU, each
     /// time. It is pinned: the node may go while the switch works on. One of each worker is parked
     /// at a time.
     ///
@@ -244,7 +245,7 @@ impl Substrate {
             _ => {
                 let (name, peer) = (format!("parked{worker}"), format!("unused{worker}"));
                 let end = |name| europa_port::End { namespace, name, mac: None };
-                make_veth(end(&name), end(&peer), 1500).doing(what)?;
+                make_quiet_veth(end(&name), end(&peer), 1500).doing(what)?;
                 device_index(namespace, &name).doing(what)?.ok_or(Error::Full("devices"))?
             }
         };

@@ -370,13 +370,12 @@ impl Worker {
                 let mut queue = PortQueue::new();
                 let to = Target::Port(port);
                 queue.reserve(self.tables.interfaces.iter().filter(|i| i.to == to).count());
-                self.tables.ports.push(Port {
-                    id: port,
-                    queue,
-                    socket,
-                    drained,
-                    batching: Batching::new(rate_bits, Abilities { live, ways, segments }),
-                });
+                let mut batching = Batching::new(rate_bits, Abilities { live, ways, segments });
+                if self.live.pending() > 0 {
+                    // Perhaps by this port: what a switch before has left in the list.
+                    batching.sent(Way::Live, Instant::now());
+                }
+                self.tables.ports.push(Port { id: port, queue, socket, drained, batching });
             }
             Order::Rate { port, rate_bits } => {
                 let found = self.tables.ports.iter_mut().find(|p| p.id == port);
