@@ -138,6 +138,19 @@ fn await_all(line: &Line) {
     }
 }
 
+/// The tenant with few slots has them all, and the switch holds none.
+fn nothing_is_lost(line: &Line) {
+    let sink = line.b.sink("10.9.2.2:5000", 99).expect("a sink");
+    let stream = line.a.stream("10.9.2.2:5000", 99, 1000, 200).expect("a stream");
+    let stream = stream.paced_by(&sink).at_most(FEW);
+    sleep(Duration::from_secs(1));
+    let received = sink.stop(stream.stop());
+    assert!(received.is_perfect(), "{received:?}");
+    let held = fs::read(line.node.directory().join("kept/held")).expect("the held slots");
+    let held: u32 = held.iter().map(|byte| byte.count_ones()).sum();
+    assert_eq!(held, 0, "slots that the switch still holds");
+}
+
 #[test]
 fn packets_are_handed_over_in_order_and_without_loss() {
     skip_without!("ping", "iperf3");
@@ -200,18 +213,76 @@ fn what_is_killed_comes_back_and_no_slot_is_lost() {
     assert_eq!((switch(&line), ticks(pid).len()), (pid, 2), "it is adopted as it is");
     let events = line.node.run(&["events"]);
     assert!(events.contains("goes on with 2 workers"), "{events}");
-    let sink = line.b.sink("10.9.2.2:5000", 99).expect("a sink");
-    let stream = line.a.stream("10.9.2.2:5000", 99, 1000, 200).expect("a stream");
-    let stream = stream.paced_by(&sink).at_most(FEW);
-    sleep(Duration::from_secs(1));
-    let received = sink.stop(stream.stop());
-    assert!(received.is_perfect(), "{received:?}");
-    let held = fs::read(line.node.directory().join("kept/held")).expect("the held slots");
-    let held: u32 = held.iter().map(|byte| byte.count_ones()).sum();
-    assert_eq!(held, 0, "slots that the switch still holds");
+    nothing_is_lost(&line);
     line.node.run(&["down"]);
     drop(line);
     assert_eq!(before.new_ones().expect("a look"), Vec::<String>::new());
+}
+
+/// Processes of routers.
+fn routers(line: &Line) -> Vec<String> {
+    let command = |pid: &u32| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let pids = line.node.processes();
+    let routers = pids.iter().filter(|pid| command(pid).starts_with(b"europa\0router\0"));
+    routers.map(u32::to_string).collect()
+}
+
+/// Who is killed at once.
+const KILLED: [&[&str]; 9] = [
+    &["switch"],
+    &["switch"],
+    &["switch"],
+    // By now it is started again later than a router that fails for the first time.
+    &["switch", "router"],
+    &["switch", "router"],
+    &["switch", "router"],
+    &["switch", "router"],
+    &["switch", "router", "node"],
+    &["switch", "router"],
+];
+
+fn kill_at_once(line: &Line, roles: &[&str]) {
+    let mut pids = Vec::new();
+    for role in roles {
+        match *role {
+            "router" => pids.extend(routers(line)),
+            role => pids.push(line.node.process(role).to_string()),
+        }
+    }
+    let pids = pids.iter().map(String::as_str);
+    run(&["kill", "-9"].into_iter().chain(pids).collect::<Vec<_>>()).expect("a kill");
+}
+
+/// What the dead switch has left in its lists is of pools whose numbers others may have then.
+#[test]
+fn routers_killed_with_the_switch_find_their_pools_whole() {
+    skip_without!("ping");
+    let Some(line) = line() else { return };
+    up(&line, &document());
+    await_all(&line);
+    let all = streams(&line, MANY, || {
+        for roles in KILLED {
+            sleep(Duration::from_millis(400));
+            let pid = switch(&line);
+            kill_at_once(&line, roles);
+            if roles.contains(&"node") {
+                up(&line, &document());
+            }
+            let limit = Instant::now() + Duration::from_secs(10);
+            while switch(&line) == pid || routers(&line).len() < 2 {
+                assert!(Instant::now() < limit, "not all come back");
+                sleep(Duration::from_millis(5));
+            }
+            await_all(&line);
+        }
+    });
+    let group = fs::read_to_string(format!("/proc/{}/cgroup", switch(&line))).expect("groups");
+    assert!(group.contains("/switch"), "{group}");
+    for received in &all {
+        let wrong = received.duplicates + received.late + received.corrupted + received.foreign;
+        assert!(wrong == 0 && received.packets > 500, "{all:#?}");
+    }
+    nothing_is_lost(&line);
 }
 
 #[test]

@@ -189,6 +189,8 @@ pub(crate) struct Node {
     revival: Revival,
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
+    /// Pools that nobody uses any more, but which the switch had not forgotten when it ended.
+    orphans: Vec<PoolHandle>,
     spares: Spares,
     hosts: Vec<HostStats>,
     /// What the hosts that there are were made from, as far as they are made.
@@ -243,6 +245,7 @@ impl Node {
             switch_group: None,
             revival: Revival::default(),
             stock: Vec::new(),
+            orphans: Vec::new(),
             spares: Spares::start(control.clone())?,
             control,
             hosts: Vec::new(),

@@ -196,22 +196,18 @@ impl Relay {
         }
     }
 
-    /// Takes it out of the tables and frees its pool; a switch forgets it first.
+    /// Takes it out of the tables; a switch forgets it first. Its pool is left, and whether the
+    /// switch has forgotten it.
     pub(crate) fn end(
         self,
         switch: Option<&mut Switch>,
         substrate: &Substrate,
         port: Option<&PortAttachment>,
-    ) -> Result<(), NodeError> {
+    ) -> Result<(PoolHandle, bool), NodeError> {
         substrate.halt_interface(self.interface);
-        if let Some(switch) = switch {
-            // One that has just ended never learns of it.
-            let _ = switch.order(&Order::RemovePool { pool: self.pool.id }, &[]);
-        }
+        let forgotten = switch.is_some_and(|switch| switch.forget_pool(self.pool.id));
         substrate.remove_interface(self.interface, &self.spec, port)?;
-        substrate.retire_pool(&self.pool)?;
-        substrate.delete_pool(self.pool)?;
-        Ok(())
+        Ok((self.pool, forgotten))
     }
 
     /// Tells a switch of the pool and of the way to interface `to`.

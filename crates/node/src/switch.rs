@@ -277,6 +277,11 @@ impl Switch {
         NodeError::Refused(why)
     }
 
+    /// Has it forget a pool. Whether it has: no list of its names the pool any more.
+    pub(crate) fn forget_pool(&mut self, pool: u32) -> bool {
+        self.order(&Order::RemovePool { pool }, &[]).is_ok()
+    }
+
     pub(crate) fn stats(&mut self) -> Option<SwitchStats> {
         match self.order(&Order::Stats, &[]) {
             Ok(Answer::Stats(stats)) => Some(stats),

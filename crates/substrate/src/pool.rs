@@ -117,6 +117,11 @@ impl Substrate {
         self.enter_pools((0..count).map(|_| PoolMemory::new(geometry)).collect::<Result<_, _>>()?)
     }
 
+    /// The numbers of all pools that there are.
+    pub fn pools(&self) -> impl Iterator<Item = u32> {
+        (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots != 0)
+    }
+
     fn free_pools(&self) -> impl Iterator<Item = u32> {
         (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots == 0)
     }

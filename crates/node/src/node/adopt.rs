@@ -99,7 +99,15 @@ impl Node {
             self.switch = Some(switch);
             told?;
         } else {
-            self.revival.due = Some(std::time::Instant::now());
+            self.revival.restarts += 1;
+            self.start_switch()?;
+            // What the one before has left in lists of pools that are swept away.
+            let pools: Vec<u32> = self.substrate()?.pools().collect();
+            if let Some(switch) = &mut self.switch {
+                for pool in pools.into_iter().filter(|pool| !claims.pools.contains(pool)) {
+                    switch.forget_pool(pool);
+                }
+            }
         }
         if let Some(substrate) = &self.substrate {
             substrate.sweep(&claims)?;

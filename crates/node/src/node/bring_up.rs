@@ -286,6 +286,10 @@ impl Node {
             self.tell_of_loss(&mut switch, &router);
             self.switch = Some(switch);
         }
+        let pool = router.pool.take().map(|pool| {
+            let forgotten = self.switch.as_mut().is_some_and(|s| s.forget_pool(pool.id));
+            (pool, forgotten)
+        });
         if let Some(substrate) = &self.substrate {
             for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
                 let port = match &interface.to {
@@ -296,9 +300,8 @@ impl Node {
                 substrate.remove_interface(*id, &interface.spec, attachment)?;
             }
         }
-        if let (Some(pool), Some(substrate)) = (router.pool.take(), &self.substrate) {
-            substrate.retire_pool(&pool)?;
-            substrate.delete_pool(pool)?;
+        if let Some((pool, forgotten)) = pool {
+            self.free_pool(pool, forgotten)?;
         }
         if let Some(group) = &router.group
             && let Err(error) = group.remove()

@@ -101,7 +101,8 @@ impl Node {
             substrate.connect(id, &planned.spec, attachment)?;
             relay.lose_port(self.switch.as_ref(), substrate, attachment)?;
         }
-        relay.end(self.switch.as_mut(), substrate, attachment)?;
+        let (pool, forgotten) = relay.end(self.switch.as_mut(), substrate, attachment)?;
+        self.free_pool(pool, forgotten)?;
         self.note_matches(port)
     }
 

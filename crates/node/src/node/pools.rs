@@ -28,6 +28,28 @@ impl Node {
         }
     }
 
+    /// Frees a pool. What a switch has not forgotten, as it has just ended, lies in its lists: such
+    /// a pool keeps its number until the next switch has emptied them.
+    pub(super) fn free_pool(&mut self, pool: PoolHandle, forgotten: bool) -> Result<(), NodeError> {
+        if !forgotten {
+            self.orphans.push(pool);
+            return Ok(());
+        }
+        let substrate = self.substrate()?;
+        substrate.retire_pool(&pool)?;
+        substrate.delete_pool(pool)?;
+        Ok(())
+    }
+
+    /// Frees what a switch that has just been started has never heard of, but in its lists.
+    pub(super) fn free_orphans(&mut self) -> Result<(), NodeError> {
+        for pool in std::mem::take(&mut self.orphans) {
+            let forgotten = self.switch.as_mut().is_some_and(|s| s.forget_pool(pool.id));
+            self.free_pool(pool, forgotten)?;
+        }
+        Ok(())
+    }
+
     /// Makes all pools of a geometry that a job is going to want, if there is none to spare.
     pub(super) fn stock_up(&mut self, geometry: Geometry, job: &Job) -> Result<(), NodeError> {
         if self.stock.iter().any(|pool| pool.layout.geometry == geometry) {

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 use europa_pool::Geometry;
+use europa_sandbox::cgroup::Limits;
 use europa_substrate::PoolHandle;
 use europa_switch::orders::{Order, PoolOf, Target, Ways};
 
@@ -14,10 +15,17 @@ use crate::ports::Port;
 use crate::router::{Process, Router};
 use crate::switch::{Switch, add_interface};
 
+/// CPU weight of the switch, of ten routers: all of them wait for it.
+const SWITCH_WEIGHT: u64 = 1000;
+
 impl Node {
     /// Starts a switch and tells it everything.
     pub(super) fn start_switch(&mut self) -> Result<(), NodeError> {
         self.queues.forget();
+        self.switch_group = self.switch_group.take().or_else(|| self.group("switch"));
+        if let Some(group) = &self.switch_group {
+            group.set(&Limits { cpu_weight: Some(SWITCH_WEIGHT), ..Limits::default() })?;
+        }
         let log = self.log("switch")?;
         let mut switch = Switch::start(
             self.substrate()?,
@@ -47,6 +55,7 @@ impl Node {
         let message = format!("process {}", switch.child.pid());
         self.events.note("switch", "", "Started", message);
         self.switch = Some(switch);
+        self.free_orphans()?;
         self.follow_queues();
         Ok(())
     }
@@ -134,9 +143,6 @@ impl Node {
     pub(super) fn tell_of_loss(&self, switch: &mut Switch, gone: &Router) {
         for (_, id) in self.peers(&gone.plan.name) {
             let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
-        }
-        if let Some(pool) = &gone.pool {
-            let _ = switch.order(&Order::RemovePool { pool: pool.id }, &[]);
         }
     }
 

@@ -6,7 +6,6 @@
 
 use europa_api::rest::ProblemDetails;
 use europa_substrate::PoolHandle;
-use europa_switch::orders::Order;
 
 use super::Node;
 use crate::NodeError;
@@ -88,20 +87,20 @@ impl Node {
         let mut switch = self.switch.take();
         let router = self.routers.get(index).ok_or_else(none);
         let begun = router.and_then(|router| self.begin_on(router, &pool, switch.as_mut()));
-        if let (Err(_), Some(switch)) = (&begun, &mut switch) {
-            // It may have been told, and has no such pool otherwise.
-            let _ = switch.order(&Order::RemovePool { pool: pool.id }, &[]);
-        }
         self.switch = switch;
         match begun {
             Ok(process) => Ok(Successor { process, pool, asked: Vec::new() }),
             Err(error) => {
-                let substrate = self.substrate()?;
-                substrate.retire_pool(&pool)?;
-                substrate.delete_pool(pool)?;
+                self.give_back(pool)?;
                 Err(error)
             }
         }
+    }
+
+    /// Frees a pool that no router has sent from. The switch may have been told of it.
+    fn give_back(&mut self, pool: PoolHandle) -> Result<(), NodeError> {
+        let forgotten = self.switch.as_mut().is_none_or(|switch| switch.forget_pool(pool.id));
+        self.free_pool(pool, forgotten)
     }
 
     fn begin_on(
@@ -156,16 +155,10 @@ impl Node {
         let Successor { mut process, pool, asked, .. } = successor;
         let _ = process.body.kill();
         let _ = process.body.wait();
-        if let (true, Some(switch)) = (process.body.is_inside(), &mut self.switch) {
-            let _ = switch.order(&Order::RemovePool { pool: pool.id }, &[]);
-        }
         process.forget(&self.kept);
         process.disappoint(why);
-        if let Some(substrate) = &self.substrate {
-            let gone = substrate.retire_pool(&pool).and_then(|()| substrate.delete_pool(pool));
-            if let Err(error) = gone {
-                tracing::error!("{error}");
-            }
+        if let Err(error) = self.give_back(pool) {
+            tracing::error!("{error}");
         }
         for reply in asked {
             let _ = reply.send(Err(ProblemDetails::failed(format!("it goes on as it was: {why}"))));
@@ -210,10 +203,9 @@ impl Node {
         router.interfaces.iter().for_each(|id| substrate.hand_over(*id, &new));
         let killed = before.as_ref().map_or(Ok(()), |before| before.body.kill());
         let old = router.pool.replace(new);
+        let mut forgotten = false;
         if let Some(switch) = &mut switch {
-            if let Some(old) = &old {
-                let _ = switch.order(&Order::RemovePool { pool: old.id }, &[]);
-            }
+            forgotten = old.as_ref().is_some_and(|old| switch.forget_pool(old.id));
             if let Some(router) = self.routers.get(index) {
                 let _ = self.tell_interfaces(switch, router);
             }
@@ -237,11 +229,6 @@ impl Node {
             before.forget(&self.kept);
             before.disappoint("it is restarted");
         }
-        if let Some(old) = old {
-            let substrate = self.substrate()?;
-            substrate.retire_pool(&old)?;
-            substrate.delete_pool(old)?;
-        }
-        Ok(())
+        old.map_or(Ok(()), |old| self.free_pool(old, forgotten))
     }
 }

@@ -7,7 +7,6 @@ use europa_api::Documents;
 use europa_api::rest::{Action, Change};
 use europa_elements::builtin::{Update, update};
 use europa_router::orders;
-use europa_sandbox::cgroup::Limits;
 use europa_switch::orders::Order;
 
 use super::Node;
@@ -18,9 +17,6 @@ use crate::ports::{Needs, Port};
 use crate::relays::{self, Relay, RelayPlan};
 use crate::router::{Asked, Router, text};
 use crate::{NodeError, hosts};
-
-/// CPU weight of the switch, of ten routers: all of them wait for it.
-const SWITCH_WEIGHT: u64 = 1000;
 
 /// One short step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -439,11 +435,6 @@ impl Node {
             Step::StartSwitch => {
                 self.substrate_opened()?;
                 if self.switch.is_none() && self.revival.due.is_none() {
-                    self.switch_group = self.switch_group.take().or_else(|| self.group("switch"));
-                    if let Some(group) = &self.switch_group {
-                        let cpu_weight = Some(SWITCH_WEIGHT);
-                        group.set(&Limits { cpu_weight, ..Limits::default() })?;
-                    }
                     self.start_switch()?;
                 }
                 Ok(())

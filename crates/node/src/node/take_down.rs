@@ -42,6 +42,7 @@ impl Node {
         }
         grants::clear(&granted);
         self.stock.clear();
+        self.orphans.clear();
         self.ports.clear();
         self.hosts.clear();
         self.hosts_made.clear();
