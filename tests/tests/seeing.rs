@@ -104,8 +104,8 @@ fn a_capture_has_every_packet_of_both_directions() {
         assert!(line.a.ping(to, 20, &["-s", "1000"]).expect("a ping").is_perfect());
     }
     let _server = line.b.iperf_server().expect("a server");
-    line.a.iperf("10.0.2.2", 1, &["-b", "200M"]).expect("a result");
-    line.a.iperf("10.0.2.2", 1, &["-u", "-b", "20M", "-l", "100"]).expect("a result");
+    line.a.iperf("10.0.2.2", 1, &["-b", "100M"]).expect("a result");
+    line.a.iperf("10.0.2.2", 1, &["-u", "-b", "8M", "-l", "100"]).expect("a result");
     sleep(Duration::from_millis(200));
     let ending = line.node.counters();
     let (file, said) = capturing.stop();
