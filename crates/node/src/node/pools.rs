@@ -42,12 +42,13 @@ impl Node {
     }
 
     /// Frees what a switch that has just been started has never heard of, but in its lists.
-    pub(super) fn free_orphans(&mut self) -> Result<(), NodeError> {
+    pub(super) fn free_orphans(&mut self) {
         for pool in std::mem::take(&mut self.orphans) {
             let forgotten = self.switch.as_mut().is_some_and(|s| s.forget_pool(pool.id));
-            self.free_pool(pool, forgotten)?;
+            if let Err(error) = self.free_pool(pool, forgotten) {
+                tracing::error!("{error}");
+            }
         }
-        Ok(())
     }
 
     /// Makes all pools of a geometry that a job is going to want, if there is none to spare.

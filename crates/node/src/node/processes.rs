@@ -55,7 +55,7 @@ impl Node {
         let message = format!("process {}", switch.child.pid());
         self.events.note("switch", "", "Started", message);
         self.switch = Some(switch);
-        self.free_orphans()?;
+        self.free_orphans();
         self.follow_queues();
         Ok(())
     }
