@@ -260,6 +260,8 @@ fn routers_killed_with_the_switch_find_their_pools_whole() {
     let Some(line) = line() else { return };
     up(&line, &document());
     await_all(&line);
+    let groups = || fs::read_to_string(format!("/proc/{}/cgroup", switch(&line))).expect("groups");
+    let before = groups();
     let all = streams(&line, MANY, || {
         for roles in KILLED {
             sleep(Duration::from_millis(400));
@@ -276,8 +278,7 @@ fn routers_killed_with_the_switch_find_their_pools_whole() {
             await_all(&line);
         }
     });
-    let group = fs::read_to_string(format!("/proc/{}/cgroup", switch(&line))).expect("groups");
-    assert!(group.contains("/switch"), "{group}");
+    assert_eq!(groups(), before, "control groups of the switch");
     for received in &all {
         let wrong = received.duplicates + received.late + received.corrupted + received.foreign;
         assert!(wrong == 0 && received.packets > 500, "{all:#?}");

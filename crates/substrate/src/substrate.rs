@@ -232,9 +232,9 @@ impl Substrate {
     /// Attaches worker `worker`'s transmit program where it never receives anything: to a device
     /// of its own in `namespace`, the loopback device for the first worker, for each other one half
     /// of a veth pair. None of them is up: for a frame that came in there, the program would run
-    /// beside the worker that kicks, and both would take entries of one list. A live run of a program that is attached nowhere waits 24 ms for RCU, each
-    /// time. It is pinned: the node may go while the switch works on. One of each worker is parked
-    /// at a time.
+    /// beside the worker that kicks, and both would take entries of one list. A live run of a
+    /// program that is attached nowhere waits 24 ms for RCU, each time. It is pinned: the node may
+    /// go while the switch works on. One of each worker is parked at a time.
     ///
     /// # Errors
     /// What the kernel says.

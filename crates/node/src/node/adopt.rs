@@ -104,8 +104,9 @@ impl Node {
             // What the one before has left in lists of pools that are swept away.
             let pools: Vec<u32> = self.substrate()?.pools().collect();
             if let Some(switch) = &mut self.switch {
-                for pool in pools.into_iter().filter(|pool| !claims.pools.contains(pool)) {
-                    switch.forget_pool(pool);
+                let mut stray = pools.into_iter().filter(|pool| !claims.pools.contains(pool));
+                if !stray.all(|pool| switch.forget_pool(pool)) {
+                    return Err(NodeError::Refused("the switch has ended again".into()));
                 }
             }
         }
