@@ -7,10 +7,8 @@ export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = sudo -E
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = sudo -E
 endif
 
-# A build that CI checks is the one that Cargo.lock describes. There it is optimised less:
-# to build takes longer than to test, and what is measured is not measured there. Backtraces have no
-# line numbers there, either.
-CARGO_FLAGS := $(if $(CI),--locked --config profile.release.opt-level=1 --config profile.release.debug=false)
+# A build that CI checks is the one that Cargo.lock describes.
+CARGO_FLAGS := $(if $(CI),--locked --config .ci/profile.toml)
 # Rust may have been installed by this very make.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
@@ -18,9 +16,6 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 ifneq ($(findstring -lzstd,$(shell pkg-config --static --libs libelf 2>/dev/null)),)
 export RUSTFLAGS := $(RUSTFLAGS) -C link-arg=-lzstd
 endif
-
-# By name: they are run without the tests of the crates, yet built as a part of the workspace.
-END_TO_END := $(patsubst tests/tests/%.rs,--test %,$(wildcard tests/tests/*.rs))
 
 # Where `make install` puts things; packagers set DESTDIR.
 export PREFIX ?= /usr/local
@@ -63,10 +58,10 @@ model: install-build ## Check rings and grace periods under all interleavings of
 	CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg loom" \
 		cargo test $(CARGO_FLAGS) --release -p europa-pool -p europa-lookup --lib model
 
-# One after the other: they measure, and share the machine's cores.
+# One after the other, as they measure and share the machine's cores; those that only wait together.
 end-to-end: install-test ## Run the tests with real namespaces and traffic
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
-	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast $(END_TO_END)
+	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast
 
 # Counts do not depend on the machine, but on the profile: bench/instructions.json has those of both.
 instructions: install-test ## Compare the instructions of the hot loops with the committed ones

@@ -1,0 +1,13 @@
+//! Tests that wait far more than they work, and neither measure nor look for what is left
+//! behind: they run beside each other. All others have the machine for themselves.
+
+mod adopt_hosts;
+mod bridge;
+mod click_devices;
+mod filters;
+mod filters_inside;
+mod grants;
+mod import;
+mod mpeg;
+mod own_keys;
+mod programs;
