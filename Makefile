@@ -24,8 +24,8 @@ export DESTDIR ?=
 # How long each fuzz target runs.
 FUZZ_SECONDS ?= 60
 
-.PHONY: help build demo demo-queues test lint unit model end-to-end instructions docs fuzz bench install uninstall deb \
-	install-build install-demo install-test clean
+.PHONY: help build demo demo-queues test lint unit model end-to-end kernel instructions docs fuzz bench install \
+	uninstall deb install-build install-demo install-test install-kernel clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill
 demo-queues: install-demo build ## Five slices share a port, drawn live beside ideal fair queueing
 	@cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo queues
 
-test: lint unit model end-to-end instructions ## Check everything: format, lints, documentation, tests
+test: lint unit model end-to-end kernel instructions ## Check everything: format, lints, documentation, tests
 
 # All in one profile, the one that users run unless CI checks, and always for the whole workspace:
 # another selection of crates has other features of their libraries, and is built anew.
@@ -62,6 +62,15 @@ model: install-build ## Check rings and grace periods under all interleavings of
 end-to-end: install-test ## Run the tests with real namespaces and traffic
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast
+
+# Verifiers of different kernels accept different things, and Debian's is the oldest that Europa runs on.
+kernel: install-kernel ## Load the eBPF programs into Debian's own kernel, in QEMU
+	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
+ifeq ($(shell uname -m),x86_64)
+	QEMU_SECONDS=300 scripts/kernel linux-image-amd64 load
+else
+	@echo "skipped: scripts/kernel boots kernels for x86_64 only"
+endif
 
 # Counts do not depend on the machine, but on the profile: bench/instructions.json has those of both.
 instructions: install-test ## Compare the instructions of the hot loops with the committed ones
@@ -95,7 +104,7 @@ uninstall: ## Remove what `make install` has installed below PREFIX
 deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
 	@scripts/deb
 
-install-build install-demo install-test:
+install-build install-demo install-test install-kernel:
 	@scripts/install-deps $(@:install-%=%)
 
 clean: ## Remove what was built

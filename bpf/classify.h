@@ -23,8 +23,8 @@ struct frame {
 	__u8 to[6];
 	__u16 vlan;       /* 0: untagged, or only a priority tag */
 	__u16 type;       /* EtherType behind the tag, network order */
-	__u32 network;    /* offset of what follows the EtherType */
-	__u32 is_neighbour; /* ARP or neighbour discovery */
+	__u8 network;      /* offset of what follows the EtherType */
+	__u8 is_neighbour; /* ARP or neighbour discovery */
 };
 
 static __always_inline int same_mac(const __u8 *a, const __u8 *b)
@@ -33,8 +33,9 @@ static __always_inline int same_mac(const __u8 *a, const __u8 *b)
 }
 
 /* The interface that has a frame's VLAN and MAC address on its port. A hint, mostly right, and the
- * interface's row cost a tenth of what a look-up in the hash table does. */
-static __always_inline __u32 match_mac(struct europa_port *port, const struct frame *frame)
+ * interface's row cost a tenth of what a look-up in the hash table does; the row then is in `row`. */
+static __always_inline __u32 match_mac(struct europa_port *port, const struct frame *frame,
+				       struct europa_interface **row)
 {
 	__u32 id = port->id;
 	__u64 address = *(__u32 *)frame->to | (__u64) * (__u16 *)(frame->to + 4) << 32 |
@@ -45,8 +46,10 @@ static __always_inline __u32 match_mac(struct europa_port *port, const struct fr
 		__u32 likely = *(volatile __u32 *)&hint->interface;
 		struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &likely);
 		if (to && to->flags & EUROPA_IF_BY_MAC && to->port == id &&
-		    to->vlan == frame->vlan && same_mac(to->mac, frame->to))
+		    to->vlan == frame->vlan && same_mac(to->mac, frame->to)) {
+			*row = to;
 			return likely;
+		}
 	}
 	struct europa_exact key = { .port = id, .vlan = frame->vlan, .kind = EUROPA_MATCH_MAC };
 	__builtin_memcpy(key.value, frame->to, 6);
@@ -127,16 +130,17 @@ static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port
 {
 	if (!ctx || !port || !frame)
 		return XDP_DROP;
-	__u32 group = port->id << 16 | frame->vlan;
-	__u32 *first = bpf_map_lookup_elem(&groups, &group);
-	__u32 next = first ? *first : EUROPA_NONE;
+	struct copying copying = { .ctx = ctx, .port = port, .flags = flags };
+	copying.next = port->id << 16 | frame->vlan;
+	__u32 *first = bpf_map_lookup_elem(&groups, &copying.next);
+	copying.next = first ? *first : EUROPA_NONE;
 	port->to_linux++;
 	/* Whoever has the whole port sees tagged frames too. */
 	if (frame->vlan && port->all != EUROPA_NONE) {
 		struct delivery whole = { .interface = port->all, .flags = EUROPA_WORD_COPY };
 		deliver(ctx, &whole, port->flags & EUROPA_PORT_LOCAL_SENDER);
 	}
-	if (next == EUROPA_NONE)
+	if (copying.next == EUROPA_NONE)
 		return XDP_PASS;
 
 	__u64 now = bpf_ktime_get_ns();
@@ -148,7 +152,6 @@ static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port
 		port->copy_tokens = tokens > COPIES_AT_ONCE ? COPIES_AT_ONCE : tokens;
 		port->copy_refilled_ns = now;
 	}
-	struct copying copying = { .ctx = ctx, .port = port, .next = next, .flags = flags };
 	bpf_loop(MAX_GROUP, copy_to_next, &copying, 0);
 	return XDP_PASS;
 }

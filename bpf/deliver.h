@@ -101,7 +101,12 @@ static __always_inline int copy_shortest_in(struct xdp_md *ctx, __u8 *to, __u32 
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 last = length - 8;
-	if (length < SHORTEST_FRAME || last > SHORTEST_FRAME + 4 || data + last + 8 > end)
+	/* Two comparisons, see deliver_into. */
+	asm volatile("" : "+r"(last));
+	if (last > SHORTEST_FRAME + 4)
+		return -1;
+	asm volatile("" : "+r"(last));
+	if (last < SHORTEST_FRAME - 8 || data + last + 8 > end)
 		return -1;
 	if (data + SHORTEST_FRAME + 4 > end)
 		return -1;
@@ -114,12 +119,13 @@ static __always_inline int copy_shortest_in(struct xdp_md *ctx, __u8 *to, __u32 
 
 struct delivery {
 	__u32 interface;
-	__u32 skip;  /* bytes before the frame that the router sees */
-	__u32 flags; /* of the word */
+	__u16 skip;  /* bytes before the frame that the router sees */
+	__u16 flags; /* of the word */
 };
 
-/* Generic over the slot size, which is a constant in each of its two uses. Returns why the
- * frame was dropped, or 0; `tapped` gets what the copy has different from the frame. */
+/* Generic over the slot size, which is a constant in each of its uses. Returns why the
+ * frame was dropped, or 0; `tapped`, if there is one, gets what the copy has different from the
+ * frame. */
 static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 pool_word,
 					  struct europa_pool_state *state,
 					  struct europa_interface *to,
@@ -179,13 +185,15 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	if (!memory)
 		return CAUSE(rx_drop_slots);
 	/* Bounds that the verifier understands, where the compiler cannot undo them, nor make one
-	 * comparison of a difference out of two, which Linux before 6.18 does not follow. */
+	 * comparison of a difference out of two, nor put the number aside before it is compared,
+	 * which Linux before 6.18 does not follow. */
 	asm volatile("" : "+r"(length));
 	if (length > room)
 		return CAUSE(rx_drop_long);
 	asm volatile("" : "+r"(length));
 	if (length < 14)
 		return CAUSE(rx_drop_long);
+	asm volatile("" : "+r"(length));
 	__u32 begin = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64, offset = begin;
 	__u32 partial = complete ? partial_checksum(ctx, d->skip, length) : 0;
 	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left
@@ -219,7 +227,7 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 	__u32 checksum = partial ? complete_checksum(memory, begin, partial, slot_bytes) : 0;
 	if (checksum) {
 		count->rx_checksums++;
-		if (tapped->taps && checksum < slot_bytes - 1) {
+		if (tapped && tapped->taps && checksum < slot_bytes - 1) {
 			tapped->patch_at = checksum - offset;
 			tapped->patch = load16(memory + checksum);
 		}
@@ -252,6 +260,15 @@ give_back:
 	return CAUSE(rx_drop_ring);
 }
 
+/* When work on a frame began, or 0: to read the clock for each frame would cost more than to find
+ * its owner. */
+static __always_inline __u64 begin(struct europa_counters *count, __u64 refused)
+{
+	__u64 offered = count->rx_packets + count->rx_drop_ring + count->rx_drop_slots +
+			count->rx_drop_long + refused;
+	return offered & 63 ? 0 : bpf_ktime_get_ns();
+}
+
 /* Copies the frame, less its first `skip` bytes, to interface `d->interface`. */
 static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int complete)
 {
@@ -268,15 +285,17 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 		return 0;
 	struct tapped tapped = { .taps = to->taps };
 	__u32 cause = 0;
-	/* To read the clock for each frame would cost more than to find its owner. */
-	__u64 offered = count->rx_packets + count->rx_drop_ring + count->rx_drop_slots +
-			count->rx_drop_long + (to->meter ? count->rx_drop_rate : 0);
-	__u64 began = offered & 63 ? 0 : bpf_ktime_get_ns();
+	__u64 began = begin(count, to->meter ? count->rx_drop_rate : 0);
 	if (__builtin_expect(to->meter != 0, 0) &&
 	    !within_rate(to->meter, bpf_xdp_get_buff_len(ctx))) {
 		count->rx_drop_rate++;
 		cause = CAUSE(rx_drop_rate);
-	} else if (to->flags & EUROPA_IF_LARGE) {
+	} else if (__builtin_expect(state->kind == EUROPA_POOL_USUAL, 1)) {
+		void *memory = bpf_map_lookup_elem(&usual_pools, &pool);
+		if (memory)
+			cause = deliver_into(ctx, memory, pool_word, state, to, count, d, complete, &tapped,
+					     EUROPA_SMALL_SLOT_BYTES);
+	} else if (state->kind == EUROPA_POOL_LARGE) {
 		void *memory = bpf_map_lookup_elem(&large_pools, &pool);
 		if (memory)
 			cause = deliver_into(ctx, memory, pool_word, state, to, count, d, complete, &tapped,
@@ -300,6 +319,28 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 	if (began)
 		count->rx_kernel_ns += (bpf_ktime_get_ns() - began) * 64;
 	return 0;
+}
+
+/* The same without a call, for what most frames are: whole ones, for a pool of the usual kind whose
+ * interface has neither captures nor a rate. False, and nothing done, for another one. */
+static __always_inline int deliver_usual(struct xdp_md *ctx, __u32 id, struct europa_interface *to,
+					 int complete)
+{
+	__u32 pool_word = *(volatile __u32 *)&to->pool, pool = pool_word & ~EUROPA_POOL_ODD;
+	struct europa_pool_state *state = bpf_map_lookup_elem(&pool_state, &pool);
+	struct europa_counters *count = counters_of(id);
+	if (!state || !count || state->kind != EUROPA_POOL_USUAL || to->taps || to->meter)
+		return 0;
+	void *memory = bpf_map_lookup_elem(&usual_pools, &pool);
+	if (!memory)
+		return 0;
+	const struct delivery whole = { .interface = id };
+	__u64 began = begin(count, 0);
+	deliver_into(ctx, memory, pool_word, state, to, count, &whole, complete, 0,
+		     EUROPA_SMALL_SLOT_BYTES);
+	if (began)
+		count->rx_kernel_ns += (bpf_ktime_get_ns() - began) * 64;
+	return 1;
 }
 
 #endif

@@ -12,8 +12,16 @@
 #define BPF_F_INNER_MAP (1U << 12)
 #endif
 
-/* A pool's memory, one element a slot. The number of elements of an inner map may
- * differ from pool to pool, its value size may not: hence two tables. */
+/* A pool's memory, one element a slot. The value size of inner maps may not differ from pool to
+ * pool, their number of elements may, but then each look-up is a call: hence a table for small
+ * slots, one for large ones, and one for pools that have as many elements as most do. */
+struct usual_pool {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, EUROPA_USUAL_ELEMENTS);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, 4);
+	__uint(value_size, EUROPA_SMALL_SLOT_BYTES);
+};
 struct small_pool {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -33,6 +41,14 @@ struct waker {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, EUROPA_MAX_POOLS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__array(values, struct usual_pool);
+} usual_pools SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);

@@ -30,7 +30,8 @@ SEC("xdp.frags") int europa_receive(struct xdp_md *ctx)
 	if (frame.to[0] & 1)
 		return copy_to_group(ctx, port, &frame, 0);
 
-	struct delivery delivery = { .interface = match_mac(port, &frame) };
+	struct europa_interface *row = 0;
+	struct delivery delivery = { .interface = match_mac(port, &frame, &row) };
 	if (delivery.interface == EUROPA_NONE) {
 		if (same_mac(frame.to, port->mac)) {
 			if (frame.is_neighbour)
@@ -49,6 +50,7 @@ SEC("xdp.frags") int europa_receive(struct xdp_md *ctx)
 	struct europa_receiver *receiver = bpf_map_lookup_elem(&receivers, &cpu);
 	if (receiver)
 		receiver->frames++;
-	deliver(ctx, &delivery, complete);
+	if (!row || !deliver_usual(ctx, delivery.interface, row, complete))
+		deliver(ctx, &delivery, complete);
 	return XDP_DROP;
 }

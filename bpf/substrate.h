@@ -51,7 +51,6 @@ struct europa_port {
 };
 
 /* struct interface.flags */
-#define EUROPA_IF_LARGE 1        /* its pool has large slots */
 #define EUROPA_IF_STRIP_VLAN 2   /* matched VLAN: tag off on receive, on at transmit */
 #define EUROPA_IF_ANY_SOURCE 4   /* may send with any source MAC address (whole port) */
 #define EUROPA_IF_BOUND 8        /* source addresses are checked against `bound` */
@@ -123,11 +122,18 @@ struct europa_encap {
 	uint8_t header[72]; /* Ethernet, IP, UDP, VXLAN; lengths and checksum left zero */
 };
 
+/* struct pool_state.kind: the table of maps that a pool stands in. */
+#define EUROPA_POOL_SMALL 0 /* small slots */
+#define EUROPA_POOL_LARGE 1 /* large slots */
+#define EUROPA_POOL_USUAL 2 /* small slots, and EUROPA_USUAL_ELEMENTS with the control words */
+/* Those of 8,192 slots and 8 interfaces. */
+#define EUROPA_USUAL_ELEMENTS 8833
+
 /* A pool's geometry and cursors. Table `pool_state`, by pool. */
 struct europa_pool_state {
 	/* written by the node */
 	uint32_t slots; /* a power of two; 0: no pool */
-	uint32_t flags; /* EUROPA_IF_LARGE */
+	uint32_t kind;  /* EUROPA_POOL_ */
 	uint32_t fill_first;
 	uint32_t fill_mask;
 	uint32_t recycle_first;

@@ -122,7 +122,10 @@ SEC("xdp") int europa_transmit(struct xdp_md *ctx)
 	if (length >= 14 && set_length(ctx, whole))
 		length = 0;
 	__u32 cause;
-	if (state->flags & EUROPA_IF_LARGE)
+	if (state->kind == EUROPA_POOL_USUAL)
+		cause = take(ctx, id, from, state, pool_id, word, &usual_pools, count,
+			     EUROPA_SMALL_SLOT_BYTES);
+	else if (state->kind == EUROPA_POOL_LARGE)
 		cause = take(ctx, id, from, state, pool_id, word, &large_pools, count,
 			     EUROPA_LARGE_SLOT_BYTES);
 	else

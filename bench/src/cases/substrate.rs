@@ -25,7 +25,7 @@ use crate::testbed::{MAC, OTHER_CORE, Testbed};
 
 const FRAME_BYTES: [u16; 4] = [64, 128, 512, 1500];
 /// Slots of the pools.
-const SLOTS: [u32; 2] = [4096, 256];
+const SLOTS: [u32; 2] = [8192, 256];
 
 /// How frames are received.
 #[derive(Clone, Copy, Serialize)]

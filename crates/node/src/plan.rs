@@ -379,6 +379,8 @@ fn plan_interface(
     })
 }
 
+const _: () = assert!(europa_api::Pool::DEFAULT_SLOTS == europa_substrate::USUAL_SLOTS);
+
 fn geometry(router: &europa_api::Router, interfaces: &[InterfacePlan]) -> Geometry {
     let longest = interfaces.iter().map(|i| i.spec.max_frame + TAG_BYTES).max().unwrap_or(0);
     let geometry = |slot_bytes| Geometry {

@@ -8,12 +8,11 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use europa_pool::layout::SMALL_SLOT_BYTES;
 use europa_pool::{Geometry, Layout};
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::layout::{self, MAX_INTERFACES, MAX_POOLS, MAX_PORTS, NONE};
-use crate::pool::{PoolHandle, pools_of};
+use crate::pool::{Kind, PoolHandle};
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate};
 
@@ -39,20 +38,20 @@ impl Substrate {
         }
         let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
         let state = self.pool_state.get(id);
-        let large = geometry.slot_bytes != SMALL_SLOT_BYTES;
+        let kind = Kind::of(&layout);
         if state.slots != geometry.slots
-            || state.flags & layout::LARGE != if large { layout::LARGE } else { 0 }
+            || state.kind != kind as u32
             || state.done_first != layout.done.first_word
         {
             return Ok(None);
         }
-        let (Some(map), Some(waker)) =
-            (self.inner(pools_of(large), id)?, self.inner("wakers", id)?)
+        let (Some(map), Some(waker)) = (self.inner(kind.table(), id)?, self.inner("wakers", id)?)
         else {
             return Ok(None);
         };
         let info = map.info().doing("asking about a packet pool")?.info;
-        let fits = info.value_size == geometry.slot_bytes && info.max_entries == layout.elements();
+        let fits =
+            info.value_size == geometry.slot_bytes && info.max_entries == kind.elements(&layout);
         Ok(fits.then(|| PoolHandle::new(id, layout, map, waker)))
     }
 
@@ -125,7 +124,7 @@ impl Substrate {
             if state.slots == 0 {
                 continue;
             }
-            for table in [pools_of(state.flags & layout::LARGE != 0), "wakers"] {
+            for table in [Kind::from_state(state.kind).table(), "wakers"] {
                 // It may never have been entered.
                 let _ = self.map(table).delete(&id.to_ne_bytes());
             }

@@ -35,7 +35,7 @@ pub use adopt::Claims;
 pub use drained::Drained;
 pub use kick::{KickError, Kicker};
 pub use matches::{InterfaceSpec, Match, MatchKind};
-pub use pool::{PoolHandle, PoolMemory, Waker};
+pub use pool::{PoolHandle, PoolMemory, USUAL_SLOTS, Waker};
 pub use ports::{PortAttachment, PortMode};
 pub use programs::layout;
 pub use substrate::{Error, Substrate};

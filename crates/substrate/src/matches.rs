@@ -231,7 +231,6 @@ impl Substrate {
     ) {
         let layout: &Layout = &pool.layout;
         let rx = layout.rx(spec.local);
-        let large = layout.geometry.slot_bytes != europa_pool::layout::SMALL_SLOT_BYTES;
         let old = self.interfaces.get(id);
         // Captures and rates go on over a router's restart.
         let (next, taps, meter) =
@@ -242,7 +241,7 @@ impl Substrate {
                 pool: 0,
                 local: spec.local,
                 port,
-                flags: flags & !layout::LARGE | if large { layout::LARGE } else { 0 },
+                flags,
                 rx_first: rx.first_word,
                 rx_mask: rx.words - 1,
                 next,

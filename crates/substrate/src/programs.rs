@@ -86,8 +86,6 @@ pub mod layout {
         }
     }
 
-    /// `Interface::flags` and `PoolState::flags`: the pool has large slots.
-    pub const LARGE: u32 = 1;
     /// `Interface::flags`: the tag of its VLAN goes off and on.
     pub const STRIP_VLAN: u32 = 2;
     /// `Interface::flags`: may send with any source MAC address.
@@ -118,6 +116,7 @@ pub mod layout {
 #[cfg(test)]
 mod tests {
     use super::layout::*;
+    use crate::pool::{Kind, USUAL_ELEMENTS};
 
     /// The constants above stand in `bpf/substrate.h` too.
     #[test]
@@ -143,7 +142,10 @@ mod tests {
             ("PORT_HAS_PREFIX", PORT_HAS_PREFIX),
             ("PORT_HAS_ALL", PORT_HAS_ALL),
             ("POOL_ODD", POOL_ODD),
-            ("IF_LARGE", LARGE),
+            ("POOL_SMALL", Kind::Small as u32),
+            ("POOL_LARGE", Kind::Large as u32),
+            ("POOL_USUAL", Kind::Usual as u32),
+            ("USUAL_ELEMENTS", USUAL_ELEMENTS),
             ("IF_STRIP_VLAN", STRIP_VLAN),
             ("IF_ANY_SOURCE", ANY_SOURCE),
             ("IF_BOUND", BOUND),

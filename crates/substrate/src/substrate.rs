@@ -50,6 +50,14 @@ pub enum Error {
     /// A pool that cannot be.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
+    /// Pins of a program that knew other tables.
+    #[error("{} was made by another version of Europa: it has no table {table}", directory.display())]
+    AnotherVersion {
+        /// Where the pins lie.
+        directory: PathBuf,
+        /// What is missing.
+        table: &'static str,
+    },
 }
 
 pub(crate) trait Doing<T> {
@@ -95,8 +103,9 @@ pub struct Substrate {
     drained: OnceCell<OwnedFd>,
 }
 
-const MAPS: [&str; 21] = [
+const MAPS: [&str; 22] = [
     "exact",
+    "usual_pools",
     "small_pools",
     "large_pools",
     "wakers",
@@ -333,6 +342,11 @@ fn is_bpffs(path: &Path) -> bool {
 /// Makes and pins the maps, or looks whether those that are pinned are alike. No program is
 /// loaded: the verifier takes 40 ms, in which a node that adopts would keep others from a core.
 fn make_maps(directory: &Path, counter_rows: u32) -> Result<(), Error> {
+    let is_pinned = |table: &&str| directory.join(table).exists();
+    let missing = MAPS.iter().find(|table| !is_pinned(table));
+    if let (Some(table), true) = (missing, MAPS.iter().any(|table| is_pinned(&table))) {
+        return Err(Error::AnotherVersion { directory: directory.to_owned(), table });
+    }
     let mut object = MaybeUninit::uninit();
     let mut open = open_transmit(directory, &mut object, 0, counter_rows)?;
     open.progs.europa_transmit.set_autoload(false);

@@ -19,7 +19,7 @@ fn programs_load_pools_come_and_go_and_nothing_is_left() {
             .attach_port(5, &here, 1, [0; 6], europa_substrate::PortMode::Generic, true)
             .unwrap();
         println!("attach {:?}", start.elapsed());
-        for slots in [2, 256, 4096] {
+        for slots in [2, 256, 4096, 8192] {
             for slot_bytes in [2048, 16384] {
                 let start = std::time::Instant::now();
                 let geometry = Geometry { slots, slot_bytes, interfaces: 2 };
