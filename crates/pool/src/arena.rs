@@ -18,7 +18,7 @@
 //! buffer that is not away, so a descriptor that comes twice cannot make two packets
 //! of one buffer.
 
-use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
@@ -38,7 +38,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// What all handles and packets of one arena share.
 pub(crate) struct Shared {
-    /// One per buffer: what the forwarding path touches.
+    /// One per buffer: what the forwarding path touches. Of a fresh one only the state is valid.
     hot: NonNull<Hot>,
     /// One per buffer: the rest.
     pub(crate) cold: NonNull<Cold>,
@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     stride: usize,
     /// Size of a buffer, in bytes.
     pub(crate) buffer_bytes: u16,
+    /// The allocation that these three lie in.
+    book: (NonNull<u8>, Layout),
     /// The allocation that the buffers lie in, if this arena made it.
     own: Option<(NonNull<u8>, Layout)>,
     /// What keeps a foreign mapping alive.
@@ -181,10 +183,7 @@ impl Shared {
             if s.handles.get() != 0 || s.free_len.get() + s.away.get() != s.count {
                 return;
             }
-            let count = s.count as usize;
-            dealloc(s.hot.as_ptr().cast(), array::<Hot>(count));
-            dealloc(s.cold.as_ptr().cast(), array::<Cold>(count));
-            dealloc(s.free.as_ptr().cast(), array::<u32>(count));
+            dealloc(s.book.0.as_ptr(), s.book.1);
             if let Some((memory, layout)) = s.own {
                 dealloc(memory.as_ptr(), layout);
             }
@@ -193,11 +192,17 @@ impl Shared {
     }
 }
 
-/// Layout of `count` values of `T`, at least on a cache line of its own.
-fn array<T>(count: usize) -> Layout {
-    Layout::array::<T>(count)
-        .and_then(|layout| layout.align_to(64))
-        .expect("an arena's bookkeeping is far smaller than the address space")
+/// Zeroed memory of so many bytes from an address on that is a multiple of `align`; the second is
+/// its allocation. Aligned here and not by the layout: the allocator would fill aligned memory with
+/// zeros itself, where unaligned memory comes as untouched pages that cost nothing yet.
+fn zeroed(bytes: usize, align: usize) -> (NonNull<u8>, (NonNull<u8>, Layout)) {
+    let layout =
+        Layout::from_size_align(bytes + align, 8).expect("an arena fits into the address space");
+    // SAFETY: the layout's size is not zero.
+    let memory = unsafe { alloc_zeroed(layout) };
+    let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
+    // SAFETY: at most `align` bytes further, so `bytes` of the allocation are left.
+    (unsafe { memory.add(memory.align_offset(align)) }, (memory, layout))
 }
 
 /// A set of equal packet buffers for one thread. Cloning makes a second handle.
@@ -218,15 +223,7 @@ impl Arena {
         let stride = buffer_bytes.next_multiple_of(64) + 64;
         let bytes = stride.checked_mul(count as usize).expect("buffers fit into the address space");
         let align = if bytes >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 64 };
-        // Aligned here and not by the layout: the allocator would fill aligned memory with
-        // zeros itself, where unaligned memory comes as untouched pages that cost nothing yet.
-        let layout =
-            Layout::from_size_align(bytes + align, 8).expect("buffers fit into the address space");
-        // SAFETY: the layout's size is not zero.
-        let memory = unsafe { alloc_zeroed(layout) };
-        let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        // SAFETY: at most `align` bytes further, so `bytes` of the allocation are left.
-        let base = unsafe { memory.add(memory.align_offset(align)) };
+        let (base, own) = zeroed(bytes, align);
         // Two packets a page are too many pages for the first-level TLB once batches are
         // large. Failure costs speed only.
         #[cfg(all(target_os = "linux", not(miri)))]
@@ -234,11 +231,21 @@ impl Arena {
             // SAFETY: the range is this allocation's, from a page on; the advice changes no byte.
             unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
         }
-        Arena::new(base, stride, 0, count, buffer_bytes, Some((memory, layout)))
+        let arena = Arena::new(base, stride, 0, count, buffer_bytes, Some(own));
+        let shared = arena.shared();
+        shared.away.set(0);
+        // The lowest one is taken first.
+        for index in (0..count).rev() {
+            arena.enter(index, State::Free);
+            // SAFETY: each index once, and all are below `count`.
+            unsafe { shared.push_free(index) };
+        }
+        arena
     }
 
     /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at
-    /// `base`, where slot n starts at n × `slot_bytes`. All of them start free.
+    /// `base`, where slot n starts at n × `slot_bytes`. All of them start away: what is noted about
+    /// a slot takes no memory until it comes.
     ///
     /// # Safety
     /// - The mapping is readable, writable and initialised up to the end of the last slot, and
@@ -268,23 +275,21 @@ impl Arena {
         buffer_bytes: usize,
         own: Option<(NonNull<u8>, Layout)>,
     ) -> Arena {
-        fn reserve<T>(count: usize) -> NonNull<T> {
-            let layout = array::<T>(count);
-            // SAFETY: count is not zero, checked by both constructors.
-            let memory = unsafe { alloc(layout) };
-            NonNull::new(memory.cast()).unwrap_or_else(|| handle_alloc_error(layout))
-        }
-        let (hot, cold, free) = (
-            reserve::<Hot>(count as usize),
-            reserve::<Cold>(count as usize),
-            reserve::<u32>(count as usize),
-        );
+        let buffers = count as usize;
+        let hot_bytes = buffers * size_of::<Hot>();
+        let cold_bytes = buffers * size_of::<Cold>();
+        let bytes = hot_bytes + cold_bytes + buffers * size_of::<u32>();
+        let (hot, book) = zeroed(bytes, align_of::<Hot>());
+        // SAFETY: both lie in the allocation, which has room for all three arrays one after the
+        // other; each begins at a multiple of what it has to.
+        let (cold, free) = unsafe { (hot.add(hot_bytes), hot.add(hot_bytes + cold_bytes)) };
         let shared = NonNull::from(Box::leak(Box::new(Shared {
-            hot,
-            cold,
-            free,
-            free_len: Cell::new(count),
-            away: Cell::new(0),
+            hot: hot.cast(),
+            cold: cold.cast(),
+            free: free.cast(),
+            book,
+            free_len: Cell::new(0),
+            away: Cell::new(count),
             handles: Cell::new(1),
             count,
             first_slot,
@@ -294,15 +299,6 @@ impl Arena {
             own,
             keep: RefCell::default(),
         })));
-        for index in 0..count {
-            // SAFETY: all three arrays have `count` entries, written here for the first time.
-            unsafe {
-                hot.add(index as usize).write(Hot::unused(shared, index, base));
-                cold.add(index as usize).write(Cold::default());
-                // The lowest slot is taken first.
-                free.add(index as usize).write(count - 1 - index);
-            }
-        }
         Arena(shared)
     }
 
@@ -372,6 +368,28 @@ impl Arena {
         unsafe { (*self.shared().hot.add(index as usize).as_ptr()).state }
     }
 
+    /// Makes the entry of a fresh buffer.
+    fn enter(&self, index: u32, state: State) {
+        let unused = Hot::unused(self.0, index, self.shared().base, state);
+        // SAFETY: callers pass indices below count; no reference to this entry exists, as it is
+        // nobody's.
+        unsafe { self.shared().hot.add(index as usize).write(unused) };
+    }
+
+    /// Whether the other side has a buffer. Its entry is there from then on.
+    #[inline(always)]
+    fn is_away(&self, index: u32) -> bool {
+        match self.state(index) {
+            State::Away => true,
+            State::Fresh => {
+                std::hint::cold_path();
+                self.enter(index, State::Away);
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn set_state(&self, index: u32, state: State) {
         // SAFETY: as in `state`.
         unsafe { (*self.shared().hot.add(index as usize).as_ptr()).state = state }
@@ -386,7 +404,7 @@ impl Arena {
     pub unsafe fn adopt(&self, slot: u32, offset: u16, length: u16) -> Option<Packet> {
         let index = self.index(slot)?;
         let end = usize::from(offset) + usize::from(length);
-        if self.state(index) != State::Away
+        if !self.is_away(index)
             || u32::from(offset) < SLOT_METADATA_BYTES
             || end > usize::from(self.shared().buffer_bytes)
         {
@@ -425,7 +443,7 @@ impl Arena {
     /// The other side has handed `slot` over and no longer touches it.
     #[inline]
     pub unsafe fn give_free(&self, slot: u32) -> bool {
-        let Some(index) = self.index(slot).filter(|index| self.state(*index) == State::Away) else {
+        let Some(index) = self.index(slot).filter(|index| self.is_away(*index)) else {
             return false;
         };
         self.set_state(index, State::Free);
@@ -559,6 +577,9 @@ mod tests {
         let base = NonNull::new(memory.as_mut_ptr().cast::<u8>()).unwrap();
         // SAFETY: four slots of 2048 bytes, alive to the end of this function.
         let arena = unsafe { Arena::from_mapping(base, 1, 3, 2048) };
+        assert_eq!((arena.free(), arena.away()), (0, 3));
+        // SAFETY: there is no other side.
+        assert!(unsafe { [3, 2, 1].map(|slot| arena.give_free(slot)) }.iter().all(|given| *given));
         let slot = arena.take_free().unwrap();
         assert_eq!((slot, arena.free(), arena.away()), (1, 2, 1));
         // SAFETY: there is no other side.

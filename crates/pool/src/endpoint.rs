@@ -55,9 +55,8 @@ impl Endpoint {
                 geometry.slot_bytes as usize,
             )
         };
-        arena.keep(Box::new(view.clone()));
         // A new pool's slots are all in its rings.
-        while arena.take_free().is_some() {}
+        arena.keep(Box::new(view.clone()));
         let interfaces = geometry.interfaces as usize;
         let mut endpoint = Self {
             view,

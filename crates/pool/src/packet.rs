@@ -83,6 +83,8 @@ impl PacketType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
+    /// Away, and never been here: its entry is zero.
+    Fresh = 0,
     /// On the arena's stack.
     Free,
     /// One packet exists.
@@ -127,10 +129,17 @@ pub(crate) struct Cold {
 }
 
 const _: () = assert!(size_of::<Hot>() == 64 && size_of::<Packet>() == 8);
+// Arenas begin with zeroed memory.
+const _: () = assert!(State::Fresh as u8 == 0);
 
 impl Hot {
     /// An entry without a packet.
-    pub(crate) fn unused(shared: NonNull<Shared>, index: u32, data: NonNull<u8>) -> Hot {
+    pub(crate) fn unused(
+        shared: NonNull<Shared>,
+        index: u32,
+        data: NonNull<u8>,
+        state: State,
+    ) -> Hot {
         Hot {
             data,
             shared,
@@ -143,7 +152,7 @@ impl Hot {
             interface: 0,
             queue: 0,
             packet_type: PacketType::Host,
-            state: State::Free,
+            state,
             cold: false,
             keyed: false,
             answered: false,

@@ -342,9 +342,9 @@ fn is_bpffs(path: &Path) -> bool {
 /// Makes and pins the maps, or looks whether those that are pinned are alike. No program is
 /// loaded: the verifier takes 40 ms, in which a node that adopts would keep others from a core.
 fn make_maps(directory: &Path, counter_rows: u32) -> Result<(), Error> {
-    let is_pinned = |table: &&str| directory.join(table).exists();
-    let missing = MAPS.iter().find(|table| !is_pinned(table));
-    if let (Some(table), true) = (missing, MAPS.iter().any(|table| is_pinned(&table))) {
+    let is_pinned = |table: &str| directory.join(table).exists();
+    let missing = MAPS.into_iter().find(|table| !is_pinned(table));
+    if let (Some(table), true) = (missing, MAPS.into_iter().any(is_pinned)) {
         return Err(Error::AnotherVersion { directory: directory.to_owned(), table });
     }
     let mut object = MaybeUninit::uninit();
