@@ -39,7 +39,7 @@ demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill
 demo-queues: install-demo build ## Five slices share a port, drawn live beside ideal fair queueing
 	@cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo queues
 
-test: lint unit model end-to-end kernel instructions ## Check everything: format, lints, documentation, tests
+test: lint unit model kernel instructions end-to-end ## Check everything: format, lints, documentation, tests
 
 # All in one profile, the one that users run unless CI checks, and always for the whole workspace:
 # another selection of crates has other features of their libraries, and is built anew.

@@ -33,6 +33,12 @@ fn programs_load_pools_come_and_go_and_nothing_is_left() {
             }
         }
         substrate.detach_port(port).unwrap();
+        drop(substrate);
+        Substrate::open(&directory).unwrap();
+        // As if the version that made them had not known this one.
+        std::fs::remove_file(directory.join("usual_pools")).unwrap();
+        let refused = Substrate::open(&directory).err().unwrap().to_string();
+        assert!(refused.contains("no table usual_pools"), "{refused}");
     });
     Substrate::remove(&directory).unwrap();
     assert!(!directory.exists());
