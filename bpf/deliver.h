@@ -195,7 +195,9 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 		return CAUSE(rx_drop_long);
 	asm volatile("" : "+r"(length));
 	__u32 begin = EUROPA_RX_OFFSET_BYTES + (slot & EUROPA_RX_PLACES_MASK) * 64, offset = begin;
-	__u32 partial = complete ? partial_checksum(ctx, d->skip, length) : 0;
+	__u32 partial = 0;
+	if (complete && (d->skip || !is_surely_complete(ctx)))
+		partial = partial_checksum(ctx, d->skip, length);
 	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left
 	 * this one. Who reads there waits for the word. */
 	int tries = MAX_TRIES;
