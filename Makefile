@@ -25,7 +25,7 @@ export DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
 .PHONY: help build demo demo-queues test lint unit model end-to-end kernel instructions docs fuzz bench install \
-	uninstall deb install-build install-demo install-test install-kernel clean
+	uninstall deb install-build install-demo install-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,10 +64,11 @@ end-to-end: install-test ## Run the tests with real namespaces and traffic
 	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast
 
 # Verifiers of different kernels accept different things, and Debian's is the oldest that Europa runs on.
-kernel: install-kernel ## Load the eBPF programs into Debian's own kernel, in QEMU
+kernel: install-build ## Load the eBPF programs into Debian's own kernel, in QEMU
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 ifeq ($(shell uname -m),x86_64)
-	QEMU_SECONDS=300 scripts/kernel linux-image-amd64 load
+	@if scripts/install-deps kernel; then QEMU_SECONDS=300 scripts/kernel linux-image-amd64 load; \
+	else echo "skipped: QEMU cannot be installed"; fi
 else
 	@echo "skipped: scripts/kernel boots kernels for x86_64 only"
 endif
@@ -104,7 +105,7 @@ uninstall: ## Remove what `make install` has installed below PREFIX
 deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
 	@scripts/deb
 
-install-build install-demo install-test install-kernel:
+install-build install-demo install-test:
 	@scripts/install-deps $(@:install-%=%)
 
 clean: ## Remove what was built
