@@ -264,7 +264,7 @@ give_back:
 
 /* When work on a frame began, or 0: to read the clock for each frame would cost more than to find
  * its owner. */
-static __always_inline __u64 begin(struct europa_counters *count, __u64 refused)
+static __always_inline __u64 begin_sample(struct europa_counters *count, __u64 refused)
 {
 	__u64 offered = count->rx_packets + count->rx_drop_ring + count->rx_drop_slots +
 			count->rx_drop_long + refused;
@@ -287,7 +287,7 @@ static __noinline int deliver(struct xdp_md *ctx, const struct delivery *d, int 
 		return 0;
 	struct tapped tapped = { .taps = to->taps };
 	__u32 cause = 0;
-	__u64 began = begin(count, to->meter ? count->rx_drop_rate : 0);
+	__u64 began = begin_sample(count, to->meter ? count->rx_drop_rate : 0);
 	if (__builtin_expect(to->meter != 0, 0) &&
 	    !within_rate(to->meter, bpf_xdp_get_buff_len(ctx))) {
 		count->rx_drop_rate++;
@@ -337,7 +337,7 @@ static __always_inline int deliver_usual(struct xdp_md *ctx, __u32 id, struct eu
 	if (!memory)
 		return 0;
 	const struct delivery whole = { .interface = id };
-	__u64 began = begin(count, 0);
+	__u64 began = begin_sample(count, 0);
 	deliver_into(ctx, memory, pool_word, state, to, count, &whole, complete, 0,
 		     EUROPA_SMALL_SLOT_BYTES);
 	if (began)

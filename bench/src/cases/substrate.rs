@@ -279,7 +279,7 @@ fn report(received: &[Receive], sent: &[Transmit], turns: u32, options: &Options
             "Receive: the kernel runs the program over one frame, {} times for the pool of {} slots and {} \
              times for the one of {}, and says how long a run took in the mean, its loop included. The \
              frame lies in the same buffer each time, so it and the tables are warm. Slots are taken in \
-             turn, so those of the large pool are as cold as a router's that forwards. The frame matches \
+             turn, so those of the large pool are colder than a router's that forwards, which keeps few in use. The frame matches \
              by its MAC address. Behind a veth checksums may be partial: the program looks whether one is, \
              and none is here.",
             SCENES[0].frames_of_a_run, SLOTS[0], SCENES[2].frames_of_a_run, SLOTS[1]

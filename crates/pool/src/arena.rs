@@ -59,7 +59,7 @@ pub(crate) struct Shared {
     stride: usize,
     /// Size of a buffer, in bytes.
     pub(crate) buffer_bytes: u16,
-    /// The allocation that these three lie in.
+    /// The allocation that `hot`, `cold` and `free` lie in.
     book: (NonNull<u8>, Layout),
     /// The allocation that the buffers lie in, if this arena made it.
     own: Option<(NonNull<u8>, Layout)>,

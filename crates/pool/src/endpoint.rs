@@ -45,6 +45,7 @@ impl Endpoint {
     pub fn new(view: PoolView, macs: Vec<[u8; 6]>) -> Self {
         let geometry = view.layout().geometry;
         let view = Rc::new(view);
+        // A new pool's slots are all in its rings, as the arena takes them to be.
         // SAFETY: the slots lie at the start of the mapping, which the arena keeps. The
         // substrate touches only slots that are away: it was handed them by a ring.
         let arena = unsafe {
@@ -55,7 +56,6 @@ impl Endpoint {
                 geometry.slot_bytes as usize,
             )
         };
-        // A new pool's slots are all in its rings.
         arena.keep(Box::new(view.clone()));
         let interfaces = geometry.interfaces as usize;
         let mut endpoint = Self {
