@@ -14,7 +14,7 @@
 
 /* Wakes a router that has set its sleep flag and waits on its waker. A router that
  * keeps setting the flag is woken only so often: a wake-up costs the receiving CPU
- * about a microsecond, and would otherwise be paid by everybody behind it. */
+ * about a microsecond, and would otherwise be paid by everybody behind it. 0 if it must wait. */
 static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -36,7 +36,7 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 	void *waker = bpf_map_lookup_elem(&wakers, &pool);
 	if (waker)
 		bpf_ringbuf_output(waker, &now, sizeof(now), BPF_RB_FORCE_WAKEUP);
-	return 0;
+	return 1;
 }
 
 /* A backlog may exceed EUROPA_RX_BACKLOG for so long. */
@@ -251,7 +251,9 @@ static __always_inline __u32 deliver_into(struct xdp_md *ctx, void *pool, __u32 
 		__u32 *asleep = (void *)header + __builtin_offsetof(struct europa_pool_header, asleep);
 		if (*(volatile __u32 *)asleep) {
 			*(volatile __u32 *)asleep = 0;
-			wake(pool_word & ~EUROPA_POOL_ODD, state);
+			/* Who was not woken now is to be by a later frame. */
+			if (!wake(pool_word & ~EUROPA_POOL_ODD, state))
+				*(volatile __u32 *)asleep = 1;
 		}
 	}
 	return 0;

@@ -11,7 +11,7 @@ struct counters {
 	__u64 bytes;
 	__u64 out_of_order; /* stamped frames whose number is not above the last one seen */
 	__u64 highest;      /* highest sequence number seen */
-	__u64 wrong_ttl;    /* a router must have lowered it by one, so says `config` */
+	__u64 wrong_ttl;    /* routers must have lowered it, by how much says `config` */
 	__u64 delay_ns;     /* sum of one-way delays of stamped frames */
 	__u64 jitter_ns;    /* sum of what each differs by from the one before */
 	__u64 last_ns;      /* the last one */

@@ -76,7 +76,7 @@ pub(crate) fn run(
     until_steady(|| {
         let testbed = Testbed::routed()?;
         with(system, &testbed, arrangement, |system| {
-            let checks = Checks { routed: system.routes(), ..Checks::default() };
+            let checks = Checks { hops: system.hops(), ..Checks::default() };
             observe(&testbed, arrangement.sink, checks, load, timing).map(|(run, _)| run)
         })
     })

@@ -27,8 +27,8 @@ pub(crate) enum Hook {
 /// What the sink is to look at beside counting.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Checks {
-    /// Every packet must have been routed, that is, its TTL lowered by one.
-    pub(crate) routed: bool,
+    /// Every packet's TTL must have been lowered by so many routers; 0 does not look.
+    pub(crate) hops: u8,
     /// Packets are stamped: look for loss, reordering and delay.
     pub(crate) stamped: bool,
     /// Packets are counted by the last two bytes of their destination.
@@ -117,7 +117,7 @@ impl Sink {
                 .maps_mut()
                 .find(|map| map.name().to_string_lossy().ends_with(".rodata"))
                 .ok_or_else(|| Error::Other("the sink has no configuration".into()))?;
-            let ttl = if checks.routed { TTL - 1 } else { 0 };
+            let ttl = if checks.hops > 0 { TTL - checks.hops } else { 0 };
             rodata
                 .set_initial_value(&[ttl, u8::from(checks.stamped), u8::from(checks.flows)])
                 .context("configuring the sink")?;

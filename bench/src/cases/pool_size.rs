@@ -137,7 +137,7 @@ fn forward(
     (hook, routers): (Hook, u32),
 ) -> Result<()> {
     let load = Load { routers, ..options.load() };
-    let checks = Checks { routed: true, ..Checks::default() };
+    let checks = Checks { hops: 1, ..Checks::default() };
     let run = || observe(testbed, hook, checks, &load, options.timing()).map(|(run, _)| run);
     one.packets.push(until_steady(run)?);
     Ok(())

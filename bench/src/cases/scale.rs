@@ -119,7 +119,7 @@ fn once(
     let starts = starts_ms(&europa.ask(&["events", "--json"])?);
     one.start_ms.extend(Spread::of(&starts).map(|spread| spread.median));
 
-    let checks = Checks { routed: true, flows: true, ..Checks::default() };
+    let checks = Checks { hops: 1, flows: true, ..Checks::default() };
     let sink = Sink::attach(testbed, Hook::Xdp, checks)?;
     let load = Load { routers, ..options.load() };
     let generator = Generator::start(testbed, &load)?;

@@ -11,6 +11,7 @@ use crate::measure::{self, Ends, Run};
 use crate::progress::Progress;
 use crate::report::{Align, Bar, Bars, Chart, Outcome, Table, thousands};
 use crate::statistics::Spread;
+use crate::systems::europa::Europa;
 use crate::systems::{Arrangement, System};
 
 /// Runs below this part of their median are called slow.
@@ -77,6 +78,10 @@ impl Measured {
 /// Runs the case.
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     let (mut systems, missing) = present(options);
+    let chain = Europa::chain(options.europa.clone());
+    if options.wants(chain.name()) && chain.available().is_ok() {
+        systems.push(Box::new(chain));
+    }
     progress.show("veth: generator and sink alone");
     let ends = measure::calibrate(&options.load(), options.timing())?;
 

@@ -84,8 +84,8 @@ impl System for Click {
         [Hook::Tcx, Hook::Xdp].map(|sink| Arrangement { placement: Placement::Own, sink }).to_vec()
     }
 
-    fn routes(&self) -> bool {
-        true
+    fn hops(&self) -> u8 {
+        1
     }
 
     fn sends_frames(&self) -> bool {

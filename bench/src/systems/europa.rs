@@ -1,4 +1,4 @@
-//! Europa: a router with `builtin: ipv4`, in a process of its own or inside the switch.
+//! Europa: routers with `builtin: ipv4`, in processes of their own or inside the switch.
 
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
@@ -19,6 +19,8 @@ use crate::testbed::Testbed;
 
 /// Its desired state, in the words of Europa's users.
 pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
+/// The same for two routers in a row.
+const CHAIN: &str = include_str!("chain.yaml");
 
 /// Its node's name: one that runs here for its users goes on meanwhile.
 const INSTANCE: &str = "bench";
@@ -27,54 +29,73 @@ pub(crate) const SOCKET: &str = "/run/europa/bench/node.sock";
 /// Where its node keeps what it must know of processes.
 pub(crate) const KEPT: &str = "/run/europa/bench/kept";
 
+/// What is between the two ports.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Between {
+    /// A router in a process of its own.
+    Isolated,
+    /// One inside the switch.
+    Inline,
+    /// One that never sleeps.
+    Busy,
+    /// Two isolated ones, joined by a link.
+    Chain,
+}
+
 /// `europa up FILE`, and `europa down`.
 pub(crate) struct Europa {
     program: Option<PathBuf>,
-    inline: bool,
-    busy: bool,
+    between: Between,
     up: bool,
 }
 
 impl Europa {
     /// The program given, or the one that was built beside this one.
     pub(crate) fn new(given: Option<PathBuf>) -> Self {
+        Self::with(Between::Isolated, given)
+    }
+
+    fn with(between: Between, given: Option<PathBuf>) -> Self {
         let beside = || {
             let path = std::env::current_exe().ok()?.with_file_name("europa");
             path.is_file().then_some(path)
         };
-        Self { program: given.or_else(beside), inline: false, busy: false, up: false }
+        Self { program: given.or_else(beside), between, up: false }
     }
 
     /// The same with its router inside the switch.
     pub(crate) fn inline(given: Option<PathBuf>) -> Self {
-        let mut system = Self::new(given);
-        system.inline = true;
-        system
+        Self::with(Between::Inline, given)
     }
 
     /// The same with a router that never sleeps.
     pub(crate) fn busy(given: Option<PathBuf>) -> Self {
-        let mut system = Self::new(given);
-        system.busy = true;
-        system
+        Self::with(Between::Busy, given)
+    }
+
+    /// Two routers in a row.
+    pub(crate) fn chain(given: Option<PathBuf>) -> Self {
+        Self::with(Between::Chain, given)
     }
 
     /// What is brought up.
     fn documents(&self) -> String {
-        match (self.inline, self.busy) {
-            (true, _) => DOCUMENTS.replace("\nfast_path:", "\nrun: inline\nfast_path:"),
-            (_, true) => DOCUMENTS.replace("\nfast_path:", "\npoll: busy\nfast_path:"),
-            _ => DOCUMENTS.to_owned(),
+        match self.between {
+            Between::Isolated => DOCUMENTS.to_owned(),
+            Between::Inline => DOCUMENTS.replace("\nfast_path:", "\nrun: inline\nfast_path:"),
+            Between::Busy => DOCUMENTS.replace("\nfast_path:", "\npoll: busy\nfast_path:"),
+            Between::Chain => CHAIN.to_owned(),
         }
     }
 }
 
 impl System for Europa {
     fn name(&self) -> &'static str {
-        match (self.inline, self.busy) {
-            (true, _) => "europa-inline",
-            (_, true) => "europa-busy",
-            _ => "europa",
+        match self.between {
+            Between::Isolated => "europa",
+            Between::Inline => "europa-inline",
+            Between::Busy => "europa-busy",
+            Between::Chain => "europa-chain",
         }
     }
 
@@ -93,8 +114,8 @@ impl System for Europa {
         vec![Arrangement { placement: Placement::Own, sink: Hook::Xdp }]
     }
 
-    fn routes(&self) -> bool {
-        true
+    fn hops(&self) -> u8 {
+        if self.between == Between::Chain { 2 } else { 1 }
     }
 
     fn sends_frames(&self) -> bool {
@@ -180,18 +201,19 @@ mod tests {
 
     #[test]
     fn documents_are_valid_and_name_the_testbeds_addresses() {
-        for (system, run) in [
-            (Europa::new(None), europa_api::Run::Isolated),
-            (Europa::inline(None), europa_api::Run::Inline),
+        for (system, routers, run) in [
+            (Europa::new(None), 1, europa_api::Run::Isolated),
+            (Europa::inline(None), 1, europa_api::Run::Inline),
+            (Europa::chain(None), 2, europa_api::Run::Isolated),
         ] {
             let file = NamedTempFile::with_suffix(".yaml").expect("a temporary file");
             std::fs::write(file.path(), system.documents()).expect("written");
             let documents = europa_api::load(&[file.path()]).expect("valid documents");
-            assert_eq!((documents.ports.len(), documents.routers.len()), (2, 1));
+            assert_eq!((documents.ports.len(), documents.routers.len()), (2, routers));
             assert_eq!(documents.routers[0].run, run);
-        }
-        for mac in MAC {
-            assert!(DOCUMENTS.contains(&format_mac(&mac)), "{mac:?}");
+            for mac in MAC {
+                assert!(system.documents().contains(&format_mac(&mac)), "{mac:?}");
+            }
         }
     }
 }

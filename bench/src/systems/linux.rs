@@ -24,8 +24,8 @@ impl System for Linux {
         [with(Hook::Tcx), with(Hook::Xdp)].concat()
     }
 
-    fn routes(&self) -> bool {
-        true
+    fn hops(&self) -> u8 {
+        1
     }
 
     fn sends_frames(&self) -> bool {

@@ -24,8 +24,8 @@ pub(crate) trait System {
     /// Ways to spread the work over both cores, the plainest first; the best one counts.
     fn arrangements(&self) -> Vec<Arrangement>;
 
-    /// Whether it routes: lowers the TTL.
-    fn routes(&self) -> bool;
+    /// How many times it lowers the TTL.
+    fn hops(&self) -> u8;
 
     /// Whether it sends raw frames, which a veth without GRO refuses.
     fn sends_frames(&self) -> bool;

@@ -23,8 +23,8 @@ impl System for Testpmd {
         [Hook::Tcx, Hook::Xdp].map(|sink| Arrangement { placement: Placement::Own, sink }).to_vec()
     }
 
-    fn routes(&self) -> bool {
-        false
+    fn hops(&self) -> u8 {
+        0
     }
 
     fn sends_frames(&self) -> bool {

@@ -13,19 +13,19 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.bpf.o")
 pub(crate) struct Xdp {
     name: &'static str,
     program: &'static str,
-    routes: bool,
+    hops: u8,
     running: Option<(Object, [Link; 2])>,
 }
 
 impl Xdp {
     /// FIB look-up, TTL, checksum, addresses.
     pub(crate) fn router() -> Self {
-        Self { name: "xdp-router", program: "route", routes: true, running: None }
+        Self { name: "xdp-router", program: "route", hops: 1, running: None }
     }
 
     /// New MAC addresses and out: the most that can be reached.
     pub(crate) fn redirect() -> Self {
-        Self { name: "xdp-redirect", program: "redirect", routes: false, running: None }
+        Self { name: "xdp-redirect", program: "redirect", hops: 0, running: None }
     }
 }
 
@@ -44,8 +44,8 @@ impl System for Xdp {
             .to_vec()
     }
 
-    fn routes(&self) -> bool {
-        self.routes
+    fn hops(&self) -> u8 {
+        self.hops
     }
 
     fn sends_frames(&self) -> bool {
@@ -54,7 +54,7 @@ impl System for Xdp {
 
     fn setup(&mut self, testbed: &Testbed) -> Result<()> {
         testbed.configure_linux_router()?;
-        let (program, routes) = (self.program, self.routes);
+        let (program, routes) = (self.program, self.hops > 0);
         // A device map resolves its entries in the namespace of the thread that writes them.
         let running = testbed.router.within(|| {
             let mut builder = ObjectBuilder::default();

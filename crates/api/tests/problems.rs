@@ -242,6 +242,11 @@ fn routers() {
             ],
         ),
         (
+            "  a: {port: left, bind: [10.0.0.0/16, \"fd00::/64\", 10.0.0.0/16]}\n",
+            BUILTIN,
+            &["13:52 the interface is bound to 10.0.0.0/16 twice"],
+        ),
+        (
             "  a: {port: left, addresses: [\"fd00::1/64\"], mtu: 1279}\n  b: {port: left, mtu: 1501}\n",
             BUILTIN,
             &["13:51 an MTU of 1279 is too small for IPv6", "14:24 the port's MTU is only 1500"],

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::libc::{SCM_RIGHTS, SOL_SOCKET};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
@@ -203,17 +204,22 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
             Err(Errno::ECONNRESET) => return Err(ChannelError::Closed),
             Err(error) => return Err(error.into()),
         };
-        let mut descriptors = Vec::new();
-        for part in message.cmsgs()? {
-            if let ControlMessageOwned::ScmRights(raw) = part {
-                // SAFETY: the kernel has just made these descriptors for this process;
-                // nobody else knows their numbers.
-                #[allow(unsafe_code)]
-                descriptors.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        let mut raw = Vec::new();
+        for part in message.cmsgs().into_iter().flatten() {
+            if let ControlMessageOwned::ScmRights(brought) = part {
+                raw.extend(brought);
             }
         }
-        let truncated = message.flags.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
-        let bytes = message.bytes;
+        let (bytes, came) = (message.bytes, message.flags);
+        if came.contains(MsgFlags::MSG_CTRUNC) {
+            raw = cut_short(&control);
+        }
+        // SAFETY: the kernel has just made these descriptors for this process; nobody else knows
+        // their numbers.
+        #[allow(unsafe_code)]
+        let descriptors: Vec<OwnedFd> =
+            raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }).collect();
+        let truncated = came.intersects(MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
         if bytes == 0 {
             return Err(ChannelError::Closed);
         }
@@ -226,6 +232,20 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         }
         Ok(Some((read?, descriptors)))
     }
+}
+
+/// The descriptors of a message that brought more than this process may have open, of which nix
+/// tells nothing: `struct cmsghdr` of cmsg(3) with those that were made, which are to be closed.
+fn cut_short(control: &[u8]) -> Vec<RawFd> {
+    let word = |at: usize| control.get(at..at + 4)?.try_into().ok().map(i32::from_ne_bytes);
+    let Some(length) = control.first_chunk().map(|bytes| usize::from_ne_bytes(*bytes)) else {
+        return Vec::new();
+    };
+    let (level, kind) = (size_of::<usize>(), size_of::<usize>() + 4);
+    if (word(level), word(kind)) != (Some(SOL_SOCKET), Some(SCM_RIGHTS)) {
+        return Vec::new();
+    }
+    (kind + 4..length.min(control.len())).step_by(4).filter_map(word).collect()
 }
 
 fn prepare(socket: &OwnedFd) {
@@ -246,6 +266,21 @@ impl<Out, In> AsFd for Channel<Out, In> {
 mod tests {
     use super::*;
     use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn descriptors_of_a_message_that_was_cut_short_are_found() {
+        let mut control = Vec::new();
+        control.extend((size_of::<usize>() + 16).to_ne_bytes());
+        for word in [SOL_SOCKET, SCM_RIGHTS, 7, 8, 9] {
+            control.extend(word.to_ne_bytes());
+        }
+        assert_eq!(cut_short(&control), [7, 8], "the third one was not made");
+        control[size_of::<usize>()] ^= 1;
+        assert!(cut_short(&control).is_empty());
+        for length in 0..control.len() {
+            cut_short(&control[..length]);
+        }
+    }
 
     #[test]
     fn a_message_brings_its_descriptors() {

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 use europa_api::{Documents, Fault, Key, Selector};
 use europa_port::{
-    Device, Kind, Limitation, LinkState, Namespace, Undo, Wants, before, counter_socket,
+    Device, Kind, Limitation, LinkState, Namespace, Prepared, Undo, Wants, before, counter_socket,
     open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
@@ -175,6 +175,21 @@ impl Port {
         let wants = Wants { two_queues, ..Wants::default() };
         let mut prepared =
             prepare(&device, wants).map_err(|error| fault(document, "device", error))?;
+        let opened = Self::open_prepared(id, document, (device, mtu), wants, &mut prepared);
+        if opened.is_err() {
+            let _ = prepared.undo.undo();
+        }
+        opened
+    }
+
+    /// The same for a device that has been prepared, perhaps not as it has to be.
+    fn open_prepared(
+        id: u32,
+        document: &europa_api::Port,
+        (device, mtu): (Device, u32),
+        wants: Wants,
+        prepared: &mut Prepared,
+    ) -> Result<Self, NodeError> {
         let generic = prepared
             .limitations
             .iter()
@@ -201,8 +216,8 @@ impl Port {
             mtu,
             live,
             segments: prepared.segments,
-            limitations: prepared.limitations,
-            undo: prepared.undo,
+            limitations: prepared.limitations.clone(),
+            undo: prepared.undo.clone(),
             document: document.clone(),
             stale: false,
             link: None,

@@ -8,6 +8,7 @@
 
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
+use std::time::{Duration, Instant};
 
 use crate::ring::Entries;
 use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
@@ -15,6 +16,10 @@ use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
 /// How many frames ahead memory is asked for: what one core wrote takes another one tens of
 /// nanoseconds to get.
 const AHEAD: u32 = 8;
+
+/// A place that is empty so long, while the one behind it is not, stays empty: whoever had it was
+/// killed before it could fill it.
+const GAP: Duration = Duration::from_secs(1);
 
 /// Slots of a pool of `slots` that start, and stay, with its router.
 pub const fn stock(slots: u32) -> u32 {
@@ -28,6 +33,8 @@ pub struct Endpoint {
     arena: Arena,
     macs: Vec<[u8; 6]>,
     rx_head: Vec<u32>,
+    /// By interface, which place is empty although the one behind it is not, and since when.
+    gaps: Vec<Option<(u32, Instant)>>,
     tx_tail: Vec<u32>,
     fill_tail: u32,
     done_head: u32,
@@ -63,6 +70,7 @@ impl Endpoint {
             arena,
             macs,
             rx_head: vec![0; interfaces],
+            gaps: vec![None; interfaces],
             tx_tail: vec![0; interfaces],
             fill_tail: 0,
             done_head: 0,
@@ -103,7 +111,14 @@ impl Endpoint {
         let ring = self.view.rx(interface as u32);
         let slots = self.view.layout().geometry.slots;
         for _ in 0..max.min(batch.room()) {
-            let Some(word) = ring.peek(*head) else { break };
+            let Some(word) = ring.peek(*head) else {
+                if ring.peek(head.wrapping_add(1)).is_some()
+                    && let Some(gap) = self.gaps.get_mut(interface)
+                {
+                    step_over(head, gap);
+                }
+                break;
+            };
             ring.clear(*head);
             if let Some(word) = ring.peek(head.wrapping_add(AHEAD)) {
                 self.arena.prefetch(word.slot() & (slots - 1), word.offset());
@@ -203,12 +218,12 @@ impl Endpoint {
         fill.peek(self.fill_tail).is_none()
     }
 
-    /// Whether a frame waits at any interface, or slots come back.
+    /// Whether a frame waits at any interface, also behind a place that is empty yet.
     pub fn has_input(&self) -> bool {
-        self.rx_head
-            .iter()
-            .zip(0..)
-            .any(|(head, interface)| self.view.rx(interface).peek(*head).is_some())
+        self.rx_head.iter().zip(0..).any(|(head, interface)| {
+            let ring = self.view.rx(interface);
+            ring.peek(*head).is_some() || ring.peek(head.wrapping_add(1)).is_some()
+        })
     }
 
     /// Announces that this router sleeps and wants to be woken. True if there is input
@@ -224,6 +239,21 @@ impl Endpoint {
     /// Takes the announcement back.
     pub fn wake_up(&self) {
         self.view.asleep().store(0, Ordering::Relaxed);
+    }
+}
+
+/// Passes over the empty place at `head`, before one that is not, when it has been so for long.
+/// Else its word is on its way.
+#[cold]
+fn step_over(head: &mut u32, gap: &mut Option<(u32, Instant)>) {
+    match gap {
+        Some((at, since)) if at == head => {
+            if since.elapsed() >= GAP {
+                *head = head.wrapping_add(1);
+                *gap = None;
+            }
+        }
+        _ => *gap = Some((*head, Instant::now())),
     }
 }
 
@@ -254,6 +284,31 @@ mod tests {
         substrate.format(&[]);
         let view = PoolView::open(&file, geometry).unwrap();
         (Endpoint::new(view, vec![[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]), substrate)
+    }
+
+    #[test]
+    fn a_place_that_nobody_fills_is_passed_over_after_a_while() {
+        let (mut router, substrate) = pair(64);
+        let mut batch = Batch::new();
+        let slot = |place| substrate.recycle().peek(place).unwrap().slot();
+        assert!(substrate.rx(0).fill(1, Word::frame(slot(0), 256, 60, 0)));
+        assert!(router.has_input() && router.fall_asleep());
+        for _ in 0..3 {
+            router.receive(0, &mut batch, 256);
+            assert!(batch.is_empty(), "whoever has that place is at it");
+        }
+        let (_, since) = router.gaps[0].as_mut().unwrap();
+        *since = since.checked_sub(GAP).unwrap();
+        router.receive(0, &mut batch, 256);
+        router.receive(0, &mut batch, 256);
+        assert_eq!((batch.len(), router.gaps[0]), (1, None));
+        assert!(!router.has_input());
+        // A place that is filled late is none.
+        assert!(substrate.rx(0).fill(3, Word::frame(slot(1), 256, 60, 0)));
+        router.receive(0, &mut batch, 256);
+        assert!(substrate.rx(0).fill(2, Word::frame(slot(2), 256, 60, 0)));
+        router.receive(0, &mut batch, 256);
+        assert_eq!(batch.len(), 3);
     }
 
     #[test]

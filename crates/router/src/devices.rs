@@ -16,6 +16,8 @@ pub(crate) struct PoolDevices {
     host: Vec<Option<usize>>,
     /// Something was sent since the switch was last told.
     pub(crate) sent: bool,
+    /// Not everything could be sent in this round: an element may keep the rest.
+    pub(crate) blocked: bool,
     /// What a graph may take while it is built.
     pub(crate) grants: Grants,
 }
@@ -24,7 +26,7 @@ impl PoolDevices {
     pub(crate) fn new(endpoint: Endpoint, interfaces: Vec<Interface>) -> Self {
         let position = |name: String| interfaces.iter().position(|other| other.name == name);
         let host = interfaces.iter().map(|one| position(format!("{}@host", one.name))).collect();
-        Self { endpoint, interfaces, host, sent: false, grants: Grants::default() }
+        Self { endpoint, interfaces, host, sent: false, blocked: false, grants: Grants::default() }
     }
 }
 
@@ -36,6 +38,7 @@ impl Devices for PoolDevices {
     fn tx(&mut self, interface: usize, batch: &mut Batch) {
         self.sent = true;
         self.endpoint.send(interface, batch);
+        self.blocked |= !batch.is_empty();
     }
 
     fn to_host(&mut self, interface: usize, batch: &mut Batch) {

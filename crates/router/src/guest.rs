@@ -20,6 +20,7 @@ use europa_pool::account::{self, Account};
 use europa_pool::{PoolView, ticks};
 use serde::{Deserialize, Serialize};
 
+use crate::devices::PoolDevices;
 use crate::orders::{Answer, Inline, Order};
 use crate::running::{Log, Running, answer_by};
 
@@ -120,8 +121,9 @@ impl Guest {
     /// Whether a turn would find something to do.
     pub fn wants_turn(&self, now: Instant) -> bool {
         let Some(running) = &self.running else { return false };
+        let PoolDevices { endpoint, blocked, .. } = &running.devices;
         !self.idle
-            || (running.devices.endpoint.has_input() && !running.devices.endpoint.is_congested())
+            || ((*blocked || endpoint.has_input()) && !endpoint.is_congested())
             || self.next_timer_ns.is_some_and(|at| at <= running.ns_at(now))
     }
 

@@ -208,7 +208,9 @@ impl Process {
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
         };
         let due = self.running.router.fall_asleep();
-        if !self.running.devices.endpoint.fall_asleep() && !due {
+        // Whoever could not send everything looks for room again.
+        let blocked = self.running.devices.blocked;
+        if !self.running.devices.endpoint.fall_asleep() && !due && !blocked {
             let mut wait = vec![
                 PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.wake.as_fd(), PollFlags::POLLIN),

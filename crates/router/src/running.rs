@@ -89,6 +89,7 @@ impl Running {
     /// One round of the graph, within its budget if it has one. Whether it did anything.
     pub(crate) fn round(&mut self, now: Instant) -> bool {
         let now_ns = self.ns_at(now);
+        self.devices.blocked = false;
         let Some(inline) = self.inline else {
             return self.router.run_once(now_ns, &mut self.devices);
         };

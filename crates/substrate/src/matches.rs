@@ -60,6 +60,13 @@ pub struct InterfaceSpec {
     pub encap: Vec<u8>,
 }
 
+/// How many of its matches and source addresses an interface has in the tables.
+#[derive(Default)]
+struct Entered {
+    matches: usize,
+    bound: usize,
+}
+
 impl Substrate {
     /// Enters an interface: from then on, its frames go to `pool`. Returns its number.
     ///
@@ -74,8 +81,27 @@ impl Substrate {
         let id = (0..MAX_INTERFACES)
             .find(|id| self.interfaces.get(*id).max_frame == 0)
             .ok_or(Error::Full("interface"))?;
+        let mut entered = Entered::default();
+        let done = self.enter_interface(id, spec, port, pool, &mut entered);
+        if done.is_err() {
+            self.withdraw(id, spec, port, &entered);
+        }
+        done.map(|()| id)
+    }
+
+    /// Enters an interface's part in every table; counts in `entered` what another interface could
+    /// have had.
+    fn enter_interface(
+        &self,
+        id: u32,
+        spec: &InterfaceSpec,
+        port: Option<&PortAttachment>,
+        pool: &PoolHandle,
+        entered: &mut Entered,
+    ) -> Result<(), Error> {
         for prefix in &spec.bound {
             self.prefix_update(["bound4", "bound6"], id, *prefix, id)?;
+            entered.bound += 1;
         }
         self.set_encap(id, &spec.encap);
         let mut flags = spec.flags;
@@ -90,21 +116,35 @@ impl Substrate {
         }
         self.write_interface(id, spec, flags, port.map_or(NONE, |p| p.id), pool);
         if let Some(port) = port {
-            for (index, one) in spec.matches.iter().enumerate() {
-                if let Err(error) = self.add_match(port, id, one) {
-                    for entered in &spec.matches[..index] {
-                        self.remove_match(port, id, entered)?;
-                    }
-                    self.interfaces.set(id, layout::Interface::default());
-                    return Err(error);
-                }
+            for one in &spec.matches {
+                self.add_match(port, id, one)?;
+                entered.matches += 1;
             }
             // Whoever takes no frames of the port only sends by it: no copies either.
             if !spec.matches.is_empty() {
                 self.join_group(port, spec.vlan, id)?;
             }
         }
-        Ok(id)
+        Ok(())
+    }
+
+    /// Takes out what has been entered of an interface, whatever fails meanwhile: its number, and
+    /// that of its pool, may soon be another's.
+    fn withdraw(
+        &self,
+        id: u32,
+        spec: &InterfaceSpec,
+        port: Option<&PortAttachment>,
+        entered: &Entered,
+    ) {
+        self.halt_interface(id);
+        for one in spec.matches.iter().take(entered.matches) {
+            let _ = port.map_or(Ok(()), |port| self.remove_match(port, id, one));
+        }
+        for prefix in spec.bound.iter().take(entered.bound) {
+            let _ = self.prefix_delete(["bound4", "bound6"], id, *prefix);
+        }
+        self.clear_interface(id);
     }
 
     /// Gives an interface another pool of the same geometry, as its router is restarted: each
@@ -326,10 +366,13 @@ impl Substrate {
         let after = self.next_of(id).load(Ordering::Acquire);
         let mut at = self.group(&key)?;
         if at == id {
-            return self
-                .map("groups")
-                .update(&key, &after.to_ne_bytes(), MapFlags::ANY)
-                .doing("taking an interface out of its group");
+            let groups = self.map("groups");
+            let left = match after {
+                // A group of nobody would take the place of others.
+                NONE => groups.delete(&key),
+                after => groups.update(&key, &after.to_ne_bytes(), MapFlags::ANY),
+            };
+            return left.doing("taking an interface out of its group");
         }
         for _ in 0..MAX_INTERFACES {
             if at == NONE {
@@ -474,6 +517,56 @@ mod tests {
     /// Takes a match out of the hash table, where nobody else does.
     fn forget(substrate: &Substrate, port: &PortAttachment, one: &Match) {
         substrate.map("exact").delete(&exact(port, one).0).unwrap();
+    }
+
+    #[test]
+    fn what_cannot_be_entered_whole_is_not_entered() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: needs root");
+            return;
+        }
+        let directory = std::env::temp_dir().join(format!("europa-undo-{}", std::process::id()));
+        let result = std::panic::catch_unwind(|| {
+            let mut substrate = Substrate::open(&directory).unwrap();
+            let here = Namespace::fresh().unwrap();
+            let port = substrate.attach_port(5, &here, 1, [0; 6], PortMode::Generic, true).unwrap();
+            let geometry = Geometry { slots: 64, slot_bytes: 2048, interfaces: 2 };
+            let pool = substrate.create_pool(geometry).unwrap();
+            let taken = Match { vlan: 7, kind: MatchKind::Udp(9) };
+            let prefix: IpNet = "10.1.0.0/16".parse().unwrap();
+            let spec = |bound: &[IpNet], matches: &[Match]| InterfaceSpec {
+                local: 0,
+                vlan: 7,
+                mac: [2, 0, 0, 7, 0, 9],
+                max_frame: 1514,
+                flags: 0,
+                matches: matches.to_vec(),
+                bound: bound.to_vec(),
+                encap: Vec::new(),
+            };
+            let free = Match { vlan: 7, kind: MatchKind::Udp(8) };
+            let first = spec(&[], std::slice::from_ref(&taken));
+            let one = substrate.add_interface(&first, Some(&port), &pool).unwrap();
+            for refused in [
+                spec(&[prefix, prefix], &[]),
+                spec(&[prefix], &[free.clone(), taken.clone()]),
+                spec(&[], &[free.clone(), free.clone()]),
+            ] {
+                let error = substrate.add_interface(&refused, Some(&port), &pool).unwrap_err();
+                assert!(matches!(error, Error::Taken(_)), "{error}");
+                let right = spec(&[prefix], std::slice::from_ref(&free));
+                let two = substrate.add_interface(&right, Some(&port), &pool).unwrap();
+                assert_eq!(two, one + 1, "its number is free");
+                substrate.remove_interface(two, &right, Some(&port)).unwrap();
+            }
+            substrate.remove_interface(one, &first, Some(&port)).unwrap();
+            assert_eq!(substrate.map("groups").keys().count(), 0, "nobody is left");
+            substrate.detach_port(port).unwrap();
+            substrate.retire_pool(&pool).unwrap();
+            substrate.delete_pool(pool).unwrap();
+        });
+        Substrate::remove(&directory).unwrap();
+        result.unwrap();
     }
 
     #[test]

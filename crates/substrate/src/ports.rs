@@ -86,15 +86,14 @@ impl Substrate {
         })
         .doing("entering the port's namespace")
         .flatten();
-        let link = match attached {
-            Ok(link) => link,
-            Err(error) => {
-                self.ports.set(place, layout::Port::default());
-                return Err(error);
-            }
-        };
-        pin(&link, &self.pin_of(id)).doing("pinning the receive program's attachment")?;
-        Ok(PortAttachment { id, place, _link: link })
+        let pinned = attached.and_then(|link| {
+            pin(&link, &self.pin_of(id)).doing("pinning the receive program's attachment")?;
+            Ok(PortAttachment { id, place, _link: link })
+        });
+        if pinned.is_err() {
+            self.forget_port(id, place);
+        }
+        pinned
     }
 
     /// Takes the receive program off a port.
@@ -103,10 +102,14 @@ impl Substrate {
     /// When the pin cannot be removed.
     pub fn detach_port(&self, port: PortAttachment) -> Result<(), Error> {
         std::fs::remove_file(self.pin_of(port.id)).doing("unpinning a port")?;
-        // Generic ports have no way out.
-        let _ = self.map("devices").delete(&port.id.to_ne_bytes());
-        self.ports.set(port.place, layout::Port::default());
+        self.forget_port(port.id, port.place);
         Ok(())
+    }
+
+    fn forget_port(&self, id: u32, place: u32) {
+        // Generic ports have no way out.
+        let _ = self.map("devices").delete(&id.to_ne_bytes());
+        self.ports.set(place, layout::Port::default());
     }
 
     pub(crate) fn pin_of(&self, port: u32) -> std::path::PathBuf {

@@ -402,7 +402,7 @@ impl MemoryRing {
         };
         let mut buffer = Vec::new();
         let mut at = head.load(Ordering::Relaxed);
-        let end = tail.load(Ordering::Acquire);
+        let end = tail.load(Ordering::Acquire).min(at.saturating_add(MEMORY_RING_BYTES as u64));
         while at < end {
             let offset = at as usize % MEMORY_RING_BYTES;
             let mut word = [0; 8];
@@ -412,10 +412,12 @@ impl MemoryRing {
                 at += (MEMORY_RING_BYTES - offset) as u64;
                 continue;
             }
+            // Written by a process that has fewer rights than this one.
+            if bytes > MEMORY_RING_BYTES as u64 {
+                break;
+            }
             buffer.resize(bytes as usize, 0);
-            if bytes as usize > MEMORY_RING_BYTES
-                || !self.memory.copy_out(self.base + PAGE + offset + 8, &mut buffer)
-            {
+            if !self.memory.copy_out(self.base + PAGE + offset + 8, &mut buffer) {
                 break;
             }
             take_one(&buffer, &mut take);

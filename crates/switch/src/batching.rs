@@ -23,6 +23,11 @@ pub(crate) const SOCKET_FRAMES: usize = 8;
 const QUIET: Duration = Duration::from_millis(1);
 /// Nothing waits longer for what went live before: whoever has it takes in nothing, or keeps it back.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// A device that has refused merged segments gets none for so long, and twice as long after each
+/// time that it refuses again.
+const REFUSED: Duration = Duration::from_secs(1);
+/// It is asked again after so long at the latest.
+const LONG_REFUSED: Duration = Duration::from_secs(64);
 /// How often a port's drop counters are read while it is busy.
 const LEARN_EVERY: Duration = Duration::from_millis(50);
 
@@ -75,6 +80,10 @@ pub(crate) struct Batching {
     last_sent: Instant,
     /// What is to go live waits for a kick.
     in_list: bool,
+    /// Until then it takes no merged segments.
+    rests_until: Option<Instant>,
+    /// How long it does without them when it refuses some.
+    rests: Duration,
     learned: Option<Instant>,
     drops_seen: u64,
 }
@@ -89,6 +98,8 @@ impl Batching {
             last_way: Way::Live,
             last_sent: Instant::now(),
             in_list: false,
+            rests_until: None,
+            rests: REFUSED,
             learned: None,
             drops_seen: 0,
         }
@@ -126,10 +137,10 @@ impl Batching {
         Some(Plan { way, frames, bytes: self.bytes(), all })
     }
 
-    /// Bytes that may leave at once.
+    /// Bytes that may leave at once; one packet may, however slow the port is.
     fn bytes(&self) -> usize {
         match self.rate_bits {
-            Some(bits) => (bits as u128 * KICK_TIME.as_nanos() / 8_000_000_000) as usize,
+            Some(bits) => (bits as u128 * KICK_TIME.as_nanos() / 8_000_000_000).max(1) as usize,
             None => usize::MAX,
         }
     }
@@ -145,14 +156,22 @@ impl Batching {
         self.abilities.live = false;
     }
 
-    /// Whether the device cuts merged segments.
-    pub(crate) fn segments(&self) -> bool {
-        self.abilities.segments
+    /// Whether the device cuts merged segments, for all that is known.
+    pub(crate) fn segments(&self, now: Instant) -> bool {
+        self.abilities.segments && self.rests_until.is_none_or(|until| now >= until)
     }
 
-    /// Nothing is merged from now on.
-    pub(crate) fn stop_segments(&mut self) {
-        self.abilities.segments = false;
+    /// Notes that it refused some: how long nothing is merged.
+    pub(crate) fn rest_segments(&mut self, now: Instant) -> Duration {
+        let rests = self.rests;
+        self.rests_until = now.checked_add(rests);
+        self.rests = (2 * rests).min(LONG_REFUSED);
+        rests
+    }
+
+    /// Notes that it took some.
+    pub(crate) fn takes_segments(&mut self) {
+        (self.rests_until, self.rests) = (None, REFUSED);
     }
 
     /// Notes that frames have left, or are in the transmit list.
@@ -280,6 +299,25 @@ mod tests {
     fn a_kick_carries_200_microseconds_of_the_rate() {
         let port = Batching::new(Some(1_000_000_000), TAP);
         assert_eq!(port.plan(frames(1000), Instant::now(), |_| None).unwrap().bytes, 25_000);
+        let slow = Batching::new(Some(1000), TAP);
+        assert_eq!(slow.plan(frames(1), Instant::now(), |_| None).unwrap().bytes, 1);
+    }
+
+    #[test]
+    fn a_device_that_refuses_merged_segments_is_asked_again_later_and_later() {
+        let mut now = Instant::now();
+        let mut port = Batching::new(None, VETH);
+        assert!(port.segments(now));
+        assert!(!Batching::new(None, Abilities { segments: false, ..VETH }).segments(now));
+        for seconds in [1, 2, 4, 8, 16, 32, 64, 64] {
+            let rests = port.rest_segments(now);
+            assert_eq!(rests, Duration::from_secs(seconds));
+            assert!(!port.segments(now + rests - Duration::from_millis(1)));
+            now += rests;
+            assert!(port.segments(now));
+        }
+        port.takes_segments();
+        assert_eq!(port.rest_segments(now), REFUSED, "it took some since");
     }
 
     #[test]

@@ -116,22 +116,38 @@ impl Crew {
             } else {
                 Ok(left.take().unwrap_or_default())
             };
-            let copies = match copies {
-                Ok(copies) => copies,
-                Err(error) => return Answer::Refused(format!("descriptors: {error}")),
-            };
             let end = ends.iter_mut().find(|(of, _)| of == worker).and_then(|(_, end)| end.take());
-            let answer = match worker.checked_sub(1).and_then(|hand| self.hands.get(hand as usize))
-            {
-                Some(hand) => hand.tell(Told::Order(Box::new(order.clone()), copies, end)),
-                None => first.obey(order.clone(), copies, end),
+            let answer = match copies {
+                Ok(copies) => self.tell(first, *worker, order.clone(), copies, end),
+                Err(error) => Answer::Refused(format!("descriptors: {error}")),
             };
             if let Answer::Refused(_) = answer {
+                // To the node, a refused order has changed nothing.
+                for told in whom.iter().take(index).rev() {
+                    if let Some(back) = opposite(&order) {
+                        self.tell(first, *told, back, Vec::new(), None);
+                    }
+                }
                 return answer;
             }
             answers.push(answer);
         }
         answers.into_iter().reduce(merged).unwrap_or(Answer::Done)
+    }
+
+    /// Has one worker carry out an order.
+    fn tell(
+        &self,
+        first: &mut Worker,
+        worker: u32,
+        order: Order,
+        descriptors: Vec<OwnedFd>,
+        end: Option<End>,
+    ) -> Answer {
+        match worker.checked_sub(1).and_then(|hand| self.hands.get(hand as usize)) {
+            Some(hand) => hand.tell(Told::Order(Box::new(order), descriptors, end)),
+            None => first.obey(order, descriptors, end),
+        }
     }
 
     /// Whom an order concerns, in the order in which they are told: who hands packets over knows of
@@ -197,6 +213,15 @@ impl Crew {
             }
         }
         Ok(())
+    }
+}
+
+/// What takes an order back that several workers get and may refuse.
+fn opposite(order: &Order) -> Option<Order> {
+    match *order {
+        Order::AddPool { pool, .. } => Some(Order::RemovePool { pool }),
+        Order::AddInterface { interface, .. } => Some(Order::RemoveInterface { interface }),
+        _ => None,
     }
 }
 

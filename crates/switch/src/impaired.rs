@@ -11,8 +11,9 @@ use crate::handover::Outgoing;
 use crate::onward::Onward;
 use crate::orders::{LinkStats, Target};
 use crate::pools::Pools;
+use crate::ports::Ports;
 use crate::queue::Queued;
-use crate::tables::{Interface, Pool, Port, Shared, Tables};
+use crate::tables::{Interface, Pool, Shared, Tables};
 use crate::tap::{Lost, lost};
 
 /// Packets that arrive over one link before the next one has its turn.
@@ -108,7 +109,7 @@ pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64
 fn release_from(
     interface: &mut Interface,
     pools: &Pools,
-    (ports, outgoing): (&mut [Port], &mut [Option<Outgoing>]),
+    (ports, outgoing): (&mut Ports, &mut [Option<Outgoing>]),
     shared: &Shared,
     now_ns: u64,
     most: usize,
@@ -192,7 +193,7 @@ impl Tables {
             }
             (Some(_), None) => {
                 let Self { pools, ports, outgoing, .. } = self;
-                let ways = (&mut ports[..], &mut outgoing[..]);
+                let ways = (ports, &mut outgoing[..]);
                 release_from(interface, pools, ways, shared, u64::MAX, usize::MAX);
                 self.stop(id, shared);
             }

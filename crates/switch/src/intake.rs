@@ -12,8 +12,9 @@ use crate::impaired;
 use crate::onward::Onward;
 use crate::orders::{PoolOf, Target};
 use crate::pools::Pools;
+use crate::ports::Ports;
 use crate::queue::Queued;
-use crate::tables::{Interface, Port, Shared, Tables, count};
+use crate::tables::{Interface, Shared, Tables, count};
 
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
@@ -64,16 +65,14 @@ fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) ->
     if incoming.is_empty() {
         return 0;
     }
-    let taken = match ports.iter_mut().find(|port| port.id == *to) {
+    let taken = match ports.of_mut(*to) {
         Some(port) => {
             let room = port.queue.room(*id).min(TURN);
             incoming.take(room as usize, |packet| port.queue.push(shared, pools, now_ns, packet))
         }
         None => incoming.take(usize::MAX, |packet| {
             count!(shared, packet.interface, tx_drop_link, 1);
-            if let Some(pool) = pools.get(&packet.pool) {
-                shared.give_back(&pool.view, packet.pool, packet.word);
-            }
+            pools.give_back(shared, &packet);
         }),
     };
     taken as u64
@@ -82,7 +81,7 @@ fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) ->
 /// Takes up to a turn from the ring of the interface at `place`.
 #[inline]
 fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64, u64) {
-    let Tables { pools, interfaces, ports, outgoing, filters, .. } = tables;
+    let Tables { pools, interfaces, places, ports, outgoing, filters, .. } = tables;
     let mut linked = 0;
     let Some(interface) = interfaces.get_mut(place) else { return (0, 0) };
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
@@ -151,7 +150,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     judge.iter().for_each(|judge| judge.finish(pool));
     drop(judge);
     if let (Some(_), Some(filters)) = (by, filters.as_mut()) {
-        linked += divert(filters, interfaces, pools, (ports, outgoing), shared, now_ns);
+        linked += divert(filters, interfaces, pools, places, (ports, outgoing), shared, now_ns);
     }
     (turn.into(), linked)
 }
@@ -161,7 +160,8 @@ fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],
     pools: &Pools,
-    (ports, outgoing): (&mut [Port], &mut [Option<Outgoing>]),
+    places: &[usize],
+    (ports, outgoing): (&mut Ports, &mut [Option<Outgoing>]),
     shared: &Shared,
     now_ns: u64,
 ) -> u64 {
@@ -170,7 +170,8 @@ fn divert(
         let sent = (diverted.packet.interface, diverted.packet.pool, diverted.packet.word);
         let Some(pool) = pools.get(&sent.1) else { continue };
         let drop = || shared.give_back(&pool.view, sent.1, sent.2);
-        let to = interfaces.iter_mut().find(|interface| interface.id == diverted.to);
+        let place = places.get(diverted.to as usize);
+        let to = place.and_then(|place| interfaces.get_mut(*place));
         let Some(to) = to.filter(|to| diverted.readdress(shared, pool, to)) else {
             count!(shared, sent.0, tx_drop_filter, 1);
             drop();

@@ -19,7 +19,9 @@
 //! | `worker`     | one round: intake, ways out                                    |
 //! | `intake`     | from transmit rings to queues: descriptors are stamped here    |
 //! | `tables`     | pools, interfaces and ports that this worker serves            |
-//! | `pools`      | pools by their numbers                                         |
+//! | `pools`, `ports` | pools and ports by their numbers                           |
+//! | `slots`      | free slots: taken, given back, set aside                       |
+//! | `filters`    | rules of slices, and what they do to packets                   |
 //! | `queue`      | one port's queue: first in, first out, or the queue manager    |
 //! | `managed`    | the queue manager of a port: a tree of queues, and whose       |
 //! | `ecn`        | marks in packets                                               |
@@ -56,6 +58,7 @@ mod onward;
 pub mod orders;
 mod peer;
 mod pools;
+mod ports;
 mod process;
 mod queue;
 mod sleeper;

@@ -72,12 +72,10 @@ pub(crate) struct Managed {
     not_before_ns: u64,
 }
 
-/// Gives a packet's slot back that a queue has dropped.
+/// A queue has dropped a packet.
 fn dropped(shared: &Shared, pools: &Pools, packet: Queued) {
     count!(shared, packet.interface, tx_drop_queue, 1);
-    if let Some(pool) = pools.get(&packet.pool) {
-        shared.give_back(&pool.view, packet.pool, packet.word);
-    }
+    pools.give_back(shared, &packet);
 }
 
 impl Managed {
@@ -240,18 +238,53 @@ impl Managed {
         wanted: &PortQueues,
         left: &mut impl FnMut(Queued),
     ) -> Result<(), europa_queue::Error> {
+        // Half a change would be worse than none.
+        let routers = wanted.slices.iter().flat_map(|slice| &slice.routers);
+        let nodes = routers.map(|router| 1 + router.queues.len()).sum::<usize>();
+        let capacity = QUEUE_SETTINGS.nodes;
+        if 1 + wanted.slices.len() + nodes > capacity as usize {
+            return Err(europa_queue::Error::Full { capacity });
+        }
         self.tree.set_share(Id::PORT, Share { cap: wanted.rate, ..Share::weight(1) })?;
+        self.shrink(wanted, left)?;
         let mut old = std::mem::take(&mut self.slices);
         for slice in &wanted.slices {
             let found = old.iter().position(|there| there.share.of.name == slice.name);
             let there = found.map(|at| old.swap_remove(at));
-            let made = self.slice(slice, there, left)?;
+            let made = self.slice(slice, there)?;
             self.slices.push(made);
         }
-        for gone in old {
-            self.tree.remove(gone.share.id, &mut *left)?;
-        }
         Ok(())
+    }
+
+    /// Takes out what goes, before anything comes: a number may go from one router to another, and
+    /// room from one slice to another.
+    fn shrink(
+        &mut self,
+        wanted: &PortQueues,
+        left: &mut impl FnMut(Queued),
+    ) -> Result<(), europa_queue::Error> {
+        let mut gone = Vec::new();
+        self.slices.retain_mut(|slice| {
+            let stays = wanted.slices.iter().find(|other| other.name == slice.share.of.name);
+            let Some(stays) = stays else {
+                gone.push(slice.share.id);
+                return false;
+            };
+            slice.routers.retain_mut(|router| {
+                let stays = stays.routers.iter().find(|other| other.name == router.share.of.name);
+                let Some(stays) = stays else {
+                    gone.push(router.share.id);
+                    return false;
+                };
+                let stay: HashSet<_> = stays.queues.iter().map(QueueOf::key).collect();
+                let is_gone = |queue: &mut Made<QueueOf>| !stay.contains(&queue.of.key());
+                gone.extend(router.queues.extract_if(.., is_gone).map(|queue| queue.id));
+                true
+            });
+            true
+        });
+        gone.into_iter().try_for_each(|id| self.tree.remove(id, &mut *left))
     }
 
     /// A slice's part, new or as it has to change.
@@ -259,7 +292,6 @@ impl Managed {
         &mut self,
         wanted: &SliceQueues,
         there: Option<MadeSlice>,
-        left: &mut impl FnMut(Queued),
     ) -> Result<MadeSlice, europa_queue::Error> {
         let (id, mut old) = match there {
             Some(there) => {
@@ -270,22 +302,12 @@ impl Managed {
             }
             None => (self.tree.add_class(self.scheduler, wanted.share, Limit::NONE)?, Vec::new()),
         };
-        // A number may go from one router to another: first what goes.
-        for router in &mut old {
-            let stays = wanted.routers.iter().filter(|other| other.name == router.share.of.name);
-            let stay: HashSet<_> = stays.flat_map(|r| &r.queues).map(QueueOf::key).collect();
-            let is_gone = |queue: &mut Made<QueueOf>| !stay.contains(&queue.of.key());
-            for gone in router.queues.extract_if(.., is_gone) {
-                self.tree.remove(gone.id, &mut *left)?;
-            }
-        }
         let mut routers = Vec::with_capacity(wanted.routers.len());
         for router in &wanted.routers {
             let found = old.iter().position(|there| there.share.of.name == router.name);
             let there = found.map(|at| old.swap_remove(at));
             routers.push(self.router(id, router, there)?);
         }
-        old.into_iter().try_for_each(|gone| self.tree.remove(gone.share.id, &mut *left))?;
         let of = SliceQueues { routers: Vec::new(), ..wanted.clone() };
         Ok(MadeSlice { share: Made { id, of }, routers })
     }

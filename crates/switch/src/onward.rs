@@ -6,6 +6,7 @@ use crate::handover::Outgoing;
 use crate::link::{self, End};
 use crate::orders::Target;
 use crate::pools::Pools;
+use crate::ports::Ports;
 use crate::queue::Queued;
 use crate::tables::{Interface, Port, Shared, count};
 
@@ -25,13 +26,13 @@ impl<'a> Onward<'a> {
     pub(crate) fn of(
         interface: &Interface,
         pools: &'a Pools,
-        ports: &'a mut [Port],
+        ports: &'a mut Ports,
         outgoing: &'a mut [Option<Outgoing>],
         shared: &Shared,
         now_ns: u64,
     ) -> Self {
         match interface.to {
-            Target::Port(id) => match ports.iter_mut().find(|port| port.id == id) {
+            Target::Port(id) => match ports.of_mut(id) {
                 Some(port) => Self::Port(port, pools, now_ns),
                 None => {
                     let other = outgoing.get_mut(interface.id as usize).and_then(Option::as_mut);

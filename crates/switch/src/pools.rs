@@ -1,6 +1,7 @@
 //! Pools by their numbers.
 
-use crate::tables::Pool;
+use crate::queue::Queued;
+use crate::tables::{Pool, Shared};
 
 /// Every pool that this worker serves. Each round looks up the pools of all interfaces: a place
 /// in a list is found without the hash that a table of any numbers would cost.
@@ -30,6 +31,13 @@ impl Pools {
 
     pub(crate) fn remove(&mut self, id: u32) -> Option<Box<Pool>> {
         self.0.get_mut(id as usize)?.take()
+    }
+
+    /// Gives a packet's slot back, as it goes nowhere: if the pool is still there.
+    pub(crate) fn give_back(&self, shared: &Shared, packet: &Queued) {
+        if let Some(pool) = self.get(&packet.pool) {
+            shared.give_back(&pool.view, packet.pool, packet.word);
+        }
     }
 
     pub(crate) fn values(&self) -> impl Iterator<Item = &Pool> {

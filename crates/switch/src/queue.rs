@@ -190,7 +190,7 @@ impl PortQueue {
         self.shares.fill(0);
         for packet in &self.ready {
             if let Some(share) = self.shares.get_mut(packet.interface as usize) {
-                *share += 1;
+                *share = share.saturating_add(1);
             }
         }
     }

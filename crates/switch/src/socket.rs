@@ -91,8 +91,10 @@ impl Copied {
 pub(crate) struct Sent {
     /// Frames that the device took.
     pub(crate) frames: u64,
-    /// It refused segments that had been merged.
-    pub(crate) cuts_nothing: bool,
+    /// It took segments that had been merged.
+    pub(crate) merged: bool,
+    /// It refused such. One that does not segment does, and one whose link is down.
+    pub(crate) merged_refused: bool,
 }
 
 impl Outbox {
@@ -263,6 +265,7 @@ impl Outbox {
                         count!(shared, packet.interface, tx_packets, packet.frames.into());
                         count!(shared, packet.interface, tx_bytes, packet.counted_bytes);
                         sent.frames += u64::from(packet.frames);
+                        sent.merged |= packet.frames > 1;
                     }
                     if let Some(time_ns) = tapped {
                         (from..from + taken).for_each(|at| self.tap(shared, at, 0, time_ns));
@@ -271,13 +274,13 @@ impl Outbox {
                 }
                 Err(Errno::EINTR) => {}
                 // The first packet was refused: the rest may still go.
-                Err(_) => {
+                Err(why) => {
                     let packet = &packets[from];
                     count!(shared, packet.interface, tx_drop_device, packet.frames.into());
                     if let Some(time_ns) = tapped {
                         self.tap(shared, from, cause!(tx_drop_device), time_ns);
                     }
-                    sent.cuts_nothing |= packet.frames > 1;
+                    sent.merged_refused |= packet.frames > 1 && why == Errno::ENOBUFS;
                     from += 1;
                 }
             }

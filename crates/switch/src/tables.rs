@@ -24,6 +24,7 @@ use crate::held::Held;
 use crate::orders::{FilteredBy, PoolOf, Served, ServedInterface, Target};
 use crate::peer::Peer;
 use crate::pools::Pools;
+use crate::ports::Ports;
 use crate::queue::{PortQueue, Queued};
 use crate::socket::Socket;
 
@@ -68,8 +69,8 @@ pub(crate) enum Wake {
     Router {
         /// Written after delivery over a link.
         pipe: OwnedFd,
-        /// What the receive program wakes it by.
-        waker: OwnedFd,
+        /// What the receive program wakes it by, for the worker that serves it.
+        waker: Option<OwnedFd>,
     },
     /// This worker, if it takes what is received itself.
     Switch(Waker),
@@ -81,7 +82,7 @@ impl Wake {
     /// What the receive program wakes whoever sleeps by.
     pub(crate) fn waker(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Router { waker, .. } => Some(waker.as_fd()),
+            Self::Router { waker, .. } => waker.as_ref().map(AsFd::as_fd),
             Self::Switch(waker) => Some(waker.as_fd()),
             Self::Worker(_) => None,
         }
@@ -248,7 +249,7 @@ pub(crate) struct Tables {
     pub(crate) incoming: Vec<usize>,
     /// By number of the interface, where packets go whose port another worker serves.
     pub(crate) outgoing: Vec<Option<Outgoing>>,
-    pub(crate) ports: Vec<Port>,
+    pub(crate) ports: Ports,
     /// How many interfaces have an impairment: none is the rule, and costs nothing.
     pub(crate) impaired: usize,
     /// Statistics of impairments whose interface is away because its router restarts.
@@ -328,13 +329,6 @@ impl Tables {
     pub(crate) fn forget_way(&mut self, interface: u32) {
         if let Some(filters) = &mut self.filters {
             filters.forget(interface);
-        }
-    }
-
-    /// Drops a queued packet: its slot goes back.
-    pub(crate) fn drop_packet(&self, shared: &Shared, packet: Queued) {
-        if let Some(pool) = self.pools.get(&packet.pool) {
-            shared.give_back(&pool.view, packet.pool, packet.word);
         }
     }
 }

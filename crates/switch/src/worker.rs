@@ -147,7 +147,7 @@ impl Worker {
     /// Looks what the devices have lost of the frames kicked to them. Not before frames
     /// are sent: it is a system call that may wait for a lock.
     fn learn(&mut self, now: Instant) {
-        for port in &mut self.tables.ports {
+        for port in self.tables.ports.iter_mut() {
             if port.batching.wants_to_learn(now) {
                 port.batching.learn(port.socket.drops(), now);
             }
@@ -174,7 +174,7 @@ impl Worker {
     /// is full waits until something leaves.
     fn has_room(&self, interface: &Interface) -> bool {
         let Target::Port(id) = interface.to else { return true };
-        let port = self.tables.ports.iter().find(|port| port.id == id);
+        let port = self.tables.ports.of(id);
         let outgoing = self.outgoing(interface.id);
         port.is_none_or(|port| port.queue.room(interface.id) > 0)
             && outgoing.is_none_or(|outgoing| outgoing.room() > 0)
@@ -220,18 +220,19 @@ impl Worker {
         let Some(port) = ports.get_mut(index) else { return false };
         port.queue.refill(&self.shared, pools, now_ns, port.batching.most());
         let Some(first) = port.queue.peek() else { return false };
+        let merges = port.batching.segments(now);
         let first_fits = first.word.length() <= LONGEST_LIVE;
         let waiting = Waiting {
             frames: port.queue.ready(),
             first_fits_live: first_fits,
-            stream: port.batching.segments() && port.queue.is_stream(pools),
+            stream: merges && port.queue.is_stream(pools),
         };
         let Some(plan) = port.batching.plan(waiting, now, |way| port.has_left(way)) else {
             return true;
         };
         match plan.way {
             Way::Live => self.fill_list(index, plan),
-            Way::Socket => self.send_by_socket(index, plan),
+            Way::Socket => self.send_by_socket(index, plan, merges.then_some(now)),
         }
         if let Some(port) = self.tables.ports.get_mut(index) {
             port.batching.sent(plan.way, now);
@@ -255,10 +256,10 @@ impl Worker {
         }
     }
 
-    fn send_by_socket(&mut self, index: usize, plan: Plan) {
+    /// Segments are merged if there is a time, which is now.
+    fn send_by_socket(&mut self, index: usize, plan: Plan, merges: Option<Instant>) {
         let Tables { pools, interfaces, places, ports, .. } = &mut self.tables;
         let Some(port) = ports.get_mut(index) else { return };
-        let merge = port.batching.segments();
         let mut bytes = plan.bytes;
         while !self.outbox.is_full() && bytes > 0 {
             let Some(next) = port.queue.peek() else { break };
@@ -269,17 +270,29 @@ impl Worker {
             bytes = bytes.saturating_sub(packet.word.length().into());
             let place = places.get(packet.interface as usize);
             let policy = place.and_then(|place| interfaces.get(*place));
-            if let (Some(pool), Some(from)) = (pools.get(&packet.pool), policy) {
-                self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
-                self.shared.give_back(&pool.view, packet.pool, packet.word);
+            match (pools.get(&packet.pool), policy) {
+                (Some(pool), Some(from)) => {
+                    let merge = merges.is_some();
+                    self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
+                }
+                // Its interface has gone while it waited.
+                _ => count!(self.shared, packet.interface, tx_drop_queue, 1),
             }
+            pools.give_back(&self.shared, &packet);
         }
         self.stats.socket_calls += 1;
         let sent = self.outbox.send(&self.shared, &port.socket);
         self.stats.socket_frames += sent.frames;
-        if sent.cuts_nothing {
-            tracing::warn!(port = port.id, "the device does not segment TCP any more");
-            port.batching.stop_segments();
+        if sent.merged_refused
+            && let Some(now) = merges
+        {
+            let rests = port.batching.rest_segments(now);
+            tracing::warn!(
+                port = port.id,
+                "the device refused merged segments; none for {rests:?}"
+            );
+        } else if sent.merged {
+            port.batching.takes_segments();
         }
     }
 
@@ -287,7 +300,8 @@ impl Worker {
         self.stats.kicks += 1;
         match self.live.kick(&self.shared) {
             Ok(taken) => self.stats.live_frames += u64::from(taken),
-            Err(error) if error.is(Errno::EINTR) => {}
+            // No memory for frames just now: what is in the list waits for the next kick.
+            Err(error) if error.is(Errno::EINTR) || error.is(Errno::ENOMEM) => {}
             Err(error) => {
                 // Cannot happen while the node keeps the program loaded and parked.
                 tracing::error!("{error}; frames leave by sockets from now on");
@@ -296,7 +310,7 @@ impl Worker {
                         self.shared.give_back(&view.view, pool, word);
                     }
                 }
-                for port in &mut self.tables.ports {
+                for port in self.tables.ports.iter_mut() {
                     port.batching.stop_live();
                 }
             }
@@ -333,7 +347,9 @@ impl Worker {
                 let is_own = worker == self.tables.worker;
                 let waker = descriptor()?;
                 let wake = match of {
-                    PoolOf::Process => Wake::Router { waker, pipe: descriptor()? },
+                    PoolOf::Process => {
+                        Wake::Router { waker: is_own.then_some(waker), pipe: descriptor()? }
+                    }
                     PoolOf::Inline | PoolOf::Relay if is_own => {
                         Wake::Switch(Waker::new(waker).map_err(|error| error.to_string())?)
                     }
@@ -342,7 +358,7 @@ impl Worker {
                     ),
                 };
                 if is_own {
-                    self.reclaim(pool, &view);
+                    self.reclaim(pool, &view, of == PoolOf::Relay);
                     if let Some(waker) = wake.waker() {
                         self.sleeper.watch(waker).map_err(|error| error.to_string())?;
                     }
@@ -375,10 +391,10 @@ impl Worker {
                     // Perhaps by this port: what a switch before has left in the list.
                     batching.sent(Way::Live, Instant::now());
                 }
-                self.tables.ports.push(Port { id: port, queue, socket, drained, batching });
+                self.tables.ports.add(Port { id: port, queue, socket, drained, batching });
             }
             Order::Rate { port, rate_bits } => {
-                let found = self.tables.ports.iter_mut().find(|p| p.id == port);
+                let found = self.tables.ports.of_mut(port);
                 found.ok_or("no such port")?.batching.rate_bits = rate_bits;
             }
             Order::Queues { port, queues } => {
@@ -391,14 +407,14 @@ impl Worker {
                 };
                 let now_ns = self.ns_at(Instant::now());
                 let Tables { pools, ports, .. } = &mut self.tables;
-                let found = ports.iter_mut().find(|p| p.id == port).ok_or("no such port")?;
+                let found = ports.of_mut(port).ok_or("no such port")?;
                 let places = found.queue.manage(&self.shared, pools, now_ns, queues)?;
                 return Ok(Answer::Places(places));
             }
             Order::RemovePort { port } => {
-                let place = self.tables.ports.iter().position(|p| p.id == port);
-                let mut removed = self.tables.ports.remove(place.ok_or("no such port")?);
-                removed.queue.drain(|packet| self.tables.drop_packet(&self.shared, packet));
+                let removed = self.tables.ports.remove(port);
+                let mut removed = removed.ok_or("no such port")?;
+                removed.queue.drain(|packet| self.tables.pools.give_back(&self.shared, &packet));
             }
             Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by } => {
                 let relay = self.tables.pools.get(&pool);
@@ -431,7 +447,7 @@ impl Worker {
                 }
                 if let Target::Port(port) = to {
                     let count = self.tables.interfaces.iter().filter(|i| i.to == to).count();
-                    if let Some(port) = self.tables.ports.iter_mut().find(|p| p.id == port) {
+                    if let Some(port) = self.tables.ports.of_mut(port) {
                         port.queue.reserve(count);
                     }
                 }
@@ -496,34 +512,36 @@ impl Worker {
         };
         let Some(mut incoming) = interface.incoming.take() else { return };
         let to = interface.to;
-        let mut port = ports.iter_mut().find(|port| Target::Port(port.id) == to);
+        let mut port = match to {
+            Target::Port(id) => ports.of_mut(id),
+            Target::Link(_) => None,
+        };
         incoming.take(usize::MAX, |packet| match &mut port {
             Some(port) if port.queue.room(id) > 0 => {
                 port.queue.push(&self.shared, pools, now_ns, packet);
             }
             _ => {
                 count!(self.shared, id, tx_drop_queue, 1);
-                if let Some(pool) = pools.get(&packet.pool) {
-                    self.shared.give_back(&pool.view, packet.pool, packet.word);
-                }
+                pools.give_back(&self.shared, &packet);
             }
         });
     }
 
     /// Gives back what a killed switch held of this pool: all but the slots that stand
     /// in a transmit ring. Those in a transmit list are not held; see [`Live`].
-    fn reclaim(&mut self, pool: u32, view: &PoolView) {
+    fn reclaim(&mut self, pool: u32, view: &PoolView, relay: bool) {
         let slots = view.layout().geometry.slots;
         // A packet that was passed but stands in its ring yet would stop the ring, there
         // and for ever. It is told from one that came a lap later by being held.
         for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
             let last = row.tx_head[usize::from(row.is_odd())].wrapping_sub(1);
+            let ring = if relay { view.rx(row.local) } else { view.tx(row.local) };
             if row.pool_id() == pool
                 && row.max_frame != 0
-                && let Some(word) = view.tx(row.local).peek(last)
+                && let Some(word) = ring.peek(last)
                 && self.shared.held.has(pool, word.slot() & (slots - 1))
             {
-                view.tx(row.local).clear(last);
+                ring.clear(last);
             }
         }
         for interface in 0..view.layout().geometry.interfaces {
@@ -546,6 +564,12 @@ impl Worker {
                 break;
             }
         }
+        // What no kick takes just now must not stay: the pool's number may soon be another's.
+        for (of, word) in self.live.abandon() {
+            if let Some(other) = self.tables.pools.get(&of) {
+                self.shared.give_back(&other.view, of, word);
+            }
+        }
         let gone = self.tables.interfaces.iter().filter(|interface| interface.pool == pool);
         for interface in gone {
             if let Some(outgoing) = self.tables.outgoing.get_mut(interface.id as usize) {
@@ -553,7 +577,7 @@ impl Worker {
             }
         }
         self.tables.remove_interfaces_of(pool);
-        for port in &mut self.tables.ports {
+        for port in self.tables.ports.iter_mut() {
             port.queue.remove_pool(pool);
         }
         let is_own = self.tables.is_own(pool);

@@ -79,8 +79,15 @@ pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<
             addresses.push(address);
             own_address(address, problems);
         }
-        for prefix in &interface.bind {
+        for (index, prefix) in interface.bind.iter().enumerate() {
             host_bits(prefix, problems);
+            if let Some(first) = interface.bind[..index].iter().find(|p| p.value == prefix.value) {
+                problems.push(
+                    Problem::new(prefix.place, format!("the interface is bound to {prefix} twice"))
+                        .label("the second")
+                        .also(first.place, "the first"),
+                );
+            }
         }
         mtu(router, interface, documents, problems);
         selector(interface, problems);

@@ -242,6 +242,20 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
 }
 
 #[test]
+fn what_found_no_room_goes_when_there_is_some() {
+    let mut bench = Bench::running(&through("Queue(8)"));
+    // As if what was sent before stood there yet.
+    assert!(bench.pool.tx(1).fill(0, Word::free(0)));
+    bench.receive(2);
+    bench.turns().unwrap();
+    bench.pool.tx(1).clear(0);
+    assert!(bench.wants_turn(), "it keeps a frame");
+    bench.turns().unwrap();
+    assert_eq!(bench.take_sent(), 1);
+    assert!(!bench.wants_turn());
+}
+
+#[test]
 fn what_orders_and_answers_say_stays_on_no_account() {
     let mut bench = Bench::running(&through("c :: Counter"));
     let before = bench.guest.stats().memory_bytes;
