@@ -4,8 +4,8 @@ use std::os::fd::OwnedFd;
 
 use europa_api::{Documents, Fault, Key, Selector};
 use europa_port::{
-    Device, Kind, Limitation, LinkState, Namespace, Prepared, Undo, Wants, before, counter_socket,
-    open_socket, prepare, refuse, set_promiscuous,
+    Device, DropCounters, Kind, Limitation, LinkState, Namespace, Prepared, Undo, Wants, before,
+    counter_socket, open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
 use europa_switch::orders::Ways;
@@ -46,6 +46,11 @@ impl Needs {
 /// What a port's document asks of the machine in vain.
 fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) -> Fault {
     Fault::new(Key::new("port", document.name.to_string()), &[field], why)
+}
+
+/// Reads what a port's device has lost.
+fn losses(device: &Device) -> Result<DropCounters, NodeError> {
+    DropCounters::new(counter_socket(device)?, device.index).doing("reading a device's counters")
 }
 
 /// The device of a port, and the port's MTU.
@@ -135,6 +140,8 @@ pub(crate) struct Port {
     promiscuous: bool,
     socket: OwnedFd,
     counters: OwnedFd,
+    /// What the device has lost, for statistics.
+    losses: DropCounters,
     mode: PortMode,
     pub(crate) attachment: Option<PortAttachment>,
 }
@@ -225,6 +232,7 @@ impl Port {
             promiscuous: false,
             socket: open_socket(&device)?,
             counters: counter_socket(&device)?,
+            losses: losses(&device)?,
             mode: if generic { PortMode::Generic } else { PortMode::Native },
             attachment: None,
             device,
@@ -329,6 +337,7 @@ impl Port {
             promiscuous: false,
             socket: open_socket(&device)?,
             counters: counter_socket(&device)?,
+            losses: losses(&device)?,
             mode: if record.generic { PortMode::Generic } else { PortMode::Native },
             attachment: Some(attachment),
             device,
@@ -373,6 +382,11 @@ impl Port {
             Kind::Veth => Ways::Ask,
             _ => Ways::Part,
         }
+    }
+
+    /// Live frames that the device has lost; a device that has gone loses nothing more.
+    pub(crate) fn lost(&mut self) -> u64 {
+        self.losses.read().map_or(0, |drops| drops.live_frames)
     }
 
     /// Descriptors for a switch: where frames leave, where their losses are counted.

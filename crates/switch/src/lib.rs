@@ -27,6 +27,7 @@
 //! | `ecn`        | marks in packets                                               |
 //! | `batching`   | how many frames leave at once, and which way                   |
 //! | `live`       | the live way: transmit list and kicks                          |
+//! | `losses`     | what devices have lost, read by a thread of its own            |
 //! | `socket`     | the socket way: small batches, frames too long for live, TCP   |
 //! | `train`      | segments of TCP that leave as one packet                       |
 //! | `onward`     | where an interface's frames go: a port's queue, or a link      |
@@ -53,6 +54,7 @@ mod impaired;
 mod intake;
 mod link;
 mod live;
+mod losses;
 mod managed;
 mod onward;
 pub mod orders;

@@ -356,8 +356,6 @@ pub struct PortStats {
     pub queued: usize,
     /// Most packets that have waited.
     pub queued_peak: usize,
-    /// Packets that a device refused after they had been sent.
-    pub device_drops: u64,
     /// Frames that one kick may carry now.
     pub kick_frames: u32,
 }

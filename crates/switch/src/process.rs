@@ -16,6 +16,7 @@ use crate::crew::Crew;
 use crate::guests::Guests;
 use crate::held::{HELD_BYTES, Held};
 use crate::live::Live;
+use crate::losses::Reader;
 use crate::orders::{Answer, Order, START_DESCRIPTORS, WORKER_DESCRIPTORS};
 use crate::peer::Peer;
 use crate::sleeper::Sleeper;
@@ -36,8 +37,8 @@ pub enum SwitchError {
         WORKER_DESCRIPTORS.len()
     )]
     Start,
-    /// A thread for a worker.
-    #[error("starting a worker: {0}")]
+    /// A thread for a worker, or for what devices have lost.
+    #[error("starting a thread: {0}")]
     Thread(std::io::Error),
     /// The kernel.
     #[error("{what}: {error}")]
@@ -112,7 +113,8 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         peers.push(Arc::new(Peer::new(rope)));
     }
     let peers: Arc<[Arc<Peer>]> = peers.into();
-    let common = Common { shared, peers: peers.clone() };
+    let reader = Reader::start().map_err(SwitchError::Thread)?;
+    let common = Common { shared, peers: peers.clone(), reader };
     let turning = move |number: u32, (live, sleeper)| {
         let guests = Guests::new()
             .map_err(|error| SwitchError::System { what: "preparing for routers", error })?;
@@ -141,7 +143,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
 }
 
 /// Ends the process when it is dropped.
-struct Ends;
+pub(crate) struct Ends;
 
 impl Drop for Ends {
     fn drop(&mut self) {

@@ -10,7 +10,6 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg};
 
 use europa_pool::PoolView;
-use europa_port::DropCounters;
 use europa_substrate::cause;
 use europa_substrate::layout::VXLAN;
 use europa_substrate::tap::Record;
@@ -29,26 +28,16 @@ const FRAME_BYTES: usize = 16384 + 128;
 const OUTBOX_BYTES: usize = 512 << 10;
 
 /// A packet socket bound to a port's device.
-pub(crate) struct Socket {
-    fd: OwnedFd,
-    counters: DropCounters,
-}
+pub(crate) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Takes the packet socket and one through which the device's losses are read.
-    pub(crate) fn new(fd: OwnedFd, counters: OwnedFd, device: u32) -> std::io::Result<Self> {
-        Ok(Self { fd, counters: DropCounters::new(counters, device)? })
+    pub(crate) fn new(fd: OwnedFd) -> Self {
+        Self(fd)
     }
 
     /// Whether all that was sent by it has left it.
     pub(crate) fn is_out(&self) -> bool {
-        europa_port::is_out(&self.fd)
-    }
-
-    /// Frames that the device has lost after they had been sent.
-    pub(crate) fn drops(&mut self) -> u64 {
-        // A device that has gone loses nothing more.
-        self.counters.read().map_or(0, |drops| drops.live_frames)
+        europa_port::is_out(&self.0)
     }
 }
 
@@ -251,7 +240,7 @@ impl Outbox {
         let tapped = packets.iter().any(|packet| packet.taps != 0).then(Record::now_ns);
         while from < packets.len() {
             let result = sendmmsg(
-                socket.fd.as_raw_fd(),
+                socket.0.as_raw_fd(),
                 &mut self.headers,
                 &slices[from..packets.len()],
                 &addresses[from..packets.len()],

@@ -21,6 +21,7 @@ use crate::egress::Policy;
 use crate::filters::Filters;
 use crate::handover::{Incoming, Outgoing};
 use crate::held::Held;
+use crate::losses::Losses;
 use crate::orders::{FilteredBy, PoolOf, Served, ServedInterface, Target};
 use crate::peer::Peer;
 use crate::pools::Pools;
@@ -126,6 +127,7 @@ pub(crate) struct Port {
     pub(crate) id: u32,
     pub(crate) queue: PortQueue,
     pub(crate) socket: Socket,
+    pub(crate) losses: Losses,
     /// Says whether what was sent live has arrived, where the kernel knows.
     pub(crate) drained: Option<Drained>,
     pub(crate) batching: Batching,

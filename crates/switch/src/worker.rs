@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use europa_pool::{Mapping, PoolView, Waker};
+use europa_port::DropCounters;
 use europa_substrate::Drained;
 use europa_substrate::layout::{MAX_ENCAP, MAX_INTERFACES, MAX_LIVE_FRAME};
 use nix::errno::Errno;
@@ -20,6 +21,7 @@ use crate::handover::{End, Outgoing};
 use crate::impaired::release;
 use crate::intake::intake;
 use crate::live::Live;
+use crate::losses::Reader;
 use crate::managed::QUEUE_BYTES;
 use crate::orders::{
     Answer, Order, PoolOf, PortStats, Served, SwitchStats, Target, Ways, geometry,
@@ -42,6 +44,7 @@ pub(crate) struct Common {
     pub(crate) shared: Arc<Shared>,
     /// All workers.
     pub(crate) peers: Arc<[Arc<Peer>]>,
+    pub(crate) reader: Reader,
 }
 
 pub(crate) struct Worker {
@@ -50,6 +53,7 @@ pub(crate) struct Worker {
     live: Live,
     outbox: Outbox,
     peers: Arc<[Arc<Peer>]>,
+    reader: Reader,
     pub(crate) stats: SwitchStats,
     /// Where the nanoseconds of impairments begin.
     epoch: Instant,
@@ -66,13 +70,14 @@ impl Worker {
         sleeper: Sleeper,
         guests: Guests,
     ) -> Self {
-        let Common { shared, peers } = common;
+        let Common { shared, peers, reader } = common;
         Self {
             tables: Tables { worker, ..Tables::default() },
             shared,
             live,
             outbox: Outbox::new(),
             peers,
+            reader,
             stats: SwitchStats::default(),
             epoch: Instant::now(),
             sleeper,
@@ -144,12 +149,11 @@ impl Worker {
         time.duration_since(self.epoch).as_nanos() as u64
     }
 
-    /// Looks what the devices have lost of the frames kicked to them. Not before frames
-    /// are sent: it is a system call that may wait for a lock.
+    /// Looks what the devices have lost of the frames kicked to them.
     fn learn(&mut self, now: Instant) {
         for port in self.tables.ports.iter_mut() {
             if port.batching.wants_to_learn(now) {
-                port.batching.learn(port.socket.drops(), now);
+                port.batching.learn(port.losses.ask(), now);
             }
         }
     }
@@ -377,8 +381,9 @@ impl Worker {
             }
             Order::RemovePool { pool } => self.remove_pool(pool),
             Order::AddPort { port, device, rate_bits, live, ways, segments } => {
-                let socket = Socket::new(descriptor()?, descriptor()?, device)
-                    .map_err(|error| error.to_string())?;
+                let socket = Socket::new(descriptor()?);
+                let counters = DropCounters::new(descriptor()?, device);
+                let losses = self.reader.of(counters.map_err(|error| error.to_string())?);
                 let drained = match ways {
                     Ways::Ask => Some(Drained::new(descriptor()?)),
                     Ways::Join | Ways::Part => None,
@@ -391,7 +396,7 @@ impl Worker {
                     // Perhaps by this port: what a switch before has left in the list.
                     batching.sent(Way::Live, Instant::now());
                 }
-                self.tables.ports.add(Port { id: port, queue, socket, drained, batching });
+                self.tables.ports.add(Port { id: port, queue, socket, losses, drained, batching });
             }
             Order::Rate { port, rate_bits } => {
                 let found = self.tables.ports.of_mut(port);
@@ -600,7 +605,6 @@ impl Worker {
                 port: port.id,
                 queued: port.queue.len(),
                 queued_peak: port.queue.peak,
-                device_drops: port.socket.drops(),
                 kick_frames: port.batching.kick_frames,
             })
             .collect();

@@ -211,7 +211,7 @@ impl Node {
                 .map(|(interface, id)| interface_stats(interface, &substrate.counters(*id)))
                 .collect(),
         });
-        let ports = self.ports.iter().map(|port| {
+        let ports = self.ports.iter_mut().map(|port| {
             let entry = substrate.port_entry(port.id).unwrap_or_default();
             let queue = switch
                 .as_ref()
@@ -226,7 +226,7 @@ impl Node {
                 malformed: entry.malformed,
                 queued: queue.queued,
                 queued_peak: queue.queued_peak,
-                device_drops: queue.device_drops,
+                device_drops: port.lost(),
             }
         });
         let of = switch.as_ref().map_or(&[][..], |switch| &switch.links);
