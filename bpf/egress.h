@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What may leave: checks on the copy, and what is added to it. The Rust twin, for
- * frames that leave by a socket or a link, is crates/switch/src/egress.rs; one table
- * tests both.
+ * frames that leave by a socket, is crates/switch/src/egress.rs; one table tests both.
  */
 #ifndef EUROPA_EGRESS_H
 #define EUROPA_EGRESS_H

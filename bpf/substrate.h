@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * What the eBPF programs share with the switch and the node, and no router can
- * map. The Rust twin is crates/substrate/src/layout.rs; a test there compares
- * sizes and offsets with the compiled programs' type information.
+ * map. The Rust twin is made from this header when the crate europa-substrate is built.
  */
 #ifndef EUROPA_SUBSTRATE_H
 #define EUROPA_SUBSTRATE_H

@@ -227,7 +227,7 @@ fn limit(node: &Node, file: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A fork bomb and a memory hog harm their own slow path.
+/// A fork bomb, a memory hog, and who prints or writes without end harm their own slow path.
 #[test]
 fn hogs_harm_nobody_else() {
     skip_without!("ping", "python3");
@@ -238,6 +238,8 @@ fn hogs_harm_nobody_else() {
         fast_path: {builtin: ipv4}\nslow_path:\n  run:\n\
         \x20   - {name: bomb, command: [sh, -c, \"sleep 3; f() { f | f & }; f; sleep 1000\"]}\n\
         \x20   - {name: eater, command: [python3, -c, \"x = []\\nwhile True: x.append(b'x' * (1 << 24))\"]}\n\
+        \x20   - {name: flood, command: [yes, flood]}\n\
+        \x20   - {name: filler, command: [sh, -c, \"cat /dev/zero > /tmp/full; sleep 1000\"]}\n\
         ---\nkind: router\nname: other\nslice: s\ninterfaces: {x: {link: x}}\n\
         fast_path: {builtin: ipv4}\n";
     let sink = b.sink("10.3.0.2:7000", 1).expect("a sink");
@@ -253,6 +255,11 @@ fn hogs_harm_nobody_else() {
     wait("the bomb's limit", Duration::from_secs(10), refused);
     std::thread::sleep(Duration::from_secs(1));
     println!("forks refused: {}", limit(&node, "pids.events").trim());
+    let bytes = |path: &str| fs::metadata(node.directory().join(path)).expect("a file").len();
+    let printed = bytes("log/s.hog.flood.log");
+    let written = bytes("slow/s.hog/root/tmp/full");
+    println!("printed and written: {printed} and {written} bytes");
+    assert!(printed < 16 << 20 && written <= 256 << 20, "{printed}, {written}");
     assert!(linux(&node, "s/hog").ip(&["link"]).is_ok());
     let received = sink.stop(stream.stop());
     println!("beside them: {received:?}");

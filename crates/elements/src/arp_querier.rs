@@ -53,7 +53,8 @@
 //! - `stats` (read): drops and queries in words.
 //! - `queries`, `responses`, `drops` (read): counts.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
-//! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries.
+//! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries;
+//!   `forget` (write): all that were learned, as when the link goes down.
 //! - `static` (write): `IP ETH`: one of STATIC.
 //! - `query` (write): `IP`: asks for it, if it is not in the table.
 //!
@@ -371,6 +372,7 @@ impl Element for ARPQuerier {
                 Handler::write("static"),
                 Handler::write("delete"),
                 Handler::button("clear"),
+                Handler::button("forget"),
                 Handler::write("query"),
             ]
         }
@@ -467,6 +469,7 @@ impl ARPQuerier {
                 let address: Ipv4Addr = parse(handler, value)?;
                 self.neighbours.remove(address.into());
             }
+            "forget" => self.neighbours.forget_learned(),
             "clear" => {
                 self.neighbours.clear();
                 (self.queries, self.responses, self.drops) = (0, 0, 0);

@@ -42,7 +42,8 @@
 //! - `stats` (read): drops and queries in words.
 //! - `queries`, `responses`, `drops` (read): counts.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
-//! - `insert` (write): `IP6 ETH`; `delete` (write): `IP6`; `clear` (write): all entries.
+//! - `insert` (write): `IP6 ETH`; `delete` (write): `IP6`; `clear` (write): all entries;
+//!   `forget` (write): all that were learned, as when the link goes down.
 //! - `static` (write): `IP6 ETH`: one of STATIC.
 //!
 //! ## See also
@@ -287,6 +288,7 @@ impl Element for IP6NDSolicitor {
                 Handler::write("static"),
                 Handler::write("delete"),
                 Handler::button("clear"),
+                Handler::button("forget"),
             ]
         }
     }
@@ -353,6 +355,7 @@ impl Element for IP6NDSolicitor {
                 let address: Ipv6Addr = parse(handler, value)?;
                 self.neighbours.remove(address.into());
             }
+            "forget" => self.neighbours.forget_learned(),
             "clear" => {
                 self.neighbours.clear();
                 (self.queries, self.responses, self.drops) = (0, 0, 0);

@@ -335,8 +335,18 @@ impl<A: Address> Neighbours<A> {
 
     /// Removes all entries.
     pub(crate) fn clear(&mut self) {
+        self.forget_where(|_| true);
+    }
+
+    /// Removes what was learned, and not what was told.
+    pub(crate) fn forget_learned(&mut self) {
+        self.forget_where(|entry| !entry.fixed);
+    }
+
+    fn forget_where(&mut self, goes: impl Fn(&Entry<A>) -> bool) {
         for index in 0..self.entries.len() {
-            if self.entries.get(index).is_some_and(|entry| entry.state != State::Free) {
+            let entry = self.entries.get(index);
+            if entry.is_some_and(|entry| entry.state != State::Free && goes(entry)) {
                 self.forget(index, drop);
             }
         }

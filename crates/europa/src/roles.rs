@@ -10,6 +10,7 @@ use europa_node::{Instance, Lifetime, Settings};
 use europa_sandbox::{Mount, Profile, enter, schedule};
 use signal_hook::consts::SIGTERM;
 use signal_hook::flag::register_conditional_shutdown;
+use tracing_subscriber::fmt::SubscriberBuilder;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
 use crate::exit::Failure;
@@ -17,13 +18,18 @@ use crate::exit::Failure;
 /// Where the control socket is in a process that the node has started.
 const CONTROL: i32 = 3;
 
+/// Says what happens. A log that cannot be written is no reason to end.
+fn subscriber() -> SubscriberBuilder {
+    tracing_subscriber::fmt().with_ansi(false).log_internal_errors(false)
+}
+
 /// The node: in the foreground, or started by `up` in the background.
 pub(crate) fn node(
     instance: Instance,
     lifetime: Lifetime,
     settings: Settings,
 ) -> Result<ExitCode, Failure> {
-    let subscriber = tracing_subscriber::fmt().with_ansi(false);
+    let subscriber = subscriber();
     if lifetime == Lifetime::Temporary {
         // Standard error is the log.
         subscriber.with_writer(std::io::stderr).init();
@@ -43,7 +49,7 @@ pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, Failure> {
     let mut profile = Profile::switch();
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
-    tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
+    subscriber().with_writer(std::io::stderr).init();
     finish(europa_switch::run(control))
 }
 

@@ -17,7 +17,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use europa_channel::{Channel, join};
@@ -27,7 +27,6 @@ use nix::sys::signal::Signal;
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -74,7 +73,10 @@ impl Kept {
         let what = || format!("making {}", kept.folder.display());
         fs::create_dir_all(&kept.folder).doing(what())?;
         fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o700)).doing(what())?;
-        if !is_in_memory(&kept.folder) {
+        // Its own also where the folder lies in memory anyway: what is there must find room,
+        // whatever others write beside it. One that a former version has filled stays as it is.
+        let is_empty = fs::read_dir(&kept.folder).doing(what())?.next().is_none();
+        if is_empty && !is_mounted(&kept.folder) {
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
             mount(Some("europa"), &kept.folder, Some("tmpfs"), flags, Some("mode=0700"))
                 .doing(format!("mounting a file system in memory on {}", kept.folder.display()))?;
@@ -104,8 +106,7 @@ impl Kept {
             child.wait()?;
         }
         let what = || format!("removing {}", kept.folder.display());
-        if is_in_memory(&kept.folder) {
-            // Of a file system that is not ours only what lies in the folder goes.
+        if is_mounted(&kept.folder) {
             let _ = umount2(&kept.folder, MntFlags::MNT_DETACH);
         }
         match fs::remove_dir_all(&kept.folder) {
@@ -218,8 +219,10 @@ impl Kept {
     }
 }
 
-fn is_in_memory(folder: &Path) -> bool {
-    statfs(folder).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC)
+/// Whether a file system of its own is mounted on a folder.
+fn is_mounted(folder: &Path) -> bool {
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev()).ok();
+    folder.parent().is_some_and(|parent| device(parent) != device(folder))
 }
 
 /// Writes a file so that whoever reads it finds the old text or the new one.

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// A log longer than this begins again; what was in it stays once more beside it.
+/// A log longer than this begins again; so much of it stays beside it.
 const MOST_BYTES: u64 = 4 << 20;
 /// As much of a log's end is looked at for its last lines.
 const TAIL_BYTES: u64 = 1 << 20;
@@ -25,8 +25,12 @@ pub(crate) fn bound(directory: &Path) {
     }
 }
 
+/// Its end is kept beside it, and no more: it may grow meanwhile.
 fn cut(path: &Path) -> io::Result<()> {
-    fs::copy(path, older(path))?;
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MOST_BYTES)))?;
+    io::copy(&mut file.take(MOST_BYTES), &mut File::create(older(path))?)?;
     OpenOptions::new().write(true).truncate(true).open(path).map(drop)
 }
 
@@ -95,7 +99,7 @@ mod tests {
         bound(folder.path());
         writer.write_all(b"new\n").unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"new\n");
-        assert_eq!(fs::metadata(older(&path)).unwrap().len(), MOST_BYTES + 1);
+        assert_eq!(fs::metadata(older(&path)).unwrap().len(), MOST_BYTES);
         assert_eq!(since(&path, MOST_BYTES).unwrap(), (b"new\n".to_vec(), 4));
         bound(folder.path());
         assert_eq!(fs::read(&path).unwrap(), b"new\n");

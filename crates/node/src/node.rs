@@ -38,6 +38,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -102,7 +103,11 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
             settings.workers
         )));
     }
-    fs::create_dir_all(instance.logs()).doing(format!("making {}", instance.logs().display()))?;
+    let directory = instance.directory();
+    let what = || format!("making {}", directory.display());
+    fs::create_dir_all(instance.logs()).doing(what())?;
+    // Documents, logs and files of slow paths are for who may give orders.
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).doing(what())?;
     let lock = File::create(instance.lock()).doing("opening the lock file")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
         .map_err(|_| NodeError::Refused(format!("the node `{}` already runs", instance.name())))?;
@@ -116,6 +121,8 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
+    // The terminal of one in the foreground closes.
+    signals.add(Signal::SIGHUP);
     // Before any thread is made: all of them block these.
     signals.thread_block().doing("blocking signals")?;
     let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)

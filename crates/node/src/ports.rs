@@ -239,6 +239,13 @@ impl Port {
         })
     }
 
+    /// Whether the kernel has forgotten its device meanwhile.
+    pub(crate) fn is_forgotten(&self, substrate: &Substrate) -> bool {
+        self.attachment.is_some()
+            && self.mode == PortMode::Native
+            && !substrate.has_way_out(self.id)
+    }
+
     /// Whether it has the device that a document says, and that the one that it was.
     pub(crate) fn is(&self, document: &europa_api::Port) -> bool {
         !self.stale

@@ -64,6 +64,8 @@ impl Reserved {
 pub(crate) struct SliceGroups {
     /// What each was last set to.
     made: BTreeMap<String, Reserved>,
+    /// What was refused.
+    tried: BTreeMap<String, Reserved>,
 }
 
 impl SliceGroups {
@@ -82,10 +84,16 @@ impl SliceGroups {
             if self.made.get(&**slice.name) == Some(&wanted) {
                 continue;
             }
-            // Told once: what fails now fails again.
-            self.made.insert(slice.name.to_string(), wanted);
             let made = cgroups.group(instance, &group(&slice.name));
-            failed.extend(made.and_then(|made| made.set(&wanted.limits())).err());
+            match made.and_then(|made| made.set(&wanted.limits())) {
+                Ok(()) => drop(self.made.insert(slice.name.to_string(), wanted)),
+                // Tried again with the next change, as less memory than is in use is refused now,
+                // and told once.
+                Err(error) => {
+                    let tried = self.tried.insert(slice.name.to_string(), wanted);
+                    failed.extend((tried.as_ref() != Some(&wanted)).then_some(error));
+                }
+            }
         }
         self.made.retain(|name, _| {
             let of_slice = |router: &Router| {
@@ -95,6 +103,7 @@ impl SliceGroups {
                 || routers.iter().any(of_slice);
             if !stays {
                 failed.extend(cgroups.remove(instance, &group(name)).err());
+                self.tried.remove(name);
             }
             stays
         });

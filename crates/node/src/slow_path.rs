@@ -23,7 +23,7 @@ use europa_port::{Namespace, delete_device, delete_veths};
 use europa_router::orders::{Answer, Order};
 use europa_sandbox::Child;
 use europa_sandbox::cgroup::Cgroups;
-use europa_slowpath::environment::{folder, group};
+use europa_slowpath::environment::{self, folder, group};
 use europa_slowpath::{
     MirrorError, Progress, Spec, add_static, carrier, mirror, namespace, remove_neighbour,
     remove_static, resume,
@@ -292,7 +292,7 @@ impl SlowPaths {
                 delete_veths(&inside).doing(what())?;
             }
             Namespace::delete(&name).doing(what())?;
-            fs::remove_dir_all(&path).doing(format!("removing {}", path.display()))?;
+            environment::remove(&path).doing(format!("removing {}", path.display()))?;
         }
         Ok(())
     }
@@ -315,7 +315,7 @@ impl SlowPaths {
         {
             group.remove()?;
         }
-        fs::remove_dir_all(folder(&instance.directory(), name)).doing(what())
+        environment::remove(&folder(&instance.directory(), name)).doing(what())
     }
 }
 
@@ -526,6 +526,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
         let folder = entry.file_name();
         let name = format!("europa.{}.{}", instance.name(), folder.to_string_lossy());
         Namespace::delete(&name).doing(format!("removing the namespace {name}"))?;
+        environment::remove(&entry.path()).doing(format!("removing {}", entry.path().display()))?;
     }
     let outside = namespace::outside_name(instance.name());
     Namespace::delete(&outside).doing(format!("removing the namespace {outside}"))?;

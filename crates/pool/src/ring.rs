@@ -169,7 +169,7 @@ pub fn take_shared(entries: Entries<'_>, head: &AtomicU32) -> Option<Word> {
 /// compare-and-swap, then publishes by filling it. False when it is full or
 /// others were faster [`MAX_TRIES`] times.
 ///
-/// The C twin is `ring_put` in `bpf/ring.h`.
+/// The C twin is a part of `deliver_into` in `bpf/deliver.h`.
 #[inline]
 pub fn put_shared(entries: Entries<'_>, tail: &AtomicU32, word: Word) -> bool {
     for _ in 0..MAX_TRIES {

@@ -146,7 +146,7 @@ impl PoolView {
         self.ring(self.layout.done)
     }
 
-    /// Receive ring of interface `index`, which is masked to those there are.
+    /// Receive ring of interface `index`, or of the last one there is.
     #[inline]
     pub fn rx(&self, index: u32) -> Entries<'_> {
         self.ring(self.layout.rx(index.min(self.layout.geometry.interfaces - 1)))

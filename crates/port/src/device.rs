@@ -20,6 +20,8 @@ const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
@@ -225,11 +227,12 @@ pub enum LinkState {
     Up,
     /// One of both is missing.
     Down,
-    /// There is no such device.
+    /// There is no such device, or it runs no program.
     Gone,
 }
 
-/// The state of device number `index` of a namespace.
+/// The state of the device to which a program was attached, number `index` of a namespace. One that
+/// was away has none when it comes back, and is not the one that it was.
 ///
 /// # Errors
 /// When the namespace cannot be entered.
@@ -241,6 +244,11 @@ pub fn link_state(namespace: &Namespace, index: u32) -> Result<LinkState, PortEr
     let Ok(link) = netlink.ask(Request::new(GETLINK, 0, &body)) else {
         return Ok(LinkState::Gone);
     };
+    let attached = attribute(&link, LINK_BYTES, IFLA_XDP)
+        .and_then(|xdp| attribute(xdp, 0, IFLA_XDP_ATTACHED)?.first());
+    if attached.is_none_or(|mode| *mode == 0) {
+        return Ok(LinkState::Gone);
+    }
     let carrier = attribute(&link, LINK_BYTES, IFLA_CARRIER).and_then(|value| value.first());
     let up = is_up(&link) && carrier.is_none_or(|carrier| *carrier != 0);
     Ok(if up { LinkState::Up } else { LinkState::Down })

@@ -41,7 +41,7 @@ pub use make::{
 };
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};
-pub use prepare::{Prepared, Wants, before, prepare, refuse};
+pub use prepare::{Prepared, Wants, before, prepare, refuse, takes_frames};
 pub use socket::{is_out, open_listener, open_socket, set_promiscuous};
 pub use tun::make_tun;
 pub use undo::{Change, Undo};

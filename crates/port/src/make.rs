@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 
+use crate::device::identity;
 use crate::namespace::{Namespace, in_namespace};
 use crate::netlink::{DUMP, Netlink, Request, attribute, number, text};
 
@@ -302,14 +303,20 @@ pub fn set_mac(namespace: &Namespace, name: &str, mac: [u8; 6]) -> io::Result<()
 /// There is none of that name, the new name is taken, or the device cannot move.
 pub fn move_device(from: &Namespace, name: &str, to: &Namespace, new: &str) -> io::Result<()> {
     let mut netlink = Netlink::route(from)?;
-    let body = link_body(known(&mut netlink, name)?, 0, UP);
+    let index = known(&mut netlink, name)?;
+    let was_up = identity(&mut netlink, index)?.up;
+    let body = link_body(index, 0, UP);
     // A device that is up cannot be renamed by old kernels.
     netlink.talk(&mut Request::new(NEWLINK, 0, &body), |_, _| {})?;
     let descriptor = to.as_fd().as_raw_fd().to_ne_bytes();
     let request = Request::new(NEWLINK, 0, &body)
         .with(IFLA_NET_NS_FD, &descriptor)
         .with(IFLA_IFNAME, format!("{new}\0").as_bytes());
-    netlink.talk(&mut { request }, |_, _| {})
+    let moved = netlink.talk(&mut { request }, |_, _| {});
+    if moved.is_err() && was_up {
+        let _ = set_up(from, name);
+    }
+    moved
 }
 
 /// Deletes a device. None of that name: nothing happens.

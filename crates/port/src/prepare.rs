@@ -130,6 +130,17 @@ fn has_gro(namespace: &Namespace, index: u32) -> io::Result<bool> {
     Ok(features.iter().any(|feature| feature.name == "rx-gro" && feature.active))
 }
 
+/// Whether a port takes live frames yet: whoever owns the other end of a veth may have turned its
+/// GRO off, and from then on such frames are dropped uncounted.
+pub fn takes_frames(device: &Device) -> bool {
+    match (device.xdp_features(), &device.peer) {
+        (Ok(Some(features)), _) => features.redirect_target,
+        // A kernel that does not say.
+        (Ok(None), Peer::At { namespace, index, .. }) => has_gro(namespace, *index).unwrap_or(true),
+        _ => true,
+    }
+}
+
 /// Devices that can never be ports.
 ///
 /// # Errors

@@ -273,7 +273,7 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
 
 /// The child between clone and exec.
 extern "C" fn child_main(plan: *mut c_void) -> c_int {
-    // SAFETY: `clone_child` passes its exclusive reference, and sleeps until we are gone.
+    // SAFETY: `clone_and_wait` passes its exclusive reference, and sleeps until we are gone.
     let plan = unsafe { &mut *plan.cast::<Plan>() };
     let step = match run(plan) {
         Ok(never) => match never {},

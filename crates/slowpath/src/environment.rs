@@ -4,12 +4,12 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use caps::{CapSet, Capability};
 use europa_port::Namespace;
-use nix::mount::{MsFlags, mount, umount};
+use nix::mount::{MntFlags, MsFlags, mount, umount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{User, sethostname};
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,8 @@ use crate::users::{become_root, give};
 
 /// Directories that every router has for itself.
 const OWN: [&str; 4] = ["/run", "/tmp", "/var/log", "/var/tmp"];
+/// What a router's programs may write in all. It is memory, and counts as theirs.
+const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 /// Where mounts are put together. It stays: removing it would take away what others have there.
 const ASIDE: &str = "/run/.europa";
 /// Directories that are not replaced as a whole for a file in them.
@@ -73,6 +75,28 @@ fn named(error: io::Error, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
+/// Takes away what [`Environment::make`] has made below `folder`, and what was written there.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn remove(folder: &Path) -> io::Result<()> {
+    // Whoever still runs there keeps it until it ends.
+    let _ = umount2(&folder.join("root"), MntFlags::MNT_DETACH);
+    fs::remove_dir_all(folder)
+}
+
+/// A file system of its own for what a router's programs write: full, it is full for them alone.
+fn mount_root(root: &Path) -> io::Result<()> {
+    fs::create_dir_all(root)?;
+    let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
+    let is_mounted = device(root)? != device(root.parent().unwrap_or(root))?;
+    if is_mounted || fs::read_dir(root)?.next().is_some() {
+        return Ok(());
+    }
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    Ok(mount(Some("europa"), root, Some("tmpfs"), flags, Some(WRITTEN))?)
+}
+
 impl Environment {
     /// Makes the directories and files below `folder`, and notes there what goes where.
     ///
@@ -85,6 +109,7 @@ impl Environment {
         files: &[FileSpec],
     ) -> io::Result<Environment> {
         let root = folder.join("root");
+        mount_root(&root)?;
         let mut binds: Vec<(PathBuf, PathBuf)> = Vec::new();
         let inside = |path: &str| root.join(path.trim_start_matches('/'));
         for own in OWN {

@@ -17,6 +17,7 @@
 //! | `users`      | its user namespace: root there is nobody on the host               |
 //! | `environment`| what programs there see, and what they may                       |
 //! | `init`       | the first process of a program's process numbers                 |
+//! | `output`     | what a program prints, on its way into its log                    |
 //! | `intern`     | values that many routes share                                     |
 
 pub mod carrier;
@@ -30,6 +31,7 @@ mod message;
 mod mirror;
 pub mod namespace;
 mod neighbours;
+mod output;
 pub mod users;
 
 pub use device::{

@@ -106,6 +106,13 @@ impl Substrate {
         Ok(())
     }
 
+    /// Whether live frames find the way to a port. The kernel forgets a device that leaves its
+    /// namespace, also when it comes back.
+    pub fn has_way_out(&self, port: u32) -> bool {
+        let found = self.map("devices").lookup(&port.to_ne_bytes(), MapFlags::ANY);
+        found.is_ok_and(|device| device.is_some())
+    }
+
     fn forget_port(&self, id: u32, place: u32) {
         // Generic ports have no way out.
         let _ = self.map("devices").delete(&id.to_ne_bytes());

@@ -4,10 +4,13 @@
 mod adopt_hosts;
 mod bridge;
 mod click_devices;
+mod devices;
 mod filters;
 mod filters_inside;
 mod grants;
 mod import;
+#[path = "../line/mod.rs"]
+mod line;
 mod mpeg;
 mod own_keys;
 mod programs;

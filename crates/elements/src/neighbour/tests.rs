@@ -20,6 +20,19 @@ fn table() -> Neighbours<u32> {
     Neighbours::new(LIMITS, [2, 0, 0, 0, 0, 1], [8, 0])
 }
 
+#[test]
+fn what_was_learned_is_forgotten_and_not_what_was_told() {
+    let mut table = table();
+    for (address, fixed) in [(1, true), (2, false), (3, false)] {
+        assert!(table.insert(address, [2, 0, 0, 0, 0, 9], fixed, 0, |_, _| {}));
+    }
+    table.forget_learned();
+    let left: Vec<u32> = table.lines(0).map(|line| line.address).collect();
+    assert_eq!(left, [1]);
+    table.clear();
+    assert_eq!(table.count(), 0);
+}
+
 /// How the states follow each other, in units of a second.
 #[test]
 fn states_follow_each_other() {

@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use europa_port::{LinkState, link_state};
+use europa_port::{LinkState, link_state, takes_frames};
+use europa_router::orders::Order;
 
 use super::Node;
 use crate::logs;
+use crate::plan::To;
 use crate::ports::Port;
+use crate::router::Asked;
 
 /// How often.
 pub(super) const WATCH_EVERY: Duration = Duration::from_secs(2);
@@ -20,10 +23,14 @@ impl Node {
         self.watched = Instant::now();
         logs::bound(&self.instance.logs());
         let mut come = false;
+        let mut lost = Vec::new();
         for port in &mut self.ports {
-            let Ok(state) = link_state(&port.device.namespace, port.device.index) else {
+            let Ok(mut state) = link_state(&port.device.namespace, port.device.index) else {
                 continue;
             };
+            if self.substrate.as_ref().is_some_and(|substrate| port.is_forgotten(substrate)) {
+                state = LinkState::Gone;
+            }
             if port.link.replace(state) != Some(state) {
                 let device = &port.device.name;
                 match state {
@@ -31,25 +38,56 @@ impl Node {
                         self.events.note("port", &port.name, "LinkUp", format!("{device} is up"));
                     }
                     LinkState::Down => {
+                        lost.push(port.name.clone());
                         let message = format!("{device} is down, or the other end is");
                         self.events.warn("port", &port.name, "LinkDown", message);
                     }
                     LinkState::Gone => {
+                        lost.push(port.name.clone());
                         let message = format!("{device} has gone");
                         self.events.warn("port", &port.name, "DeviceGone", message);
                     }
                 }
             }
-            if state == LinkState::Gone && Port::peek(&port.document).is_ok() {
+            let refuses = port.live && state != LinkState::Gone && !takes_frames(&port.device);
+            if refuses {
+                let message = format!(
+                    "{} takes no frames any more, as GRO was turned off at its other end: it is made \
+                     fit again",
+                    port.device.name
+                );
+                self.events.warn("port", &port.name, "GroOff", message);
+            }
+            if (refuses || state == LinkState::Gone) && Port::peek(&port.document).is_ok() {
                 port.stale = true;
                 come = true;
             }
         }
+        lost.iter().for_each(|port| self.forget_neighbours(port));
         let open = |document: &&europa_api::Port| self.ports.iter().any(|port| port.is(document));
         let documents = &self.desired.documents.ports;
         come |= documents.iter().filter(|d| !open(d)).any(|document| Port::peek(document).is_ok());
         if come {
             self.reconcile();
+        }
+    }
+
+    /// Whoever is on a line that was down may be another one when it is up again (RFC 1122 section
+    /// 2.3.2.1). Routers that have their neighbours from Linux, or from nobody, have no such tables.
+    fn forget_neighbours(&mut self, port: &str) {
+        for router in &mut self.routers {
+            let Some(process) = &mut router.process else { continue };
+            let interfaces = router.plan.interfaces.iter().zip(0..);
+            let is_there = |to: &To| matches!(to, To::Port(other) if other == port);
+            if router.plan.description.is_none() {
+                continue;
+            }
+            for (_, number) in interfaces.filter(|(interface, _)| is_there(&interface.to)) {
+                for table in ["arp", "nd"] {
+                    let path = format!("{table}{number}.forget");
+                    process.order(&Order::Write { path, value: String::new() }, Asked::Nobody);
+                }
+            }
         }
     }
 }

@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::mem::ManuallyDrop;
 use std::os::unix::fs::DirBuilderExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use europa_api::Key;
-use redb::{Database, ReadableDatabase, ReadableTable, Table, TableDefinition, WriteTransaction};
+use redb::{
+    Database, ReadableDatabase, ReadableTable, StorageError, Table, TableDefinition,
+    TransactionError, WriteTransaction,
+};
 
 use super::{NumberedRules, Snapshot, Store, StoreError, Stored};
 
@@ -24,7 +29,8 @@ const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 /// A store in one file.
 pub struct RedbStore {
     path: PathBuf,
-    database: Database,
+    /// `None` only where it could not be opened again.
+    database: Option<Database>,
 }
 
 impl std::fmt::Debug for RedbStore {
@@ -38,6 +44,18 @@ fn access<T, E: Into<redb::Error>>(
     result: Result<T, E>,
 ) -> Result<T, StoreError> {
     result.map_err(|error| StoreError::Access { what: what(), error: error.into().to_string() })
+}
+
+/// Reads what may have been damaged. The database takes much for granted: it panics.
+fn careful<T>(path: &Path, read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+        Err(StoreError::Damaged {
+            what: path.display().to_string(),
+            error: "the database in it is damaged; put a copy in its place, or move it away and \
+                    apply everything again"
+                .into(),
+        })
+    })
 }
 
 fn row(key: &Key) -> String {
@@ -116,7 +134,22 @@ impl RedbStore {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
             made.map_err(|error| StoreError::Access { what: what(), error: error.to_string() })?;
         }
-        let database = access(what, Database::create(path))?;
+        let database = careful(path, || Self::open_database(path))?;
+        Ok(RedbStore { path: path.to_owned(), database: Some(database) })
+    }
+
+    fn open_database(path: &Path) -> Result<Database, StoreError> {
+        let what = || format!("opening {}", path.display());
+        // One that panics does so again when it is dropped.
+        let database = ManuallyDrop::new(access(what, Database::create(path))?);
+        let prepared = Self::prepare(&database, path);
+        let database = ManuallyDrop::into_inner(database);
+        prepared.map(|()| database)
+    }
+
+    /// Makes what is not there yet.
+    fn prepare(database: &Database, path: &Path) -> Result<(), StoreError> {
+        let what = || format!("opening {}", path.display());
         let writing = access(what, database.begin_write())?;
         let found = {
             access(what, writing.open_table(DOCUMENTS))?;
@@ -135,19 +168,35 @@ impl RedbStore {
             let file = path.display().to_string();
             return Err(StoreError::Newer { file, found, known: FORMAT });
         }
-        access(what, writing.commit())?;
-        Ok(RedbStore { path: path.to_owned(), database })
+        access(what, writing.commit())
     }
 
-    fn doing(&self, what: &str) -> String {
-        format!("{what} {}", self.path.display())
+    /// Begins a change. After a failure of the disk, a full one for example, the database wants to
+    /// be opened again.
+    fn begin_write(&mut self) -> Result<WriteTransaction, StoreError> {
+        let begun = self.database.as_ref().map(Database::begin_write);
+        if let None | Some(Err(TransactionError::Storage(StorageError::PreviousIo))) = begun {
+            self.database = None;
+            self.database = Some(careful(&self.path, || Self::open_database(&self.path))?);
+        }
+        let path = &self.path;
+        let what = || format!("writing {}", path.display());
+        match begun {
+            Some(Ok(writing)) => Ok(writing),
+            _ => access(what, self.opened()?.begin_write()),
+        }
     }
-}
 
-impl Store for RedbStore {
-    fn load(&self) -> Result<Snapshot, StoreError> {
+    fn opened(&self) -> Result<&Database, StoreError> {
+        self.database.as_ref().ok_or_else(|| StoreError::Access {
+            what: self.doing("reading"),
+            error: "it could not be opened again".into(),
+        })
+    }
+
+    fn documents(&self) -> Result<Snapshot, StoreError> {
         let what = || self.doing("reading");
-        let reading = access(what, self.database.begin_read())?;
+        let reading = access(what, self.opened()?.begin_read())?;
         let table = access(what, reading.open_table(DOCUMENTS))?;
         let numbers = access(what, reading.open_table(NUMBERS))?;
         let revision = access(what, numbers.get("revision"))?.map_or(0, |value| value.value());
@@ -163,9 +212,33 @@ impl Store for RedbStore {
         Ok(Snapshot { revision, documents })
     }
 
+    fn rules(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError> {
+        let what = || self.doing("reading");
+        let reading = access(what, self.opened()?.begin_read())?;
+        let table = access(what, reading.open_table(RULES))?;
+        let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
+        for entry in access(what, table.iter())? {
+            let (key, text) = access(what, entry)?;
+            let of_slice = all.entry(key.value().0.to_owned()).or_default();
+            let rules = rules(text.value())?.into_iter();
+            of_slice.extend(rules.map(|(number, rule)| (number, rule.to_owned())));
+        }
+        Ok(all)
+    }
+
+    fn doing(&self, what: &str) -> String {
+        format!("{what} {}", self.path.display())
+    }
+}
+
+impl Store for RedbStore {
+    fn load(&self) -> Result<Snapshot, StoreError> {
+        careful(&self.path, || self.documents())
+    }
+
     fn change(&mut self, revision: u64, put: &[Stored], remove: &[Key]) -> Result<(), StoreError> {
+        let writing = self.begin_write()?;
         let what = || self.doing("writing");
-        let writing = access(what, self.database.begin_write())?;
         {
             let mut table = access(what, writing.open_table(DOCUMENTS))?;
             for key in remove {
@@ -185,17 +258,7 @@ impl Store for RedbStore {
     }
 
     fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError> {
-        let what = || self.doing("reading");
-        let reading = access(what, self.database.begin_read())?;
-        let table = access(what, reading.open_table(RULES))?;
-        let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
-        for entry in access(what, table.iter())? {
-            let (key, text) = access(what, entry)?;
-            let of_slice = all.entry(key.value().0.to_owned()).or_default();
-            let rules = rules(text.value())?.into_iter();
-            of_slice.extend(rules.map(|(number, rule)| (number, rule.to_owned())));
-        }
-        Ok(all)
+        careful(&self.path, || self.rules())
     }
 
     fn change_filters(
@@ -204,8 +267,8 @@ impl Store for RedbStore {
         put: &[(u32, String)],
         remove: &[u32],
     ) -> Result<(), StoreError> {
+        let writing = self.begin_write()?;
         let what = || self.doing("writing");
-        let writing = access(what, self.database.begin_write())?;
         {
             let mut table = access(what, writing.open_table(RULES))?;
             let gone = remove.iter().map(|number| (*number, None));
@@ -216,8 +279,8 @@ impl Store for RedbStore {
     }
 
     fn forget_filters(&mut self, slice: &str) -> Result<(), StoreError> {
+        let writing = self.begin_write()?;
         let what = || self.doing("writing");
-        let writing = access(what, self.database.begin_write())?;
         {
             let mut table = access(what, writing.open_table(RULES))?;
             access(what, table.retain_in((slice, 0)..=(slice, u32::MAX), |_, _| false))?;
@@ -276,11 +339,45 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_file_is_named_and_one_whose_disk_failed_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.redb");
+        let mut store = RedbStore::open(&path).unwrap();
+        store.change(1, &[stored("a", 1)], &[]).unwrap();
+        store.database = None;
+        assert!(store.load().is_err());
+        store.change(2, &[stored("b", 2)], &[]).unwrap();
+        assert_eq!(store.load().unwrap().documents.len(), 2);
+        drop(store);
+        let whole = fs::read(&path).unwrap();
+        let written: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] != 0).collect();
+        let mut refused = 0;
+        for at in written.iter().step_by(written.len() / 24) {
+            let at = *at;
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x55;
+            fs::write(&path, damaged).unwrap();
+            // What is not looked at may be anything.
+            let read = || RedbStore::open(&path).and_then(|store| store.load().map(drop));
+            let read = careful(&path, read);
+            if let Err(error) = read {
+                refused += 1;
+                let error = error.to_string();
+                assert!(
+                    ["state.redb", "cannot be read"].iter().any(|p| error.contains(p)),
+                    "{error}"
+                );
+            }
+        }
+        assert!(refused > 0, "{} bytes", whole.len());
+    }
+
+    #[test]
     fn a_newer_format_is_refused_and_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         let store = RedbStore::open(&path).unwrap();
-        let writing = store.database.begin_write().unwrap();
+        let writing = store.opened().unwrap().begin_write().unwrap();
         writing.open_table(NUMBERS).unwrap().insert("format", FORMAT + 1).unwrap();
         writing.commit().unwrap();
         drop(store);
@@ -293,7 +390,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("state.redb");
         let store = RedbStore::open(&path).unwrap();
-        let writing = store.database.begin_write().unwrap();
+        let writing = store.opened().unwrap().begin_write().unwrap();
         writing.open_table(NUMBERS).unwrap().insert("format", 1).unwrap();
         let old = [("red", 7, "seven"), ("red", 70, "seventy"), ("blue", 7, "other")];
         for (slice, number, text) in old {
