@@ -2,7 +2,8 @@
 //! the documents that the node has already.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use schemars::JsonSchema;
@@ -14,6 +15,9 @@ use crate::problem::{Problem, Problems};
 use crate::router::Router;
 use crate::source::{At, Place, Source};
 use crate::tree::{self, Node, Value};
+
+/// Largest file that is read: all together must fit into one request.
+const MOST_FILE_BYTES: u64 = 32 << 20;
 
 /// Kind and name of a document; a router's name has its slice's before it: `red/r1`.
 #[derive(
@@ -117,7 +121,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
     let mut problems = Vec::new();
     let mut sources = Vec::new();
     for (path, index) in paths.iter().map(AsRef::as_ref).zip(0..) {
-        let text = fs::read_to_string(path).unwrap_or_else(|error| {
+        let text = text_of(path, Sort::Any).unwrap_or_else(|error| {
             let place = Place { source: index, start: 0, end: 0 };
             let message = format!("cannot read {}: {error}", path.display());
             problems.push(Problem::new(place, message));
@@ -129,6 +133,33 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
         return Err(Problems::new(problems, &sources));
     }
     Ok(Bundle::of(sources))
+}
+
+/// What a file may be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    /// Whatever has an end: a shell makes pipes of `<(command)`.
+    Any,
+    /// A file: what a document names must not wait for anybody.
+    Regular,
+}
+
+/// The text of a file, or why there is none.
+fn text_of(path: &Path, sort: Sort) -> Result<String, String> {
+    let read = || -> std::io::Result<Result<String, String>> {
+        // Looked at before it is opened: that would wait at a pipe.
+        let is_regular = path.metadata()?.is_file();
+        if sort == Sort::Regular && !is_regular {
+            return Ok(Err("it is no regular file".to_owned()));
+        }
+        let mut text = String::new();
+        let bytes = File::open(path)?.take(MOST_FILE_BYTES + 1).read_to_string(&mut text)?;
+        if bytes as u64 > MOST_FILE_BYTES {
+            return Ok(Err(format!("it is larger than {} MB", MOST_FILE_BYTES >> 20)));
+        }
+        Ok(Ok(text))
+    };
+    read().unwrap_or_else(|error| Err(error.to_string()))
 }
 
 /// The path of a file that is named in `source`.
@@ -143,9 +174,9 @@ impl Bundle {
         for source in &sources {
             for file in named_files(&source.text) {
                 let path = beside(source, &file);
-                let named = match fs::read_to_string(&path) {
+                let named = match text_of(Path::new(&path), Sort::Regular) {
                     Ok(text) => NamedFile::Text(text),
-                    Err(error) => NamedFile::Unreadable { error: error.to_string() },
+                    Err(error) => NamedFile::Unreadable { error },
                 };
                 files.insert(path, named);
             }
@@ -226,7 +257,7 @@ impl Bundle {
                         Ok((_, value)) => {
                             file.value.text = Some(At { value, place: from.place });
                         }
-                        Err(problem) => problems.push(problem),
+                        Err(problem) => problems.push(*problem),
                     }
                 }
             }
@@ -248,7 +279,7 @@ impl Bundle {
                     Ok((file, text)) => {
                         fast_path.configuration = Some(Configuration { file, first_line: 1, text });
                     }
-                    Err(problem) => problems.push(problem),
+                    Err(problem) => problems.push(*problem),
                 }
             }
         }
@@ -262,23 +293,24 @@ impl Bundle {
     }
 
     /// Path and text of a file that `source` names.
-    fn file(&self, source: &Source, name: &At<String>) -> Result<(String, String), Problem> {
+    fn file(&self, source: &Source, name: &At<String>) -> Result<(String, String), Box<Problem>> {
         let path = beside(source, &name.value);
         let error = match self.files.get(&path) {
             Some(NamedFile::Text(text)) => return Ok((path, text.clone())),
             Some(NamedFile::Unreadable { error }) => error,
             None => "it was not sent along",
         };
-        Err(Problem::new(name.place, format!("cannot read {path}: {error}"))
-            .label("this file")
-            .help("it is searched beside the YAML file"))
+        let message = format!("cannot read {path}: {error}");
+        let problem = Problem::new(name.place, message).label("this file");
+        Err(Box::new(problem.help("it is searched beside the YAML file")))
     }
 }
 
 impl Documents {
     /// Fills in what follows from the whole and is not written: addresses of links.
     pub fn complete(&mut self) {
-        crate::addressing::assign(self);
+        // Links without room are mistakes, told before.
+        let _ = crate::addressing::assign(self);
     }
 
     /// Puts documents that were there before first, in their old order.
@@ -353,6 +385,19 @@ mod tests {
 
     fn bundle(text: &str) -> Bundle {
         Bundle::of(vec![Source { path: "new.yaml".into(), text: text.to_owned() }])
+    }
+
+    #[test]
+    fn files_have_an_end() {
+        for (path, sort, wanted) in [
+            ("/dev/zero", Sort::Any, "it is larger than 32 MB"),
+            ("/dev/zero", Sort::Regular, "it is no regular file"),
+            ("/", Sort::Regular, "it is no regular file"),
+            ("/nowhere", Sort::Any, "No such file"),
+        ] {
+            let error = text_of(Path::new(path), sort).unwrap_err();
+            assert!(error.contains(wanted), "{path}: {error}");
+        }
     }
 
     fn kept(text: &str) -> Vec<Kept> {

@@ -1,10 +1,12 @@
 //! Mistakes in a user's file: what, where, and what might help.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode,
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError,
+    MietteSpanContents, NamedSource, SourceCode, SourceSpan, SpanContents,
 };
 
 use crate::source::{Place, Source};
@@ -12,6 +14,12 @@ use crate::source::{Place, Source};
 /// Most mistakes of a configuration that are told one by one: who has more has another
 /// trouble than each of them.
 pub const MOST_PROBLEMS: usize = 50;
+
+/// Bytes of a line that is shown whole. Of a longer one, as programs write them, a piece is
+/// shown; what draws reports panics where a place is more than 65,535 columns from the left.
+const MOST_LINE_BYTES: usize = 1000;
+/// Bytes of a piece before the place, and after its beginning.
+const PIECE_BYTES: (usize, usize) = (60, 120);
 
 /// One mistake.
 #[derive(Clone, Debug)]
@@ -27,6 +35,64 @@ pub struct Problem {
     /// What might help.
     pub help: Option<String>,
     file: Option<Arc<NamedSource<String>>>,
+    /// The piece of a line that is shown instead of whole lines.
+    piece: Option<Box<Piece>>,
+}
+
+/// A part of one long line of a file.
+#[derive(Clone, Debug)]
+struct Piece {
+    file: Arc<NamedSource<String>>,
+    shown: Range<usize>,
+}
+
+impl SourceCode for Piece {
+    fn read_span<'a>(
+        &'a self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        // Without lines around it, what is wanted is the place's line and column.
+        if lines_before + lines_after == 0 {
+            return self.file.read_span(span, 0, 0);
+        }
+        let (text, Range { start, end }) = (self.file.inner().as_str(), self.shown.clone());
+        let shown = text.get(start..end).ok_or(MietteError::OutOfBounds)?;
+        let line = text.get(..start).unwrap_or("").matches('\n').count();
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.file.name().to_owned(),
+            shown.as_bytes(),
+            (start, end - start).into(),
+            line,
+            0,
+            1,
+        )))
+    }
+}
+
+/// The piece of a file that is shown of a place, if one of these places is in a long line or
+/// beside one.
+fn piece(file: &Arc<NamedSource<String>>, place: Place, all: &[Place]) -> Option<Box<Piece>> {
+    let text = file.inner().as_str();
+    let around = |place: &Place| {
+        let (start, end) = (place.start as usize, place.end as usize);
+        let before = text.get(..start)?.rmatch_indices('\n').nth(1).map_or(0, |(at, _)| at + 1);
+        let rest = text.get(end..)?;
+        let after = rest.match_indices('\n').nth(1).map_or(text.len(), |(at, _)| end + at);
+        text.get(before..after)
+    };
+    let is_long = |lines: &str| lines.lines().any(|line| line.len() > MOST_LINE_BYTES);
+    if !all.iter().filter_map(around).any(is_long) {
+        return None;
+    }
+    let start = place.start as usize;
+    let line_start = text.get(..start)?.rfind('\n').map_or(0, |at| at + 1);
+    let line_end = text.get(start..)?.find('\n').map_or(text.len(), |at| start + at);
+    let (before, after) = PIECE_BYTES;
+    let from = text.ceil_char_boundary(start.saturating_sub(before).max(line_start));
+    let to = text.floor_char_boundary((start + after).min(line_end));
+    Some(Box::new(Piece { file: file.clone(), shown: from..to }))
 }
 
 impl Problem {
@@ -39,6 +105,7 @@ impl Problem {
             also: Vec::new(),
             help: None,
             file: None,
+            piece: None,
         }
     }
 
@@ -89,17 +156,24 @@ impl Diagnostic for Problem {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.file.as_deref().map(|file| file as &dyn SourceCode)
+        match &self.piece {
+            Some(piece) => Some(&**piece),
+            None => self.file.as_deref().map(|file| file as &dyn SourceCode),
+        }
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let span = |place: Place| (place.start as usize, (place.end - place.start) as usize);
+        let span = |place: Place| {
+            let (start, end) = (place.start as usize, place.end as usize);
+            let end = self.piece.as_ref().map_or(end, |piece| end.min(piece.shown.end));
+            (start, end.saturating_sub(start))
+        };
         let main = LabeledSpan::new_primary_with_span(Some(self.label.clone()), span(self.place));
         let also = self
             .also
             .iter()
-            // A report shows one file; what is in another one is said in the help.
-            .filter(|(place, _)| place.source == self.place.source)
+            // A report shows one file, or a piece of a line; what is elsewhere is said in the help.
+            .filter(|(place, _)| place.source == self.place.source && self.piece.is_none())
             .map(move |(place, label)| {
                 LabeledSpan::new_with_span(Some(label.clone()), span(*place))
             });
@@ -132,10 +206,18 @@ impl Problems {
         }
         for problem in &mut list {
             problem.file = files.get(problem.place.source as usize).cloned();
+            let also = problem.also.iter().map(|(place, _)| *place);
+            let here: Vec<Place> = std::iter::once(problem.place)
+                .chain(also.filter(|place| place.source == problem.place.source))
+                .collect();
+            problem.piece =
+                problem.file.as_ref().and_then(|file| piece(file, problem.place, &here));
             let elsewhere: Vec<String> = problem
                 .also
                 .iter()
-                .filter(|(place, _)| place.source != problem.place.source)
+                .filter(|(place, _)| {
+                    place.source != problem.place.source || problem.piece.is_some()
+                })
                 .filter_map(|(place, label)| {
                     let file = files.get(place.source as usize)?;
                     let line = file.inner().get(..place.start as usize)?.matches('\n').count() + 1;
