@@ -40,6 +40,7 @@ mod slow_path;
 mod source;
 pub mod stats;
 mod tree;
+mod users;
 mod values;
 
 pub use bundle::{Bundle, Kept, Key, NamedFile, read};
