@@ -1,12 +1,14 @@
 //! What a well-formed configuration may still have wrong: every rule is a function
 //! that reports all that breaks it.
 
+mod addresses;
 mod attachments;
 mod filters;
 mod inline;
 mod names;
 mod queues;
 mod routers;
+mod routes;
 mod topology;
 
 pub use self::filters::MOST_FILTERS;
@@ -17,6 +19,7 @@ use crate::problem::Problem;
 /// Checks everything that was read together.
 pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     names::duplicates(&draft.documents, problems);
+    names::devices(&draft.documents, problems);
     names::references(draft, problems);
     attachments::links(draft, problems);
     attachments::matches(&draft.documents, problems);
@@ -30,6 +33,9 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     for host in &draft.documents.hosts {
         topology::host(host, problems);
     }
+    for slice in &draft.documents.slices {
+        addresses::ranges(slice, problems);
+    }
     filters::interfaces(draft, problems);
     filters::reservations(&draft.documents, problems);
     for (router, whole) in draft.documents.routers.iter().zip(&draft.whole) {
@@ -37,7 +43,8 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
         if *whole {
             routers::fast_path(router, problems);
             inline::inline(router, problems);
-            routers::routes(router, problems);
+            routers::slow_path(router, problems);
+            routes::all(router, problems);
         }
     }
     // As long as something else is wrong, addresses may be what was misspelt.
@@ -45,5 +52,6 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
         for router in &draft.documents.routers {
             routers::addressed(router, problems);
         }
+        addresses::room(&draft.documents, problems);
     }
 }

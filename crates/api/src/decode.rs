@@ -10,6 +10,9 @@ use crate::source::{At, Place};
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name, Rate};
 
+/// What any word in quotes may be.
+const TEXTS: [&str; 3] = ["a text", "a name", "an interface's name"];
+
 /// What decoding knows and collects.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -41,8 +44,14 @@ impl Context {
             problem = problem.help("a list is written in brackets, even with one entry: [value]");
         } else if matches!(node.value, Value::List(_)) && !wanted.contains("mapping") {
             problem = problem.help("write one value, without brackets");
-        } else if matches!(node.value, Value::Bool(_) | Value::Integer(_) | Value::Float(_)) {
-            problem = problem.help("a text that looks like a number needs quotes");
+        } else if let (Value::Float(number), "a whole number") = (&node.value, wanted)
+            && number.fract() == 0.0
+        {
+            problem = problem.help(format!("write {number}"));
+        } else if TEXTS.contains(&wanted)
+            && matches!(node.value, Value::Bool(_) | Value::Integer(_) | Value::Float(_))
+        {
+            problem = problem.help("a text that looks like a number or truth value needs quotes");
         }
         self.report(problem);
     }
@@ -125,6 +134,13 @@ where
 {
     let Value::Text(text) = &node.value else {
         context.wrong_type(node, wanted);
+        // A bare number mostly lacks its unit, which the parser says.
+        if let Value::Integer(number) = node.value
+            && let Err(message) = number.to_string().parse::<T>()
+            && let Some(problem) = context.problems.last_mut()
+        {
+            problem.help.get_or_insert(message);
+        }
         return None;
     };
     match text.parse() {

@@ -142,10 +142,21 @@ impl Draft {
             }
         };
         let Some((kind, place)) = text_of("kind") else {
-            let problem = Problem::new(context.place(node), "a document needs a `kind`")
-                .label("`kind` is missing")
-                .help(format!("`kind:` is one of {}", KINDS.join(", ")));
-            context.report(problem);
+            let is = |key: &Node| matches!(&key.value, Value::Text(text) if text == "kind");
+            let problem = match entries.iter().find(|(key, _)| is(key)) {
+                Some((key, Node { value: Value::Null, .. })) => {
+                    Problem::new(context.place(key), "`kind` has no value")
+                        .label("a value is missing")
+                }
+                Some((_, value)) => {
+                    let found = value.value.describe();
+                    let message = format!("expected a kind of document, found {found}");
+                    Problem::new(context.place(value), message).label("no kind of document")
+                }
+                None => Problem::new(context.place(node), "a document needs a `kind`")
+                    .label("`kind` is missing"),
+            };
+            context.report(problem.help(format!("`kind:` is one of {}", KINDS.join(", "))));
             self.is_vague(&KINDS);
             return;
         };

@@ -79,9 +79,13 @@ pub struct Rule {
     pub action: Action,
 }
 
+/// Of an action without anything in it, as of one with a misspelt field.
+const NOTHING: &str = "an action in braces does something";
+const COUNT: &str = "a rule that only counts says `action: count`";
+
 /// What becomes of a packet: `count`, `drop`, `slow_path`, or fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
-#[serde(from = "Written")]
+#[serde(try_from = "Written")]
 #[schemars(with = "Written")]
 pub struct Action {
     /// It goes nowhere.
@@ -177,12 +181,15 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-impl From<Written> for Action {
-    fn from(written: Written) -> Action {
-        match written {
-            Written::Word(Word::Count) => Action::default(),
-            Written::Word(Word::Drop) => Action { drop: true, ..Action::default() },
-            Written::Word(Word::SlowPath) => Action { slow_path: true, ..Action::default() },
+impl TryFrom<Written> for Action {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Action, String> {
+        Ok(match written {
+            Written::Word(word) => word.into(),
+            Written::Fields(fields) if *fields == ActionFields::default() => {
+                return Err(format!("{NOTHING}; {COUNT}"));
+            }
             Written::Fields(fields) => {
                 let ActionFields {
                     drop,
@@ -209,6 +216,16 @@ impl From<Written> for Action {
                     result,
                 }
             }
+        })
+    }
+}
+
+impl From<Word> for Action {
+    fn from(word: Word) -> Action {
+        match word {
+            Word::Count => Action::default(),
+            Word::Drop => Action { drop: true, ..Action::default() },
+            Word::SlowPath => Action { slow_path: true, ..Action::default() },
         }
     }
 }
@@ -217,7 +234,7 @@ impl Serialize for Action {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let word = [Word::Count, Word::Drop, Word::SlowPath]
             .into_iter()
-            .find(|word| Action::from(Written::Word(*word)) == *self);
+            .find(|word| Action::from(*word) == *self);
         let Action { drop, slow_path, queue, dscp, ecn, back, .. } = *self;
         match word {
             Some(word) => word.serialize(serializer),
@@ -325,6 +342,13 @@ impl Rule {
         let wrong = |field, message: &str, label, help| {
             Err(Contradiction { field, message: message.to_owned(), label, help })
         };
+        for (field, net) in [("source", self.source), ("destination", self.destination)] {
+            if let Some(net) = net.filter(|net| net.addr() != net.network()) {
+                let message = format!("{net} has bits after its prefix length");
+                let help = "write the subnet, or the one address with its whole length";
+                return Err(Contradiction { field, message, label: "not a prefix", help });
+            }
+        }
         let is_v4 = |net: &IpNet| matches!(net, IpNet::V4(_));
         if let (Some(source), Some(destination)) = (&self.source, &self.destination)
             && is_v4(source) != is_v4(destination)
@@ -469,7 +493,7 @@ impl Decode for Action {
             let words =
                 [("count", Word::Count), ("drop", Word::Drop), ("slow_path", Word::SlowPath)];
             let word = word(node, context, "an action", &words)?;
-            return Some(Written::Word(word).into());
+            return Some(word.into());
         }
         let mut fields = Fields::open(node, "an action", context)?;
         let action = Action {
@@ -484,7 +508,13 @@ impl Decode for Action {
             back: fields.optional("back").unwrap_or(false),
             result: fields.optional("result"),
         };
+        let (place, before) = (fields.place(), fields.context.problems.len());
         fields.close();
+        if context.problems.len() == before && action == Action::default() {
+            let problem = Problem::new(place, NOTHING).label("says nothing");
+            context.report(problem.help(COUNT));
+            return None;
+        }
         Some(action)
     }
 }
@@ -565,6 +595,9 @@ mod tests {
             ("action: {back: true}", "no `key`"),
             ("key: \"00\", action: {back: true, drop: true}", "goes one way"),
             ("key: \"00\", action: {back: true, queue: 1}", "waits in no queue"),
+            ("action: {}", "`action: count`"),
+            ("action: {drop: false}", "`action: count`"),
+            ("source: 10.0.0.1/8, action: drop", "bits after its prefix length"),
         ] {
             let problems = parse(text).unwrap_err().render(false);
             assert!(problems.contains(wanted), "{text}: {problems}");

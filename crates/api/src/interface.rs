@@ -97,7 +97,7 @@ impl Decode for Interface {
             mac: fields.optional("mac"),
             addresses: fields.list("addresses"),
             mtu: fields.optional("mtu"),
-            bind: fields.list("bind"),
+            bind: bound(&mut fields),
             queues: fields.optional("queues").unwrap_or_default(),
         };
         let message = "an interface has either `port` or `link`";
@@ -201,6 +201,18 @@ impl Match {
             Selector::Mac
         }
     }
+}
+
+/// `bind`, which is not there to let nothing through.
+fn bound(fields: &mut Fields<'_, '_>) -> Vec<At<IpNet>> {
+    if let Some((key, Node { value: Value::List(items), .. })) = fields.take("bind")
+        && items.is_empty()
+    {
+        let place = fields.context.place(key);
+        let problem = Problem::new(place, "`bind` is empty").label("no entry");
+        fields.context.report(problem.help("leave it out to let all source addresses through"));
+    }
+    fields.list("bind")
 }
 
 const KINDS: [&str; 6] = ["mac", "prefix", "udp", "vxlan", "mpls", "all"];

@@ -21,8 +21,8 @@ pub struct Reservation {
     /// no more. From 0.2 on. Default: what others leave.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<At<Cores>>,
-    /// What its isolated routers have of memory beside their packet pools. Default: each
-    /// router's own limit.
+    /// What its isolated routers have of memory beside their packet pools, from 4MB
+    /// on. Default: each router's own limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<At<Bytes>>,
     /// Slots that the packet pools of its routers have together at most. Default: no bound.

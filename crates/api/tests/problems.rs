@@ -52,6 +52,8 @@ fn documents() {
         ("name: x\n", &["1:1 a document needs a `kind`"]),
         ("kind: ruter\nname: x\n", &["1:7 \"ruter\" is no kind of document"]),
         ("- 1\n", &["1:1 expected a document with `kind` and `name`, found a list"]),
+        ("kind: 5\nname: x\n", &["1:7 expected a kind of document, found the number 5"]),
+        ("kind:\nname: x\n", &["1:1 `kind` has no value"]),
         ("kind: slice\n", &["1:1 a slice needs `name`"]),
         ("kind: slice\nname:\n", &["2:1 `name` has no value"]),
         ("kind: slice\nname: 12\n", &["2:7 expected a name, found the number 12"]),
@@ -66,7 +68,7 @@ fn documents() {
         ),
         (
             "kind: port\nname: a\ndevice: e\n---\nkind: port\nname: b\ndevice: e\n",
-            &["7:9 there are two port's devices \"e\""],
+            &["7:9 device \"e\" has two users"],
         ),
         (
             "kind: port\nname: a\ndevice: e/1\nrate: 10\nmtu: 67\n",
@@ -76,11 +78,38 @@ fn documents() {
                 "5:6 an MTU is 68 to 9216, not 67",
             ],
         ),
+        (
+            "kind: port\nname: a\ndevice: e\n---\nkind: host\nname: h\n\
+             interfaces: {x: {device: e}, y: {device: lo}}\n",
+            &["7:26 device \"e\" has two users", "7:42 a `lo` stays in its namespace"],
+        ),
+        (
+            "kind: port\nname: a\ndevice: e\nnamespace: n\n---\nkind: host\nname: h\n\
+             interfaces: {x: {device: e}}\n",
+            &[],
+        ),
+        (
+            "kind: slice\nname: a\nlinks: {ipv4: 10.0.0.0/32, ipv6: \"ff02::/16\"}\n---\n\
+             kind: slice\nname: b\nlinks: {ipv4: 10.0.0.1/24}\n",
+            &[
+                "3:15 10.0.0.0/32 has no room for a link",
+                "3:34 links can have no addresses of ff02::/16",
+                "7:15 10.0.0.1/24 has bits after its prefix length",
+            ],
+        ),
+        (
+            "kind: slice\nname: a\nlinks: {ipv4: 10.0.0.0/31}\n---\n\
+             kind: router\nname: r\nslice: a\ninterfaces: {x: {link: l}, y: {link: m}}\n\
+             fast_path: {builtin: ipv4}\n---\n\
+             kind: host\nname: h\ninterfaces: {x: {link: l}, y: {link: m}}\n",
+            &["3:15 10.0.0.0/31 has no room for link \"m\""],
+        ),
         // A syntax error in one document hides nothing in the others.
         (
             "kind: slice\nname: [\n---\nkind: port\nname: left\ndevise: e\n",
             &["2:7 this bracket is never closed", "6:1 a port has no field \"devise\""],
         ),
+        ("kind: link\nname: core\ndelay: 1ms\n", &["2:7 no interface names link \"core\""]),
         ("kind: link\nname: core\n", &["2:7 no interface names link \"core\""]),
     ] {
         assert_eq!(problems(text), wanted, "{text}");
@@ -247,6 +276,27 @@ fn routers() {
             &["13:52 the interface is bound to 10.0.0.0/16 twice"],
         ),
         (
+            "  a: {port: left, addresses: [10.0.0.1/24], bind: []}\n",
+            BUILTIN,
+            &["13:45 `bind` is empty"],
+        ),
+        (
+            "  a: {link: l, mac: \"02:00:00:00:00:01\", addresses: [10.0.0.1/24]}\n  b: {link: l, mac: \"02:00:00:00:00:01\"}\n",
+            BUILTIN,
+            &["14:21 both ends of link \"l\" have the Ethernet address 02:00:00:00:00:01"],
+        ),
+        (
+            "  a: {port: left, addresses: [10.0.0.1/24]}\n",
+            "fast_path:\n  builtin: ipv4\n  routes:\n  - {to: 10.1.0.0/16, via: 10.0.0.2}\n  - {to: 10.1.0.0/16, via: 10.0.0.3}\n  - {to: 10.2.0.0/16, via: 10.0.0.1}\n  - {to: 10.3.0.0/16, via: 10.0.0.0}\n  - {to: 10.4.0.0/16, via: 10.0.0.255}\n  neighbours:\n  - {address: 10.0.0.9, mac: \"02:00:00:00:00:01\", interface: a}\n  - {address: 10.0.0.9, mac: \"02:00:00:00:00:02\", interface: a}\n",
+            &[
+                "18:10 the router has two routes to 10.1.0.0/16",
+                "19:28 10.0.0.1 cannot be a next hop",
+                "20:28 10.0.0.0 cannot be a next hop",
+                "21:28 10.0.0.255 cannot be a next hop",
+                "24:15 the router has neighbour 10.0.0.9 twice",
+            ],
+        ),
+        (
             "  a: {port: left, addresses: [\"fd00::1/64\"], mtu: 1279}\n  b: {port: left, mtu: 1501}\n",
             BUILTIN,
             &["13:51 an MTU of 1279 is too small for IPv6", "14:24 the port's MTU is only 1500"],
@@ -394,29 +444,6 @@ fn a_broken_document_is_not_missed_elsewhere() {
     assert_eq!(problems(text), ["1:1 a port needs `device`"]);
 }
 
-#[test]
-fn a_second_file_is_told_apart() {
-    let source = |path: &str, text: &str| Source { path: path.into(), text: text.to_owned() };
-    let sources = [
-        source("a.yaml", "kind: slice\nname: red\n"),
-        source("b.yaml", "# more\nkind: slice\nname: red\n"),
-    ];
-    let report = parse(&sources).expect_err("two of a name").render(false);
-    assert!(report.contains("b.yaml:3:7"), "{report}");
-    assert!(report.contains("a.yaml:2: the first"), "{report}");
-}
-
-#[test]
-fn a_report_shows_the_text_and_a_hint() {
-    let text = router("  in: {port: left, mtx: 9000}\n", BUILTIN);
-    let report = parse(&[Source { path: "t.yaml".into(), text }]).expect_err("mtx").render(false);
-    for part in
-        ["t.yaml:13:20", "in: {port: left, mtx: 9000}", "unknown field", "did you mean `mtu`?"]
-    {
-        assert!(report.contains(part), "{part} is not in\n{report}");
-    }
-}
-
 /// A port and a slice with a reservation, and a router with an interface.
 fn queued(port: &str, reservation: &str, interface: &str) -> String {
     format!(
@@ -488,6 +515,7 @@ fn reservations_and_queues() {
             &["17:51 slice \"red\" has no guarantee on port \"p\" to give"],
         ),
         (rate, "cpu: 0.25, memory: 1.5GB, slots: 8192", "", &[]),
+        (rate, "memory: 3kB", "", &["8:23 no router runs in 3kB of memory"]),
         (
             rate,
             "cpu: 0.1, memory: 7, slots: 8191",

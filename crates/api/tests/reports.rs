@@ -23,6 +23,25 @@ fn a_report_shows_the_text_and_a_hint() {
     }
 }
 
+#[test]
+fn help_fits_what_is_wanted() {
+    for (field, wanted) in [
+        ("mtu: 1e3", Some("write 1000")),
+        ("mtu: true", None),
+        ("rate: 10", Some("a rate is a number and one of b/s")),
+        ("description: 10", Some("needs quotes")),
+    ] {
+        let kind = if field.starts_with("desc") { "slice" } else { "port\ndevice: e" };
+        let text = format!("kind: {kind}\nname: a\n{field}\n");
+        let problems = parse(&[Source { path: "t.yaml".into(), text }]).expect_err(field);
+        let help = problems.iter().next().and_then(|problem| problem.help.clone());
+        match wanted {
+            None => assert_eq!(help, None, "{field}"),
+            Some(wanted) => assert!(help.as_ref().is_some_and(|h| h.contains(wanted)), "{help:?}"),
+        }
+    }
+}
+
 /// Of a line as long as programs write them, a piece is shown.
 #[test]
 fn a_mistake_far_to_the_right_is_shown() {

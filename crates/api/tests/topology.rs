@@ -58,6 +58,7 @@ fn links_and_hosts_that_are_wrong() {
         ("a_to_b: {delay: 1ms}", "", "which end is `a`?"),
         ("a: s/x\na_to_b: {delay: 1ms}", "", "does not end at \"s/x\""),
         ("", "gateway: [10.0.0.1, 10.0.0.2]", "one gateway of each family"),
+        ("", "routes: [{to: 10.1.0.1/16, via: 10.0.0.1}]", "bits after its prefix length"),
         ("", "routes: [{to: 10.0.0.0/8}]", "needs `via` or `interface`"),
         ("", "routes: [{to: 10.0.0.0/8, via: \"fd00::1\"}]", "of another family"),
         ("", "routes: [{to: 10.0.0.0/8, interface: eth7}]", "no interface \"eth7\""),
@@ -79,6 +80,11 @@ fn links_and_hosts_that_are_wrong() {
             "kind: link\nname: l\ndelay: 1ms\n---\nkind: host\nname: a\ninterfaces: {e: {link: l}}\n\
              ---\nkind: host\nname: b\ninterfaces: {e: {link: l}}",
             "a link between two hosts is a plain cable",
+        ),
+        (
+            "kind: host\nname: a\ninterfaces: {e: {link: l, addresses: [10.0.0.1/24]}}\n---\n\
+             kind: host\nname: b\ninterfaces: {e: {link: l, addresses: [10.0.0.1/24]}}",
+            "both ends of link \"l\" have the address 10.0.0.1",
         ),
         (
             "kind: port\nname: p\ndevice: d\n---\nkind: host\nname: h\ninterfaces: {e: {port: p}}",

@@ -2,30 +2,48 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use ipnet::IpNet;
+
 use crate::documents::{Documents, Draft};
 use crate::interface::{Interface, Selector};
 use crate::problem::Problem;
 use crate::router::Router;
-use crate::source::Place;
+use crate::source::{At, Place};
+use crate::values::Mac;
 
-/// Every link joins exactly two interfaces.
+/// An interface at one end of a link.
+struct End<'d> {
+    link: Place,
+    mac: Option<At<Mac>>,
+    addresses: &'d [At<IpNet>],
+}
+
+/// Every link joins exactly two interfaces, which can tell each other apart.
 pub(super) fn links(draft: &Draft, problems: &mut Vec<Problem>) {
-    let mut ends: BTreeMap<&str, Vec<Place>> = BTreeMap::new();
+    let mut ends: BTreeMap<&str, Vec<End<'_>>> = BTreeMap::new();
     for router in &draft.documents.routers {
         for (_, interface) in &router.interfaces.0 {
             if let Some(link) = &interface.link {
-                ends.entry(link).or_default().push(link.place);
+                let (mac, addresses) = (interface.written_mac(), &interface.addresses);
+                ends.entry(link).or_default().push(End { link: link.place, mac, addresses });
             }
         }
     }
     for host in &draft.documents.hosts {
         for (_, interface) in &host.interfaces.0 {
             if let Some(link) = &interface.link {
-                ends.entry(link).or_default().push(link.place);
+                let (mac, addresses) = (interface.mac, &interface.addresses);
+                ends.entry(link).or_default().push(End { link: link.place, mac, addresses });
             }
         }
     }
-    for (name, places) in &ends {
+    for (name, ends) in &ends {
+        if let [first, second] = ends.as_slice() {
+            alike(name, first, second, problems);
+        }
+    }
+    for (name, ends) in &ends {
+        let places: Vec<Place> = ends.iter().map(|end| end.link).collect();
         match places.as_slice() {
             // The other end may stand in a document that could not be read.
             [only] if draft.complete => problems.push(
@@ -54,6 +72,27 @@ pub(super) fn links(draft: &Draft, problems: &mut Vec<Problem>) {
                 .label("a link without ends")
                 .help(format!("two interfaces say `link: {}`", link.name)),
             );
+        }
+    }
+}
+
+/// Two ends of a link that have the same address.
+fn alike(link: &str, first: &End<'_>, second: &End<'_>, problems: &mut Vec<Problem>) {
+    let mut same = |what: String, one: Place, other: Place| {
+        problems.push(
+            Problem::new(other, format!("both ends of link {link:?} have {what}"))
+                .label("the second end")
+                .also(one, "the first end"),
+        );
+    };
+    if let (Some(one), Some(other)) = (first.mac, second.mac)
+        && one.value == other.value
+    {
+        same(format!("the Ethernet address {one}"), one.place, other.place);
+    }
+    for one in first.addresses {
+        for other in second.addresses.iter().filter(|other| other.addr() == one.addr()) {
+            same(format!("the address {}", one.addr()), one.place, other.place);
         }
     }
 }

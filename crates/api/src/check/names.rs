@@ -7,7 +7,7 @@ use crate::documents::{Documents, Draft};
 use crate::problem::Problem;
 use crate::source::{At, Place};
 
-/// Names and devices that are given twice.
+/// Names that are given twice.
 pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     let mut seen = HashMap::new();
     let mut once = |what: &str, key: String, shown: &str, place: Place| {
@@ -21,9 +21,6 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     };
     for port in &documents.ports {
         once("port", port.name.to_string(), &port.name, port.name.place);
-        let namespace = port.namespace.as_ref().map_or("", |name| name.as_str());
-        let key = format!("{namespace}\0{}", port.device.value);
-        once("port's device", key, &port.device, port.device.place);
     }
     for slice in &documents.slices {
         once("slice", slice.name.to_string(), &slice.name, slice.name.place);
@@ -45,6 +42,28 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     for router in &documents.routers {
         let name = router.full_name();
         once("router", name.clone(), &name, router.name.place);
+    }
+}
+
+/// Devices of the machine that two want: ports, or hosts, which take them from where the node is.
+pub(super) fn devices(documents: &Documents, problems: &mut Vec<Problem>) {
+    let of_ports = documents.ports.iter().map(|port| {
+        let namespace = port.namespace.as_ref().map_or("", |name| name.as_str());
+        (namespace, &port.device)
+    });
+    let of_hosts = documents.hosts.iter().flat_map(|host| {
+        let interfaces = host.interfaces.0.iter();
+        interfaces.filter_map(|(_, interface)| Some(("", interface.device.as_ref()?)))
+    });
+    let mut users = HashMap::new();
+    for (namespace, device) in of_ports.chain(of_hosts) {
+        if let Some(first) = users.insert((namespace, &device.value), device.place) {
+            problems.push(
+                Problem::new(device.place, format!("device {:?} has two users", device.value))
+                    .label("the second")
+                    .also(first, "the first"),
+            );
+        }
     }
 }
 

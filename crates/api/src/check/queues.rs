@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::documents::{Documents, Draft};
 use crate::interface::Interface;
 use crate::problem::Problem;
+use crate::quantity::Bytes;
 use crate::queues::{Queue, QueuePolicy};
 use crate::router::Router;
 use crate::slice::Slice;
@@ -15,6 +16,8 @@ use crate::values::Rate;
 const MOST_QUEUES: u32 = 65_535;
 /// Slower, and the receive programs' numbers would overflow.
 const LEAST_RATE_IN: Rate = Rate { bits_per_second: 8000 };
+/// A router's process takes 2 to 3 MB before it has a table.
+const LEAST_MEMORY: Bytes = Bytes(4_000_000);
 
 /// Everything about reservations and queues.
 pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
@@ -84,6 +87,14 @@ fn parts(slice: &Slice, problems: &mut Vec<Problem>) {
             let message = format!("a rate of less than {LEAST_RATE_IN} cannot be policed");
             problems.push(Problem::new(rate.place, message).label("too little"));
         }
+    }
+    if let Some(memory) = reservation.memory.filter(|memory| memory.0 < LEAST_MEMORY.0) {
+        let message = format!("no router runs in {memory} of memory");
+        problems.push(
+            Problem::new(memory.place, message)
+                .label("too little")
+                .help(format!("reserve {LEAST_MEMORY} for each router at least, or leave it out")),
+        );
     }
     if let Some(queues) = reservation.queues.filter(|queues| queues.value > MOST_QUEUES) {
         problems.push(

@@ -1,4 +1,4 @@
-//! Values of ports and routers: ranges, address families, next hops.
+//! Values of ports and routers: ranges, addresses, matches.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ use crate::interface::{Interface, Selector};
 use crate::port::Port;
 use crate::problem::Problem;
 use crate::router::{Router, SlotBytes};
-use crate::source::{At, Place};
+use crate::source::At;
 
 /// RFC 791: every link carries 68 bytes.
 const LEAST_MTU: u32 = 68;
@@ -32,15 +32,19 @@ pub(super) fn port(port: &Port, problems: &mut Vec<Problem>) {
     if let Some(mtu) = &port.mtu {
         range("an MTU", mtu, LEAST_MTU, MOST_MTU, problems);
     }
-    let device = &port.device;
+    linux_device(&port.device, problems);
+    if let Some(namespace) = port.namespace.as_ref().filter(|n| n.is_empty() || n.contains('\0')) {
+        problems.push(Problem::new(namespace.place, "a network namespace is a name or a path"));
+    }
+}
+
+/// A device's name can be one.
+pub(super) fn linux_device(device: &At<String>, problems: &mut Vec<Problem>) {
     if device.is_empty() || device.len() > 15 || device.contains(['/', ' ', '\n']) {
         problems.push(
             Problem::new(device.place, format!("{:?} cannot be a Linux device", device.value))
                 .label("at most 15 characters, no '/' and no space"),
         );
-    }
-    if let Some(namespace) = port.namespace.as_ref().filter(|n| n.is_empty() || n.contains('\0')) {
-        problems.push(Problem::new(namespace.place, "a network namespace is a name or a path"));
     }
 }
 
@@ -312,76 +316,8 @@ fn selector(interface: &Interface, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Routes and neighbours of the built-in router.
-pub(super) fn routes(router: &Router, problems: &mut Vec<Problem>) {
-    let unknown = |name: &At<crate::values::InterfaceName>| {
-        let names: Vec<&str> = router.interfaces.0.iter().map(|(name, _)| &***name).collect();
-        let problem =
-            Problem::new(name.place, format!("the router has no interface {:?}", name.to_string()))
-                .label("unknown interface");
-        match crate::decode::nearest(name, names.iter().copied()) {
-            Some(near) => problem.help(format!("did you mean {near:?}?")),
-            None => problem.help(format!("its interfaces are {}", names.join(", "))),
-        }
-    };
-    let off_link = |address: &At<IpAddr>, place: Option<Place>| {
-        let problem = Problem::new(
-            address.place,
-            format!("{} is on no subnet of the interface", address.value),
-        )
-        .label("cannot be reached directly")
-        .help("a next hop stands in one of the subnets of `addresses`");
-        match place {
-            Some(place) => problem.also(place, "the interface"),
-            None => problem,
-        }
-    };
-    slow_path(router, problems);
-    for route in &router.fast_path.routes {
-        host_bits(&route.to, problems);
-        let interface = route.interface.as_ref().map(|name| (name, router.interface(name)));
-        if let Some((name, None)) = interface {
-            problems.push(unknown(name));
-        }
-        let Some(via) = &route.via else { continue };
-        if via.is_ipv4() != route.to.addr().is_ipv4() {
-            problems.push(
-                Problem::new(via.place, "destination and next hop are of different families")
-                    .label(family(via.value))
-                    .also(route.to.place, family(route.to.addr())),
-            );
-            continue;
-        }
-        match interface {
-            Some((name, Some((_, interface))))
-                if !link_local(via.value) && !interface.reaches(via.value) =>
-            {
-                problems.push(off_link(via, Some(name.place)));
-            }
-            Some(_) => {}
-            None if link_local(via.value) => problems.push(
-                Problem::new(via.place, "a link-local next hop needs `interface`")
-                    .label("stands on every interface"),
-            ),
-            None if router.route_interface(route).is_none() => problems.push(off_link(via, None)),
-            None => {}
-        }
-    }
-    for neighbour in &router.fast_path.neighbours {
-        match router.interface(&neighbour.interface) {
-            None => problems.push(unknown(&neighbour.interface)),
-            Some((_, interface)) => {
-                let address = neighbour.address.value;
-                if !link_local(address) && !interface.reaches(address) {
-                    problems.push(off_link(&neighbour.address, Some(neighbour.interface.place)));
-                }
-            }
-        }
-    }
-}
-
 /// What a slow path needs, and what needs one.
-fn slow_path(router: &Router, problems: &mut Vec<Problem>) {
+pub(super) fn slow_path(router: &Router, problems: &mut Vec<Problem>) {
     if let (Some(kernel), None) = (router.fast_path.kernel_routes, &router.slow_path) {
         problems.push(
             Problem::new(kernel.place, "`routes: kernel` needs a slow path")
@@ -429,7 +365,7 @@ fn tunnel_end(address: &At<IpAddr>, problems: &mut Vec<Problem>) {
     }
 }
 
-fn host_bits(prefix: &At<IpNet>, problems: &mut Vec<Problem>) {
+pub(super) fn host_bits(prefix: &At<IpNet>, problems: &mut Vec<Problem>) {
     if prefix.addr() != prefix.network() {
         problems.push(
             Problem::new(prefix.place, format!("{prefix} has bits after its prefix length"))
@@ -453,11 +389,6 @@ fn range(what: &str, value: &At<u32>, least: u32, most: u32, problems: &mut Vec<
     inside
 }
 
-fn family(address: IpAddr) -> &'static str {
+pub(super) fn family(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "IPv4" } else { "IPv6" }
-}
-
-/// fe80::/10 (RFC 4291, section 2.5.6): on every interface's link.
-fn link_local(address: IpAddr) -> bool {
-    matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local())
 }

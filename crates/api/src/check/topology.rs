@@ -2,10 +2,13 @@
 
 use std::net::IpAddr;
 
+use super::routers::{host_bits, linux_device};
 use crate::documents::Documents;
 use crate::host::{Host, HostAttachment, HostPlace};
 use crate::link::{Line, Link, Loss};
 use crate::problem::Problem;
+use crate::source::At;
+use crate::values::Name;
 
 /// RFC 791 and the largest jumbo frames, as for routers.
 const MTUS: std::ops::RangeInclusive<u32> = 68..=9216;
@@ -23,13 +26,12 @@ pub(super) fn link(
         line(own, &link.both, problems);
     }
     let says = [Some(&link.both), link.a_to_b.as_deref(), link.b_to_a.as_deref()];
-    let hosts_only = !documents.routers.iter().any(|router| {
-        router
-            .interfaces
-            .0
-            .iter()
-            .any(|(_, i)| i.link.as_ref().is_some_and(|l| l.value == link.name.value))
-    });
+    let is_end =
+        |own: &Option<At<Name>>| own.as_ref().is_some_and(|own| own.value == link.name.value);
+    let mut of_routers = documents.routers.iter().flat_map(|router| &router.interfaces.0);
+    let mut of_hosts = documents.hosts.iter().flat_map(|host| &host.interfaces.0);
+    let hosts_only =
+        of_hosts.any(|(_, i)| is_end(&i.link)) && !of_routers.any(|(_, i)| is_end(&i.link));
     if complete && hosts_only && says.into_iter().flatten().any(|line| !line.is_empty()) {
         problems.push(
             Problem::new(link.name.place, "a link between two hosts is a plain cable")
@@ -155,6 +157,15 @@ pub(super) fn host(host: &Host, problems: &mut Vec<Problem>) {
                     .label("out of range"),
             );
         }
+        if let Some(device) = &interface.device {
+            linux_device(device, problems);
+            if device.value == "lo" {
+                problems.push(
+                    Problem::new(device.place, "a `lo` stays in its namespace")
+                        .label("cannot be moved"),
+                );
+            }
+        }
         if let (Some(mac), Some(HostAttachment::Device(_))) =
             (interface.mac, interface.attachment())
         {
@@ -175,6 +186,7 @@ pub(super) fn host(host: &Host, problems: &mut Vec<Problem>) {
         families.push(gateway.is_ipv4());
     }
     for route in &host.routes {
+        host_bits(&route.to, problems);
         if let Some(via) = route.via.filter(|via| via.is_ipv4() != route.to.addr().is_ipv4()) {
             problems.push(
                 Problem::new(via.place, "the next hop is of another family than the destination")
