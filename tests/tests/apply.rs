@@ -281,6 +281,7 @@ fn what_cannot_be_carried_out_changes_nothing() {
         ),
         ("a match of another", BLUE.replace("02:00:00:00:02:01", IN), 4, "two interfaces of port"),
         ("a reference to nothing", BLUE.replace("left", "lft"), 4, "did you mean"),
+        ("a CPU that there is not", BLUE.to_owned() + "cpu: [1023]\n", 4, "there is no CPU 1023"),
     ] {
         let output = line.node.attempt(&["apply", &line.node.file("wrong.yaml", &yaml)]);
         assert_eq!(output.status.code(), Some(code), "{what}: {}", output.stderr);
@@ -289,7 +290,7 @@ fn what_cannot_be_carried_out_changes_nothing() {
         assert_eq!(documents(&after), documents(&before), "{what}");
         assert_eq!(line.node.processes(), processes, "{what}");
     }
-    let received = load.end("four changes refused");
+    let received = load.end("five changes refused");
     assert!(received.is_perfect(), "{received:?}");
     // And what others need stays.
     for (kind, name) in [("port", "left"), ("slice", "red")] {

@@ -30,11 +30,12 @@ use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use axum::Router;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 pub(crate) use self::door::{Door, Doors};
 pub use self::openapi::openapi;
@@ -53,6 +54,8 @@ pub(crate) struct Api {
     pub(crate) control: Control,
     pub(crate) events: Events,
     pub(crate) instance: Instance,
+    /// Held while desired state changes: who changes it too, waits.
+    pub(crate) turn: Arc<Mutex<()>>,
 }
 
 /// The thread that serves.
@@ -82,7 +85,8 @@ impl Rest {
             .max_blocking_threads(4)
             .build()
             .doing("starting the REST interface")?;
-        let api = Api { control, events, instance: instance.clone() };
+        let instance = instance.clone();
+        let api = Api { control, events, instance, turn: Arc::default() };
         let (stop, stopped) = oneshot::channel::<()>();
         let (doors, opened) = mpsc::unbounded_channel();
         let serve = async move {
@@ -152,5 +156,6 @@ fn routes(api: Api) -> Router {
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
         .layer(axum::extract::DefaultBodyLimit::max(MOST_BYTES))
+        .layer(axum::middleware::map_response(problem::as_problem))
         .with_state(api)
 }

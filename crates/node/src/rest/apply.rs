@@ -6,12 +6,13 @@ use axum::http::{HeaderMap, header};
 use axum::routing::{post, put};
 use axum::{Json, Router};
 use europa_api::rest::{Applied, ApplyRequest, ProblemDetails, SourceText};
-use europa_api::{Bundle, Kept, Key};
+use europa_api::{Bundle, Kept, Key, Problem as Mistake};
 use serde::Deserialize;
 
 use super::Api;
 use super::objects::{kind, missing};
 use super::problem::{Answer, Problem};
+use crate::cores::cores;
 use crate::node::{Refusal, Submission};
 use crate::store::Stored;
 use crate::{program, slow_path};
@@ -28,6 +29,7 @@ pub(super) fn routes() -> Router<Api> {
 
 /// Options in the query, for requests whose body is plain YAML.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Options {
     #[serde(default)]
     dry_run: bool,
@@ -35,10 +37,18 @@ pub(super) struct Options {
     prune: bool,
 }
 
+/// Options of a change to one object.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OptionsOfOne {
+    #[serde(default)]
+    dry_run: bool,
+}
+
 /// What is to become of desired state.
 enum Wish {
     Apply(ApplyRequest),
-    Delete(Key),
+    Delete { key: Key, dry_run: bool },
 }
 
 /// Makes desired state what the texts say, and carries it out; what they do not name stays,
@@ -77,7 +87,8 @@ pub(super) async fn apply(
 /// Makes one port, slice or link be as given.
 #[utoipa::path(put, path = "/v1/{kinds}/{name}", tag = "objects",
     params(("kinds" = String, Path, description = "ports, slices or links"),
-        ("name" = String, Path, description = "Its name")),
+        ("name" = String, Path, description = "Its name"),
+        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
     request_body(description = "The document, as JSON or YAML",
         content = ref("#/components/schemas/Document")),
     responses(
@@ -87,7 +98,7 @@ pub(super) async fn apply(
 pub(super) async fn put_one(
     State(api): State<Api>,
     Path((kinds, name)): Path<(String, String)>,
-    Query(options): Query<Options>,
+    Query(options): Query<OptionsOfOne>,
     body: Bytes,
 ) -> Answer<Applied> {
     put_document(&api, Key::new(kind(&kinds)?, name), options, &body).await
@@ -96,7 +107,8 @@ pub(super) async fn put_one(
 /// Makes one router be as given.
 #[utoipa::path(put, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
-        ("name" = String, Path, description = "Its name")),
+        ("name" = String, Path, description = "Its name"),
+        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
     request_body(description = "The document, as JSON or YAML",
         content = ref("#/components/schemas/Document")),
     responses(
@@ -106,7 +118,7 @@ pub(super) async fn put_one(
 pub(super) async fn put_router(
     State(api): State<Api>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
-    Query(options): Query<Options>,
+    Query(options): Query<OptionsOfOne>,
     body: Bytes,
 ) -> Answer<Applied> {
     let key = Key::new(kind(&kinds)?, format!("{slice}/{name}"));
@@ -116,7 +128,8 @@ pub(super) async fn put_router(
 /// Removes one port, slice or link.
 #[utoipa::path(delete, path = "/v1/{kinds}/{name}", tag = "objects",
     params(("kinds" = String, Path, description = "ports, slices or links"),
-        ("name" = String, Path, description = "Its name")),
+        ("name" = String, Path, description = "Its name"),
+        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
     responses(
         (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Others need it; nothing was changed",
@@ -124,14 +137,17 @@ pub(super) async fn put_router(
 pub(super) async fn delete_one(
     State(api): State<Api>,
     Path((kinds, name)): Path<(String, String)>,
+    Query(OptionsOfOne { dry_run }): Query<OptionsOfOne>,
 ) -> Answer<Applied> {
-    carry_out(&api, Wish::Delete(Key::new(kind(&kinds)?, name))).await
+    let key = Key::new(kind(&kinds)?, name);
+    carry_out(&api, Wish::Delete { key, dry_run }).await
 }
 
 /// Removes one router.
 #[utoipa::path(delete, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
-        ("name" = String, Path, description = "Its name")),
+        ("name" = String, Path, description = "Its name"),
+        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
     responses(
         (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Others need it; nothing was changed",
@@ -139,15 +155,20 @@ pub(super) async fn delete_one(
 pub(super) async fn delete_router(
     State(api): State<Api>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
+    Query(OptionsOfOne { dry_run }): Query<OptionsOfOne>,
 ) -> Answer<Applied> {
     let key = Key::new(kind(&kinds)?, format!("{slice}/{name}"));
-    carry_out(&api, Wish::Delete(key)).await
+    carry_out(&api, Wish::Delete { key, dry_run }).await
 }
 
-async fn put_document(api: &Api, key: Key, options: Options, body: &Bytes) -> Answer<Applied> {
+async fn put_document(api: &Api, key: Key, options: OptionsOfOne, body: &Bytes) -> Answer<Applied> {
     let sources = vec![SourceText { path: "the request".into(), text: utf8(body)? }];
     let request = ApplyRequest { sources, dry_run: options.dry_run, ..ApplyRequest::default() };
     let found = request.bundle().keys();
+    if found.is_empty() {
+        // What cannot be read has no name.
+        request.bundle().documents().map_err(|problems| ProblemDetails::of(&problems, false))?;
+    }
     if found.len() != 1 || !found.contains(&key) {
         let mut names: Vec<String> = found.iter().map(ToString::to_string).collect();
         names.sort();
@@ -174,9 +195,11 @@ fn utf8(body: &Bytes) -> Result<String, Problem> {
 /// has changed meanwhile.
 async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
     let wish = std::sync::Arc::new(wish);
+    // One after the other: what changes between check and change comes from elsewhere.
+    let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
         let (base, stored) = api.control.ask(|node| node.desired()).await?;
-        if let Wish::Delete(key) = &*wish
+        if let Wish::Delete { key, .. } = &*wish
             && !stored.iter().any(|stored| stored.key == *key)
         {
             let kind: &'static str =
@@ -199,7 +222,7 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
             Err(Refusal::Problem(problem)) => {
                 return Err(match &*wish {
                     Wish::Apply(request) => problem.located(&request.bundle(), request.colour),
-                    Wish::Delete(_) => *problem,
+                    Wish::Delete { .. } => *problem,
                 }
                 .into());
             }
@@ -212,14 +235,20 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
     let mut kept: Vec<Kept> = stored.iter().map(Stored::kept).collect();
     let (bundle, prune, dry_run, colour) = match wish {
         Wish::Apply(request) => (request.bundle(), request.prune, request.dry_run, request.colour),
-        Wish::Delete(key) => {
+        Wish::Delete { key, dry_run } => {
+            // Without it others would be wrong, in texts that nobody wrote: say who they are.
+            let all = Bundle::default().merge(&kept).ok();
+            if let Some(why) = all.and_then(|all| all.needed(key)) {
+                return Err(ProblemDetails::configuration(why).into());
+            }
             kept.retain(|kept| kept.key != *key);
-            (Bundle::default(), false, false, false)
+            (Bundle::default(), false, *dry_run, false)
         }
     };
     let machine = |router: &europa_api::Router, problems: &mut Vec<_>| {
         slow_path::check(router, problems);
         program::check(router, problems);
+        cpus(router, &cores(), problems);
     };
     let merged =
         if prune { bundle.replace(&kept, machine) } else { bundle.merge_checked(&kept, machine) };
@@ -228,4 +257,37 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
     let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;
     documents.complete();
     Ok(Submission { base, documents, kept, dry_run })
+}
+
+/// A router's CPUs are some that Europa may use.
+fn cpus(router: &europa_api::Router, known: &[usize], problems: &mut Vec<Mistake>) {
+    for cpu in router.cpu.iter().filter(|cpu| !known.contains(&usize::from(cpu.value))) {
+        let all: Vec<String> = known.iter().map(usize::to_string).collect();
+        problems.push(
+            Mistake::new(cpu.place, format!("there is no CPU {cpu} that routers may use"))
+                .label("no such CPU")
+                .help(format!("there are: {}", all.join(", "))),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use europa_api::{Problems, Source, parse};
+
+    #[test]
+    fn cpus_are_those_of_the_machine() {
+        let text = "kind: slice\nname: s\n---\nkind: router\nname: r\nslice: s\n\
+                    interfaces: {}\nfast_path: {click: Idle}\ncpu: [1, 99]\n";
+        let sources = [Source { path: "t.yaml".into(), text: text.to_owned() }];
+        let documents = parse(&sources).unwrap_or_else(|p| panic!("{}", p.render(false)));
+        let mut problems = Vec::new();
+        cpus(&documents.routers[0], &[0, 1], &mut problems);
+        let report = Problems::new(problems, &sources).render(false);
+        for part in ["there is no CPU 99", "t.yaml:9:10", "there are: 0, 1"] {
+            assert!(report.contains(part), "{part} is not in\n{report}");
+        }
+        assert!(!report.contains("no CPU 1 "), "{report}");
+    }
 }

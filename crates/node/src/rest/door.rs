@@ -16,6 +16,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path, State};
+use axum::middleware::{from_extractor, map_response};
 use axum::routing::get;
 use axum::{Json, Router};
 use europa_api::rest::{FilterChanged, FilterChanges, FilterList, ProblemDetails};
@@ -25,7 +26,7 @@ use tokio::net::UnixStream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Sleep, sleep};
 
-use super::problem::{self, Answer};
+use super::problem::{self, Answer, NoOptions};
 use super::{Api, filters};
 
 /// The socket's name.
@@ -104,7 +105,9 @@ fn routes(inside: Inside) -> Router {
         .route("/v1/slices/{slice}/filters", get(list).post(change))
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
+        .route_layer(from_extractor::<NoOptions>())
         .layer(DefaultBodyLimit::max(MOST_BYTES))
+        .layer(map_response(problem::as_problem))
         .with_state(inside)
 }
 

@@ -1,6 +1,7 @@
 //! `/v1/slices/SLICE/filters`: rules that have numbers, and how often all rules have counted.
 
 use axum::extract::{Path, State};
+use axum::middleware::from_extractor;
 use axum::routing::get;
 use axum::{Json, Router};
 use europa_api::filters::{Action, Ports, Protocol, Rule, TcpFlags};
@@ -9,15 +10,17 @@ use europa_api::{Place, Problem as Mistake, Problems, Source};
 use europa_filter::{Filter, Pattern, parse};
 
 use super::Api;
-use super::problem::{Answer, Problem};
+use super::problem::{Answer, NoOptions, Problem};
 use crate::node::OwnChanges;
 
 pub(super) fn routes() -> Router<Api> {
-    Router::new().route("/v1/slices/{slice}/filters", get(list).post(change))
+    Router::new()
+        .route("/v1/slices/{slice}/filters", get(list).post(change))
+        .route_layer(from_extractor::<NoOptions>())
 }
 
 /// A slice's rules, and how often each has counted.
-#[utoipa::path(get, path = "/v1/slices/{slice}/filters", tag = "filters",
+#[utoipa::path(get, path = "/v1/slices/{slice}/filters", operation_id = "list_filters", tag = "filters",
     params(("slice" = String, Path, description = "The slice")),
     responses(
         (status = 200, description = "Its rules", body = ref("#/components/schemas/FilterList")),
@@ -29,7 +32,7 @@ pub(super) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> A
 
 /// Adds and removes rules of a slice, all at once: no packet meets a part of it. They hold when
 /// this answers, and are kept.
-#[utoipa::path(post, path = "/v1/slices/{slice}/filters", tag = "filters",
+#[utoipa::path(post, path = "/v1/slices/{slice}/filters", operation_id = "change_filters", tag = "filters",
     params(("slice" = String, Path, description = "The slice")),
     request_body = ref("#/components/schemas/FilterChanges"),
     responses(

@@ -1,23 +1,27 @@
 //! `/v1/routers/SLICE/NAME/...`: a running router's handlers, and its restart.
 
 use axum::extract::{Path, Query, State};
-use axum::routing::{get, post};
+use axum::middleware::from_extractor;
+use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use europa_api::rest::{HandlerValue, ProblemDetails, Said};
 use europa_router::orders::Order;
 use serde::Deserialize;
 
 use super::Api;
-use super::problem::{Answer, Problem};
+use super::problem::{Answer, NoOptions, Problem};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
-        .route("/v1/routers/{slice}/{name}/handlers/{path}", get(read).put(write))
+        .route("/v1/routers/{slice}/{name}/handlers/{path}", put(write))
         .route("/v1/routers/{slice}/{name}/restart", post(restart))
+        .route_layer(from_extractor::<NoOptions>())
+        .route("/v1/routers/{slice}/{name}/handlers/{path}", get(read))
 }
 
 /// What a reader may add.
 #[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Parameter {
     #[serde(default)]
     parameter: String,
@@ -84,5 +88,12 @@ async fn ask(api: &Api, name: String, order: Order) -> Result<String, Problem> {
     let who = name.clone();
     let outcome =
         api.control.ask_later(move |node, reply| node.ask_router(&who, &order, reply)).await?;
-    outcome.map_err(|why| ProblemDetails::conflict(format!("router {name}: {why}")).into())
+    outcome.map_err(|why| {
+        let detail = format!("router {name}: {why}");
+        // A router has no other answer than a text.
+        let is_missing =
+            why.starts_with("no element ") || why.ends_with("' handler") && why.starts_with("no '");
+        let problem = if is_missing { ProblemDetails::not_found } else { ProblemDetails::conflict };
+        problem(detail).into()
+    })
 }

@@ -1,13 +1,14 @@
 //! `/v1/{ports,slices,links,routers,filters}`, `/v1/node`, `/v1/stats`: what there is.
 
 use axum::extract::{Path, State};
+use axum::middleware::from_extractor;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said};
 use europa_api::stats::NodeStats;
 
 use super::Api;
-use super::problem::{Answer, Problem};
+use super::problem::{Answer, NoOptions, Problem};
 
 /// Kinds by the plural that stands in paths.
 pub(super) const KINDS: [(&str, &str); 6] = [
@@ -27,6 +28,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/{kinds}", get(list))
         .route("/v1/{kinds}/{name}", get(one))
         .route("/v1/{kinds}/{slice}/{name}", get(router))
+        .route_layer(from_extractor::<NoOptions>())
 }
 
 /// The kind of a plural.

@@ -1,16 +1,33 @@
 //! `/v1/openapi.json` and `/v1/schema.json`: what can be said, for programs.
 
+use axum::middleware::from_extractor;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
+use super::problem::NoOptions;
 use super::{Api, apply, filters, handlers, metrics, objects, streams};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
-        .route("/v1/openapi.json", get(async || Json(openapi())))
-        .route("/v1/schema.json", get(async || Json(europa_api::schema())))
+        .route("/v1/openapi.json", get(description))
+        .route("/v1/schema.json", get(schema))
+        .route_layer(from_extractor::<NoOptions>())
+}
+
+/// This description of the REST interface.
+#[utoipa::path(get, path = "/v1/openapi.json", tag = "node", operation_id = "openapi", responses(
+    (status = 200, description = "The OpenAPI description", content_type = "application/json")))]
+async fn description() -> Json<Value> {
+    Json(openapi())
+}
+
+/// The JSON Schema of the YAML.
+#[utoipa::path(get, path = "/v1/schema.json", tag = "node", responses(
+    (status = 200, description = "The JSON Schema", content_type = "application/json")))]
+async fn schema() -> Json<Value> {
+    Json(europa_api::schema())
 }
 
 #[derive(OpenApi)]
@@ -41,13 +58,64 @@ pub(super) fn routes() -> Router<Api> {
         streams::events,
         streams::log,
         streams::router_log,
+        description,
+        schema,
     )
 )]
 struct Description;
 
+/// What may be wrong with any request.
+const REFUSED: &[(&str, &str)] = &[
+    ("400", "The request makes no sense, like an option that there is not"),
+    ("404", "There is no such thing"),
+    ("503", "The node does not answer, as it ends"),
+];
+/// With one that has a body.
+const REFUSED_BODIES: &[(&str, &str)] = &[
+    ("413", "The body is too large"),
+    ("415", "The body is of another media type"),
+    ("422", "The body is not what it should be; nothing was changed"),
+];
+/// With one that changes desired state.
+const REFUSED_CHANGES: &[(&str, &str)] = &[
+    ("409", "Desired state was changed by others at the same time"),
+    ("422", "Mistakes, or others need it; nothing was changed"),
+    ("500", "It failed and was taken back"),
+];
+
+/// Adds what may be answered to every request of a kind, where its function says nothing of it.
+fn add_refusals(document: &mut Value) {
+    let paths = document.pointer_mut("/paths").and_then(Value::as_object_mut);
+    for (path, operations) in paths.into_iter().flatten() {
+        for (method, operation) in operations.as_object_mut().into_iter().flatten() {
+            let is_object =
+                matches!(method.as_str(), "put" | "delete") && !path.contains("handlers");
+            let mut refusals = REFUSED.to_vec();
+            if operation.get("requestBody").is_some() {
+                refusals.extend(REFUSED_BODIES);
+            }
+            if is_object || path == "/v1/apply" {
+                refusals.extend(REFUSED_CHANGES);
+            }
+            let responses = operation.get_mut("responses").and_then(Value::as_object_mut);
+            let Some(responses) = responses else { continue };
+            for (status, why) in refusals {
+                responses.entry(status).or_insert_with(|| {
+                    let schema = json!({ "$ref": "#/components/schemas/ProblemDetails" });
+                    json!({
+                        "description": why,
+                        "content": { "application/problem+json": { "schema": schema } },
+                    })
+                });
+            }
+        }
+    }
+}
+
 /// The OpenAPI description of the REST interface. Its schemas are those of `europa-api`.
 pub fn openapi() -> Value {
     let mut document = serde_json::to_value(Description::openapi()).unwrap_or_default();
+    add_refusals(&mut document);
     if let Some(document) = document.as_object_mut() {
         document.insert("components".to_owned(), json!({ "schemas": europa_api::rest::schemas() }));
     }
@@ -68,6 +136,31 @@ mod tests {
             }
             Value::Array(list) => list.iter().for_each(|value| references(value, found)),
             _ => {}
+        }
+    }
+
+    #[test]
+    fn operations_have_names_of_their_own_and_say_what_may_be_wrong() {
+        let document = openapi();
+        let paths = document["paths"].as_object().unwrap();
+        let operations = paths.values().flat_map(|path| path.as_object().unwrap().values());
+        let mut names: Vec<&str> =
+            operations.map(|operation| operation["operationId"].as_str().unwrap()).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "{names:?}");
+        for (path, method, statuses) in [
+            ("/v1/apply", "post", &["200", "400", "409", "413", "415", "422", "500"] as &[&str]),
+            ("/v1/{kinds}/{name}", "delete", &["200", "404", "409", "422", "503"]),
+            ("/v1/{kinds}", "get", &["200", "400", "404"]),
+            ("/v1/openapi.json", "get", &["200"]),
+            ("/v1/schema.json", "get", &["200"]),
+        ] {
+            for status in statuses {
+                let response = &document["paths"][path][method]["responses"][status];
+                assert!(response.is_object(), "{method} {path}: {status}");
+            }
         }
     }
 

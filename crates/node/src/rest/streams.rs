@@ -28,12 +28,22 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/logs/{slice}/{name}", get(router_log))
 }
 
+/// Options of what happened.
 #[derive(Debug, Deserialize)]
-pub(super) struct Following {
+#[serde(deny_unknown_fields)]
+pub(super) struct Since {
     #[serde(default)]
     follow: bool,
     #[serde(default)]
     after: u64,
+}
+
+/// Options of a log.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Following {
+    #[serde(default)]
+    follow: bool,
     #[serde(default = "some")]
     lines: usize,
 }
@@ -48,7 +58,7 @@ fn some() -> usize {
         ("after" = Option<u64>, Query, description = "Only events after this number")),
     responses((status = 200, description = "Events, one a line",
         body = ref("#/components/schemas/Event"), content_type = "application/x-ndjson")))]
-pub(super) async fn events(State(api): State<Api>, Query(query): Query<Following>) -> Response {
+pub(super) async fn events(State(api): State<Api>, Query(query): Query<Since>) -> Response {
     let lines = |events: &[Event]| -> String {
         let line = |event| serde_json::to_string(event).map_or(String::new(), |text| text + "\n");
         events.iter().map(line).collect()
