@@ -12,6 +12,12 @@ pub(crate) struct End {
     pub(crate) addresses: Vec<String>,
 }
 
+impl End {
+    fn is_same(&self, other: &End) -> bool {
+        (&self.node, &self.interface) == (&other.node, &other.interface)
+    }
+}
+
 /// A link between two nodes, or between a node and the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
@@ -86,6 +92,14 @@ pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Link>, Impo
         {
             notes.add(line, format!("a link to {} has no counterpart: left out", end.node));
             continue;
+        }
+        let earlier = read.iter().flat_map(|link: &Link| &link.ends);
+        let twice = ends.iter().find(|end| earlier.clone().any(|used| used.is_same(end)));
+        let [first, second] = &ends;
+        if let Some(End { node, interface, .. }) = twice.or(first.is_same(second).then_some(second))
+        {
+            let message = format!("interface {interface} of {node} is at the end of two links");
+            return Err(ImportError { line, message });
         }
         let mtu = link.get("mtu").and_then(Yaml::text).and_then(|mtu| mtu.parse().ok());
         read.push(Link { line, ends, mtu });

@@ -96,6 +96,10 @@ pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Node>, Impo
         line: topology.line,
         message: "the topology has no `nodes`".to_owned(),
     })?;
+    if !nodes.is_map() {
+        let message = "`nodes` is a mapping from names to nodes".to_owned();
+        return Err(ImportError { line: nodes.line, message });
+    }
     let read = nodes.entries().filter_map(|(name, node)| one(name, node, topology, notes));
     Ok(read.collect())
 }

@@ -29,6 +29,11 @@ impl Node {
         self.entries().find(|(name, _)| *name == key).map(|(_, value)| value)
     }
 
+    /// Whether it is a mapping.
+    pub(crate) fn is_map(&self) -> bool {
+        matches!(self.value, Value::Map(_))
+    }
+
     /// Keys and values of a mapping; nothing else has any.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Node)> {
         let entries = match &self.value {

@@ -180,6 +180,12 @@ fn what_is_no_topology_is_told() {
             4,
             "a link has two endpoints",
         ),
+        ("topology:\n  nodes: [a, b]\n", 2, "`nodes` is a mapping"),
+        (
+            "topology:\n  nodes: {a: {kind: linux}, b: {kind: linux}}\n  links:\n    - endpoints: [\"a:e\", \"b:e\"]\n    - endpoints: [\"a:f\", \"b:e\"]\n",
+            5,
+            "interface e of b is at the end of two links",
+        ),
         ("topology: [\n", 2, ""),
     ] {
         let error = containerlab(text, Path::new("/"), |_| None).expect_err(wanted);
