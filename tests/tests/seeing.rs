@@ -158,12 +158,20 @@ fn a_capture_has_every_packet_of_both_directions() {
         lines[0].contains(" red/r1.out in  ") && lines[0].contains("ICMP echo reply"),
         "{lines:?}"
     );
-    for (arguments, why) in [
-        (&["capture", "nobody"][..], "there is no interface, router, port, link or slice `nobody`"),
-        (&["capture", "red/r1", "-f", "icmp and and"], "the filter `icmp and and` cannot be read"),
+    for (arguments, code, why) in [
+        (
+            &["capture", "nobody"][..],
+            5,
+            "there is no interface, router, port, link or slice `nobody`",
+        ),
+        (
+            &["capture", "red/r1", "-f", "icmp and and"],
+            1,
+            "the filter `icmp and and` cannot be read",
+        ),
     ] {
         let output = line.node.attempt(arguments);
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(code));
         assert!(output.stderr.contains(why), "{}", output.stderr);
     }
 }
@@ -430,6 +438,7 @@ fn drawings_name_everything() {
     let names = json["elements"].as_array().expect("elements").iter();
     assert!(names.filter(|element| element["packets"].as_u64() > Some(4)).count() > 5, "{json}");
     let output = line.node.attempt(&["graph", "red/none"]);
+    assert_eq!(output.status.code(), Some(5));
     assert!(output.stderr.contains("there is no router red/none"), "{}", output.stderr);
 }
 

@@ -9,10 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use europa_capture::{Packet, Session, compile, line, pcapng};
 use europa_node::Instance;
 use europa_substrate::tap::{Direction, Lost};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::complete;
+use crate::exit::Failure;
 
 /// How often the rings are looked at: nobody wakes us, so that nobody pays for that.
 const EVERY: Duration = Duration::from_millis(5);
@@ -25,6 +29,7 @@ pub(crate) struct CaptureArgs {
     /// `slice/router.interface`, `slice/router`, or the name of a port, link or slice.
     ///
     /// Where one name is of several kinds, say which: `port:NAME`, `slice:NAME`.
+    #[arg(add = ArgValueCompleter::new(complete::captured))]
     target: String,
     /// Only packets that this pcap filter wants, like 'icmp or port 53'; see pcap-filter(7).
     #[arg(short, long)]
@@ -132,16 +137,14 @@ fn json(session: &Session, packet: &Packet) -> serde_json::Value {
     })
 }
 
-pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCode, String> {
+pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let program = args.filter.as_deref().map(compile::compile).transpose()?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| error.to_string())?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     europa_sandbox::give_way().map_err(|error| error.to_string())?;
-    let begin = Session::begin(&instance.directory(), &args.target, args.snaplen, args.rate);
-    let mut session = begin.map_err(|error| error.to_string())?;
+    let mut session = Session::begin(&instance.directory(), &args.target, args.snaplen, args.rate)?;
     let mut out = Out::open(args, &session)?;
     let names: Vec<&str> = session.interfaces.iter().map(|one| one.name.as_str()).collect();
     eprintln!("capturing {}; end with Ctrl-C", names.join(", "));
@@ -160,7 +163,7 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
             checked = Instant::now();
         }
     }
-    let (last, lost) = session.stop().map_err(|error| error.to_string())?;
+    let (last, lost) = session.stop()?;
     let result = result
         .and_then(|()| count.write(&mut out, &session, last, program.as_ref()))
         .and_then(|()| out.finish(lost));

@@ -113,6 +113,7 @@ enum Command {
     #[command(visible_alias = "ls")]
     Get {
         /// ports, slices, links, hosts, routers, filters, or all.
+        #[arg(add = ArgValueCompleter::new(complete::kinds))]
         kind: Option<String>,
         /// Name of one object; of a router SLICE/NAME.
         #[arg(add = ArgValueCompleter::new(complete::objects))]
@@ -126,7 +127,8 @@ enum Command {
     },
     /// Show everything about one object: state, counters, document, latest events.
     Describe {
-        /// port, slice, link or router.
+        /// port, slice, link, host, router or filters.
+        #[arg(add = ArgValueCompleter::new(complete::kinds))]
         kind: String,
         /// Its name; of a router SLICE/NAME.
         #[arg(add = ArgValueCompleter::new(complete::objects))]
@@ -260,7 +262,8 @@ enum Command {
     ///
     /// What others need is not removed: a slice with routers, a port with interfaces.
     Delete {
-        /// port, slice, link or router.
+        /// port, slice, link, host, router or filters.
+        #[arg(add = ArgValueCompleter::new(complete::kinds))]
         kind: String,
         /// Names; of routers SLICE/NAME.
         #[arg(required = true, add = ArgValueCompleter::new(complete::objects))]
@@ -279,12 +282,14 @@ enum Command {
     },
     /// Run a command in a router's slow path, its own Linux; without one, a shell.
     ///
-    /// It sees the router's interfaces and files, and its limits are the router's.
+    /// It sees the router's interfaces and files, and its limits are the router's. Exits as the
+    /// command does; with 127 if there is none of this name, with 126 if it cannot be executed.
     #[command(after_help = "Examples:\n  \
         europa exec red/r1 ip route\n  \
         europa exec red/r1 vtysh -c 'show ip ospf neighbor'")]
     Exec {
         /// `slice/router`.
+        #[arg(add = ArgValueCompleter::new(complete::routers))]
         router: String,
         /// The command and its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -426,7 +431,8 @@ enum Import {
 
 impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let instance = Instance::new(&self.instance)?;
+        let instance =
+            Instance::new(&self.instance).map_err(|error| Failure::usage(error.to_string()))?;
         match self.command {
             Command::Up { apply, starting } => up::up(&instance, &apply, &starting),
             Command::Apply(apply) => up::apply(&instance, &apply),
@@ -457,9 +463,9 @@ impl Cli {
             }
             Command::Bench { arguments } => bench::bench(&arguments),
             Command::Click { arguments } => Ok(click::click(&arguments)),
-            Command::Capture(args) => Ok(capture::capture(&instance, &args)?),
-            Command::Trace(args) => Ok(trace::trace(&instance, &args)?),
-            Command::Graph(args) => Ok(graph::graph(&instance, &args)?),
+            Command::Capture(args) => capture::capture(&instance, &args),
+            Command::Trace(args) => trace::trace(&instance, &args),
+            Command::Graph(args) => graph::graph(&instance, &args),
             Command::Filter { command } => filter::filter(&instance, command),
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
@@ -476,7 +482,7 @@ impl Cli {
                 let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
                 roles::node(instance, lifetime, starting.settings())
             }
-            Command::Exec { router, command } => Ok(slow_path::exec(&instance, &router, &command)?),
+            Command::Exec { router, command } => slow_path::exec(&instance, &router, &command),
             Command::Hold => Ok(slow_path::hold()?),
             Command::Daemon { router, keep, command } => {
                 Ok(slow_path::daemon(&instance, &router, &keep, &command)?)

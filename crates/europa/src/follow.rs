@@ -8,7 +8,7 @@ use europa_client::{ClientError, escape};
 use europa_node::Instance;
 
 use crate::exit::Failure;
-use crate::table::Colours;
+use crate::table::{Colours, plain_lines};
 use crate::up::client;
 
 pub(crate) fn events(instance: &Instance, watch: bool, json: bool) -> Result<ExitCode, Failure> {
@@ -36,7 +36,12 @@ fn told(event: &Event, colours: Colours) -> String {
     let reason = format!("{:<10}", event.reason);
     let reason = if event.warning { colours.yellow(&reason) } else { reason };
     let object = format!("{} {}", event.kind, event.name);
-    format!("{}  {reason}  {:<24}  {}\n", event.time, object.trim_end(), event.message)
+    format!(
+        "{}  {reason}  {:<24}  {}\n",
+        event.time,
+        object.trim_end(),
+        plain_lines(&event.message)
+    )
 }
 
 pub(crate) fn logs(

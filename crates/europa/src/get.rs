@@ -9,11 +9,11 @@ use europa_node::Instance;
 use serde_json::Value;
 
 use crate::exit::Failure;
-use crate::table::{Colours, Table, line, out};
+use crate::table::{Colours, Table, line, out, plain, plain_lines};
 use crate::up::client;
 
 /// Kinds of objects: plural, singular, and a short word.
-const KINDS: [(&str, &str, &str); 6] = [
+pub(crate) const KINDS: [(&str, &str, &str); 6] = [
     ("ports", "port", "p"),
     ("slices", "slice", "s"),
     ("links", "link", "l"),
@@ -23,11 +23,11 @@ const KINDS: [(&str, &str, &str); 6] = [
 ];
 
 /// The plural of a kind, which stands in paths.
-pub(crate) fn plural(kind: &str) -> Result<&'static str, String> {
+pub(crate) fn plural(kind: &str) -> Result<&'static str, Failure> {
     let found = KINDS.iter().find(|(many, one, short)| [*many, *one, *short].contains(&kind));
     found.map(|(many, _, _)| *many).ok_or_else(|| {
         let known: Vec<&str> = KINDS.iter().map(|(many, _, _)| *many).collect();
-        format!("{kind:?} is no kind of object: {}", known.join(", "))
+        Failure::usage(format!("{kind:?} is no kind of object: {}", known.join(", ")))
     })
 }
 
@@ -209,7 +209,7 @@ pub(crate) fn describe(
     line!("{} {}", object.kind, colours.bold(&object.name));
     line!("  state:      {}", colours.state(&object.status.state));
     if let Some(message) = &object.status.message {
-        line!("  message:    {message}");
+        line!("  message:    {}", plain_lines(message));
     }
     line!("  generation: {}, changed {}", object.generation, object.changed);
     for (name, value) in &object.status.details {
@@ -235,7 +235,7 @@ pub(crate) fn describe(
 /// A value in one line, without braces.
 fn flat(value: &Value) -> String {
     match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => plain(text),
         Value::Object(map) => {
             let pairs: Vec<String> =
                 map.iter().map(|(name, value)| format!("{name} {}", flat(value))).collect();
@@ -281,7 +281,7 @@ fn events(client: &Client, object: &Object) -> Result<(), Failure> {
         line!("\nevents:");
     }
     for event in own.iter().rev().take(10).rev() {
-        line!("  {}  {:<10} {}", event.time, event.reason, event.message);
+        line!("  {}  {:<10} {}", event.time, event.reason, plain_lines(&event.message));
     }
     Ok(())
 }

@@ -8,15 +8,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use europa_capture::scene::{Interface, Scene, To};
 use europa_capture::{describe, line};
 use europa_draw::{Box, Diagram, Kind, Line, dot, layout, svg};
 use europa_engine::GraphView;
 use europa_node::Instance;
 
-use crate::handler;
+use crate::exit::Failure;
 use crate::rates::{Interval, Row, View};
 use crate::table::scaled;
+use crate::{complete, handler};
 
 /// Over how long rates are measured.
 const SECONDS: Duration = Duration::from_millis(500);
@@ -27,7 +29,7 @@ const LONGEST: usize = 34;
 #[derive(Args)]
 pub(crate) struct GraphArgs {
     /// `topology`, or `slice/router` for its elements.
-    #[arg(default_value = "topology")]
+    #[arg(default_value = "topology", add = ArgValueCompleter::new(complete::drawn))]
     what: String,
     /// Write to a file; the default is standard output.
     #[arg(short, long)]
@@ -40,16 +42,15 @@ pub(crate) struct GraphArgs {
     json: bool,
 }
 
-pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, String> {
-    let json = |value: serde_json::Result<String>| value.map_err(|error| error.to_string());
+pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, Failure> {
     let (diagram, data) = if args.what == "topology" {
-        let scene = describe(&instance.directory()).map_err(|error| error.to_string())?;
+        let scene = describe(&instance.directory())?;
         let rates = if args.json { Rates::new() } else { rates(instance)? };
-        (topology(&scene, &rates), json(serde_json::to_string_pretty(&scene))?)
+        (topology(&scene, &rates), serde_json::to_string_pretty(&scene)?)
     } else {
         let text = handler::read(instance, &args.what, "graph")?;
-        let view: GraphView = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        (elements(&args.what, &view), json(serde_json::to_string_pretty(&view))?)
+        let view: GraphView = serde_json::from_str(&text)?;
+        (elements(&args.what, &view), serde_json::to_string_pretty(&view)?)
     };
     let text = if args.json {
         data + "\n"
@@ -73,9 +74,9 @@ pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, S
 /// By `slice/router.interface`: packets and bits a second, in and out.
 type Rates = HashMap<String, [f64; 4]>;
 
-fn rates(instance: &Instance) -> Result<Rates, String> {
+fn rates(instance: &Instance) -> Result<Rates, Failure> {
     let client = crate::up::client(instance);
-    let stats = || client.get("/v1/stats").map_err(|error| error.to_string());
+    let stats = || client.get("/v1/stats");
     let before = stats()?;
     std::thread::sleep(SECONDS);
     let after = stats()?;

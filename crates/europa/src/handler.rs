@@ -4,19 +4,19 @@ use europa_api::rest::HandlerValue;
 use europa_client::escape;
 use europa_node::Instance;
 
+use crate::exit::Failure;
+use crate::routers;
 use crate::up::client;
 
-fn url(router: &str, path: &str) -> Result<String, String> {
-    let (slice, name) = router
-        .split_once('/')
-        .ok_or_else(|| format!("{router:?} is no router: write SLICE/ROUTER"))?;
-    Ok(format!("/v1/routers/{}/{}/handlers/{}", escape(slice), escape(name), escape(path)))
+/// The path of a handler.
+fn url(router: &str, path: &str) -> Result<String, Failure> {
+    Ok(format!("{}/handlers/{}", routers::path(router)?, escape(path)))
 }
 
 /// Reads `element.handler`, or a handler of the router itself.
-pub(crate) fn read(instance: &Instance, router: &str, path: &str) -> Result<String, String> {
+pub(crate) fn read(instance: &Instance, router: &str, path: &str) -> Result<String, Failure> {
     let answer = client(instance).get::<HandlerValue>(&url(router, path)?);
-    answer.map(|answer| answer.value).map_err(|error| error.to_string())
+    Ok(answer?.value)
 }
 
 /// Writes `element.handler`, or a handler of the router itself.
@@ -25,8 +25,8 @@ pub(crate) fn write(
     router: &str,
     path: &str,
     value: &str,
-) -> Result<(), String> {
+) -> Result<(), Failure> {
     let value = HandlerValue { value: value.to_owned() };
-    let answer = client(instance).put::<HandlerValue>(&url(router, path)?, &value);
-    answer.map(drop).map_err(|error| error.to_string())
+    client(instance).put::<HandlerValue>(&url(router, path)?, &value)?;
+    Ok(())
 }

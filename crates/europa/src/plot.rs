@@ -23,8 +23,9 @@ pub(crate) struct PlotArgs {
     /// A curve for each of these.
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// What the charts show, one below the other.
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["in", "out", "drops"])]
+    /// What the charts show, one below the other. Default: `in`, `out`, `drops` and `waiting`, as
+    /// far as there is such a figure.
+    #[arg(long, value_enum, value_delimiter = ',')]
     figure: Vec<Figure>,
     /// Only what has one of these names, or belongs to it: `red`, `red/r1`, `red/r1.in`.
     #[arg(long, value_delimiter = ',')]
@@ -77,6 +78,9 @@ enum Figure {
     /// Microseconds that 99 of 100 packets waited less than.
     Wait,
 }
+
+/// What is drawn of whatever has it.
+const BY_DEFAULT: [Figure; 4] = [Figure::In, Figure::Out, Figure::Drops, Figure::Waiting];
 
 impl Figure {
     /// Heading, unit, what one of that unit is, and the column of a view.
@@ -167,12 +171,19 @@ fn draw(args: &PlotArgs, readings: &[NodeStats]) -> Result<String, Failure> {
         )
         .into());
     }
-    let charts: Result<Vec<Lines>, Failure> = args
-        .figure
+    let place_of = |figure: &Figure| {
+        let (.., column) = figure.drawn();
+        view.columns().iter().position(|found| *found == column)
+    };
+    let mut figures = args.figure.clone();
+    if figures.is_empty() {
+        figures.extend(BY_DEFAULT.into_iter().filter(|figure| place_of(figure).is_some()));
+    }
+    let charts: Result<Vec<Lines>, Failure> = figures
         .iter()
         .map(|figure| {
-            let (title, unit, one, column) = figure.drawn();
-            let place = view.columns().iter().position(|found| *found == column);
+            let (title, unit, one, _) = figure.drawn();
+            let place = place_of(figure);
             let place = place.ok_or_else(|| {
                 let what = view.title().to_lowercase();
                 format!("{what} have no {title}: choose another --figure, or another --by")
@@ -221,6 +232,9 @@ mod tests {
         ] {
             let svg = drawn(by, of).expect("drawn");
             assert_eq!(svg.matches("<polyline").count(), 2 * curves, "{by:?} {of:?}");
+        }
+        for by in [By::Slice, By::Router, By::Interface, By::Port, By::Queue] {
+            assert!(draw(&args(by, &[], Vec::new()), &recorded()).is_ok(), "{by:?}");
         }
         assert!(drawn(By::Router, &["green"]).is_err());
         assert!(draw(&args(By::Port, &[], vec![Figure::In]), &recorded()).is_err());

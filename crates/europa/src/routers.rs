@@ -12,10 +12,10 @@ use crate::table::line;
 use crate::up::client;
 
 /// The path of a router's resources.
-fn path(router: &str) -> Result<String, Failure> {
+pub(crate) fn path(router: &str) -> Result<String, Failure> {
     match router.split_once('/') {
         Some((slice, name)) => Ok(format!("/v1/routers/{}/{}", escape(slice), escape(name))),
-        None => Err(format!("{router:?} is no router: write SLICE/ROUTER").into()),
+        None => Err(Failure::usage(format!("{router:?} is no router: write SLICE/ROUTER"))),
     }
 }
 

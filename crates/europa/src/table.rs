@@ -25,6 +25,20 @@ macro_rules! line {
 
 pub(crate) use {line, out};
 
+/// A text of somebody else's in one line: what would move the cursor or change colours is shown.
+pub(crate) fn plain(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { shown.extend(c.escape_default()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// The same of a text that may have several lines.
+pub(crate) fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
 /// Colours for standard output, or none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Colours(bool);
@@ -110,7 +124,7 @@ impl Table {
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
+        self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
     /// The text, each column as wide as it must be.
@@ -177,6 +191,8 @@ mod tests {
                       red/r1  running          7\n\
                       x       ended    123456789\n";
         assert_eq!(table.text(Colours::none()), wanted);
+        table.row(["a\u{1b}[31mRED\nb".into(), "é".into(), "1".into()]);
+        assert!(table.text(Colours::none()).contains("a\\u{1b}[31mRED\\nb  é"));
         let coloured = table.text(Colours(true));
         assert!(coloured.contains("\x1b[32mrunning\x1b[0m"), "{coloured:?}");
         assert!(coloured.contains("\x1b[31mended\x1b[0m"), "{coloured:?}");

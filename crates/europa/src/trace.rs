@@ -8,13 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use clap_complete::engine::ArgValueCompleter;
 use europa_capture::{Packet, Session, change, compile, line};
 use europa_engine::trace::{Event, Fate, Fetched, Hop, What};
 use europa_node::Instance;
 use europa_substrate::tap::{Direction, Way};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::handler;
+use crate::exit::Failure;
+use crate::{complete, handler};
 
 /// How often the router is asked.
 const EVERY: Duration = Duration::from_millis(50);
@@ -27,6 +29,7 @@ const KEPT_FOR: Duration = Duration::from_secs(3);
 #[derive(Args)]
 pub(crate) struct TraceArgs {
     /// `slice/router`.
+    #[arg(add = ArgValueCompleter::new(complete::routers))]
     router: String,
     /// Which packets, by a pcap filter like 'icmp and host 10.0.2.2'; all, if it is left out.
     filter: Option<String>,
@@ -49,9 +52,9 @@ struct Tracing<'a> {
 }
 
 impl Tracing<'_> {
-    fn fetch(&self) -> Result<Fetched, String> {
+    fn fetch(&self) -> Result<Fetched, Failure> {
         let text = handler::read(self.instance, self.router, "trace")?;
-        serde_json::from_str(&text).map_err(|error| format!("the router's answer: {error}"))
+        serde_json::from_str(&text).map_err(|error| format!("the router's answer: {error}").into())
     }
 }
 
@@ -62,17 +65,15 @@ impl Drop for Tracing<'_> {
     }
 }
 
-pub(crate) fn trace(instance: &Instance, args: &TraceArgs) -> Result<ExitCode, String> {
+pub(crate) fn trace(instance: &Instance, args: &TraceArgs) -> Result<ExitCode, Failure> {
     let program = compile::compile(args.filter.as_deref().unwrap_or_default())?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| error.to_string())?;
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
     // What becomes of packets after their router is seen at its interfaces.
     let target = format!("router:{}", args.router);
-    let mut session = Session::begin(&instance.directory(), &target, args.snaplen, 100_000)
-        .map_err(|error| error.to_string())?;
+    let mut session = Session::begin(&instance.directory(), &target, args.snaplen, 100_000)?;
     let order = format!("{} {} {program}", args.count, args.snaplen);
     handler::write(instance, &args.router, "trace", &order)?;
     let tracing = Tracing { instance, router: &args.router };

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::cli::{Apply, Starting};
 use crate::exit::Failure;
-use crate::table::{Colours, errors_in_colour, line, out};
+use crate::table::{Colours, errors_in_colour, line, out, plain};
 
 /// How long a node may take to listen: it adopts what a killed one has left first.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -117,7 +117,10 @@ fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error| Failure::from(format!("{}: {error}", directory.display()));
     let entries = fs::read_dir(directory).map_err(failed)?;
     let is_yaml = |path: &PathBuf| {
-        path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
+        // Editors keep locks and copies beside a file, in names that begin with a dot.
+        let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[..1] == *b".");
+        !is_hidden
+            && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
     };
     let mut files: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(is_yaml).collect();
@@ -262,14 +265,16 @@ fn lines(old: &str, new: &str, colours: Colours) -> String {
         let others: Vec<&str> = b.lines().collect();
         a.lines().filter(|line| !others.contains(line)).map(str::to_owned).collect()
     };
-    let gone = only(old, new).into_iter().map(|line| colours.red(&format!("      - {line}")));
-    let come = only(new, old).into_iter().map(|line| colours.green(&format!("      + {line}")));
+    let gone =
+        only(old, new).into_iter().map(|line| colours.red(&format!("      - {}", plain(&line))));
+    let come =
+        only(new, old).into_iter().map(|line| colours.green(&format!("      + {}", plain(&line))));
     gone.chain(come).map(|line| line + "\n").collect()
 }
 
 fn short(value: &Value) -> String {
     let text = match value {
-        Value::String(text) => text.clone(),
+        Value::String(text) => plain(text),
         other => other.to_string(),
     };
     if text.chars().count() <= MOST_SHOWN {
