@@ -9,6 +9,10 @@ use crate::source::Landmark;
 /// Diagnostics kept of one configuration; further ones are only counted.
 const KEPT: usize = 500;
 
+/// Bytes of a line before a place that is shown in its line: what draws the line panics 65,535
+/// columns from the left, and a tab is four of them.
+const FAR: usize = 10_000;
+
 /// How bad a diagnostic is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
@@ -82,6 +86,19 @@ impl Diagnostic {
         self.add(at, message.into(), false)
     }
 
+    /// The place, if it can be shown in its line together with the notes.
+    fn shown(&self) -> Option<&Landmark> {
+        let near = |at: &Landmark| {
+            [at.span.start, at.span.end].into_iter().all(|place| {
+                let text = at.source.text();
+                let before = text.get(..place).unwrap_or(text);
+                before.len() - before.rfind('\n').map_or(0, |end| end + 1) <= FAR
+            })
+        };
+        let at = self.at.as_ref()?;
+        (near(at) && self.notes.iter().all(|note| near(&note.at))).then_some(at)
+    }
+
     fn add(mut self, at: &Landmark, message: String, line: bool) -> Diagnostic {
         self.notes.push(Note { at: at.clone(), message, line });
         self
@@ -124,15 +141,22 @@ impl miette::Diagnostic for Diagnostic {
     }
 
     fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        Some(Box::new(self.help.as_ref()?))
+        match (&self.at, self.shown()) {
+            (Some(at), None) => {
+                let help = self.help.iter().map(String::as_str);
+                let place = format!("it is in a long line, {at}");
+                Some(Box::new(help.chain([place.as_str()]).collect::<Vec<_>>().join("\n")))
+            }
+            _ => Some(Box::new(self.help.as_ref()?)),
+        }
     }
 
     fn source_code(&self) -> Option<&dyn miette::SourceCode> {
-        Some(self.at.as_ref()?.source.named())
+        Some(self.shown()?.source.named())
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let at = self.at.as_ref()?;
+        let at = self.shown()?;
         let renamed = at.is_renamed().then(|| at.to_string());
         // miette underlines one source at a time.
         let notes = self

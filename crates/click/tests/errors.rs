@@ -248,3 +248,16 @@ fn long_texts_take_linear_time() {
     }
     assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
 }
+
+/// A configuration in one line, as programs write them.
+#[test]
+fn an_error_far_to_the_right_is_drawn() {
+    let text = "Idle -> Discard;\t".repeat(6000) + "Idle -> -> Discard;";
+    let errors = europa_click::parse(&text, "long.click").expect_err("two arrows");
+    let mut drawn = String::new();
+    miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::unicode_nocolor())
+        .render_report(&mut drawn, &errors)
+        .expect("a report");
+    assert!(drawn.contains("it is in a long line, long.click:1"), "{drawn}");
+    assert!(drawn.len() < 5000, "{} bytes", drawn.len());
+}
