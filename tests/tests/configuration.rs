@@ -78,7 +78,7 @@ fn mistakes_are_shown_where_they_stand() {
         (
             "device twice",
             replaced("device: eu-right", "device: eu-left"),
-            &["node.yaml:7:9", "there are two port's devices \"eu-left\"", "the first"],
+            &["node.yaml:7:9", "device \"eu-left\" has two users", "the first"],
         ),
         (
             "MAC address twice",

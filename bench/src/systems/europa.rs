@@ -19,7 +19,7 @@ use crate::testbed::Testbed;
 
 /// Its desired state, in the words of Europa's users.
 pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
-/// The same for two routers in a row.
+/// The same for three routers in a row.
 const CHAIN: &str = include_str!("chain.yaml");
 
 /// Its node's name: one that runs here for its users goes on meanwhile.
@@ -38,7 +38,7 @@ enum Between {
     Inline,
     /// One that never sleeps.
     Busy,
-    /// Two isolated ones, joined by a link.
+    /// Three isolated ones, joined by links.
     Chain,
 }
 
@@ -73,7 +73,7 @@ impl Europa {
         Self::with(Between::Busy, given)
     }
 
-    /// Two routers in a row.
+    /// Three routers in a row.
     pub(crate) fn chain(given: Option<PathBuf>) -> Self {
         Self::with(Between::Chain, given)
     }
@@ -115,7 +115,7 @@ impl System for Europa {
     }
 
     fn hops(&self) -> u8 {
-        if self.between == Between::Chain { 2 } else { 1 }
+        if self.between == Between::Chain { 3 } else { 1 }
     }
 
     fn sends_frames(&self) -> bool {
@@ -204,7 +204,7 @@ mod tests {
         for (system, routers, run) in [
             (Europa::new(None), 1, europa_api::Run::Isolated),
             (Europa::inline(None), 1, europa_api::Run::Inline),
-            (Europa::chain(None), 2, europa_api::Run::Isolated),
+            (Europa::chain(None), 3, europa_api::Run::Isolated),
         ] {
             let file = NamedTempFile::with_suffix(".yaml").expect("a temporary file");
             std::fs::write(file.path(), system.documents()).expect("written");
