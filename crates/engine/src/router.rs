@@ -295,6 +295,8 @@ impl Router {
     /// `now_ns` is the time of this round, on a clock that never goes back; elements see no
     /// other, so the clock is read once a round and not once a packet.
     pub fn run_once(&mut self, now_ns: u64, devices: &mut dyn Devices) -> bool {
+        // A handler may have been called after the time of this round was read.
+        let now_ns = now_ns.max(self.core.now_ns);
         match self.core.trace.clone() {
             None => self.round(now_ns, devices),
             Some(trace) if trace.borrow_mut().begin(now_ns) => {
@@ -533,6 +535,12 @@ impl Router {
     /// Nanoseconds that element `index` has taken since [`Router::measure`].
     pub fn spent_ns(&self, index: usize) -> Option<u64> {
         self.profile.as_ref()?.get(index).copied()
+    }
+
+    /// Says how late it is, for handlers that are called between rounds: the last round of a graph
+    /// that had nothing to do may be long ago.
+    pub fn set_now_ns(&mut self, now_ns: u64) {
+        self.core.now_ns = now_ns.max(self.core.now_ns);
     }
 
     /// When the next timer is due, on the clock of [`Router::run_once`].

@@ -126,6 +126,7 @@ impl Running {
 
     /// Carries out an order of whoever may give some.
     pub(crate) fn carry_out(&mut self, order: Order, grants: Vec<OwnedFd>) -> Answer {
+        self.router.set_now_ns(self.ns_at(Instant::now()));
         match order {
             Order::Start(_) | Order::Check(_) => Answer::Refused("already started".into()),
             Order::Swap { configuration, file } => match self.swap(&configuration, &file, grants) {

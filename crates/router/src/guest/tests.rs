@@ -4,7 +4,7 @@ use std::io::{Read as _, Seek as _};
 use std::thread::sleep;
 
 use europa_channel::pair;
-use europa_engine::{Batch, Class, ClassInfo, Context, Element, Registry};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, Handler, HandlerError, Registry};
 use europa_pool::account::Counting;
 use europa_pool::{Geometry, Layout, PoolView, Word, stock};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -21,6 +21,7 @@ pub(crate) fn add(registry: &mut Registry) {
     registry.add::<Slow>();
     registry.add::<Hoard>();
     registry.add::<Outside>();
+    registry.add::<Clock>();
 }
 
 /// Panics at a packet that says 9.
@@ -76,6 +77,29 @@ impl Class for Outside {
 }
 
 impl Element for Outside {}
+
+/// Says how late it is.
+#[derive(Default)]
+struct Clock;
+
+impl Class for Clock {
+    const INFO: ClassInfo = ClassInfo::new("TestClock", "0/0").inline();
+}
+
+impl Element for Clock {
+    fn handlers(&self) -> &'static [Handler] {
+        const { &[Handler::read("now_ns")] }
+    }
+
+    fn read(
+        &mut self,
+        _: &str,
+        _: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        Ok(context.now_ns().to_string())
+    }
+}
 
 /// A guest, and the node and the substrate beside it.
 struct Bench {
@@ -267,6 +291,16 @@ fn what_orders_and_answers_say_stays_on_no_account() {
     }
     let after = bench.guest.stats().memory_bytes;
     assert!(after.abs_diff(before) < 1000, "{before} and {after} bytes");
+}
+
+#[test]
+fn handlers_see_the_present_time_however_long_nothing_came() {
+    let mut bench = Bench::running("clock :: TestClock;");
+    bench.turns().unwrap();
+    let mut now_ns = || bench.read("clock.now_ns").parse::<u64>().unwrap();
+    let before = now_ns();
+    sleep(Duration::from_millis(30));
+    assert!(now_ns() >= before + 30_000_000);
 }
 
 #[test]
