@@ -23,7 +23,9 @@
 //! multicast groups to the groups' Ethernet addresses, packets for 0.0.0.0 nowhere.
 //!
 //! All tables are bounded. When half of the entries wait for answers, packets to further
-//! neighbours are dropped: so a scan of the subnet causes few requests.
+//! neighbours are dropped: so a scan of the subnet causes few requests. With output 2, the packets
+//! that wait in all `ARPQuerier` and `IP6NDSolicitor` elements together are an eighth of the pool's
+//! slots at most (but 8 in any case), a quarter of them for one neighbour.
 //!
 //! Without output 2, which Click's element has not, it asks as Click's does: only when a packet
 //! comes for a neighbour that is not known, or not for long, and then at most every 100 ms, after
@@ -79,7 +81,7 @@ use zerocopy::IntoBytes;
 
 use crate::arp_table::{ARPTable, DEFAULTS, table};
 use crate::made::{encapsulate, make, write};
-use crate::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanoseconds, pair};
+use crate::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanoseconds, pair, room};
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
@@ -164,6 +166,10 @@ impl ARPQuerier {
     /// Has the timer set to when the table needs it.
     pub(crate) fn set_alarm(&mut self, context: &mut Context<'_>) {
         self.alarm.set(&self.neighbours, context);
+    }
+
+    pub(crate) fn neighbours(&self) -> &Neighbours<u32> {
+        &self.neighbours
     }
 
     fn source(&self, target: u32) -> Ipv4Addr {
@@ -305,6 +311,9 @@ impl Element for ARPQuerier {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if !self.on_demand {
+            self.neighbours.set_room(room(context));
+        }
         if !self.table.is_empty() {
             let index = context.find(&self.table);
             let found = index.and_then(|index| context.element(index));

@@ -1,5 +1,7 @@
 //! What several elements do the same way.
 
+use std::net::Ipv6Addr;
+
 use europa_engine::{Arena, Arguments, Batch, ConfigError, Context, Packet};
 
 /// Sends packets that do not pass out of output 1; returns how many.
@@ -31,6 +33,29 @@ pub(crate) fn annotation(arguments: &mut Arguments<'_>) -> Result<usize, ConfigE
             found: byte.to_string(),
             wanted: "annotation byte, 0 to 47".to_owned(),
         }),
+    }
+}
+
+/// Anycast addresses, and for each the own address that answers come from (RFC 4443 section 2.2).
+#[derive(Debug, Default)]
+pub(crate) struct Anycast(Vec<[Ipv6Addr; 2]>);
+
+impl Anycast {
+    /// The ANYCAST argument: `ADDRESS OWN ADDRESS OWN ...`.
+    pub(crate) fn configure(arguments: &mut Arguments<'_>) -> Result<Anycast, ConfigError> {
+        let text: String = arguments.keyword("ANYCAST")?.unwrap_or_default();
+        let words = text.split_whitespace();
+        let addresses: Vec<Ipv6Addr> =
+            words.map(|word| arguments.value("ANYCAST", 0, word)).collect::<Result<_, _>>()?;
+        match addresses.as_chunks() {
+            (pairs, []) => Ok(Anycast(pairs.to_vec())),
+            _ => Err(ConfigError::other("ANYCAST: expected pairs of addresses")),
+        }
+    }
+
+    /// The own address, if this is an anycast address.
+    pub(crate) fn own(&self, address: Ipv6Addr) -> Option<Ipv6Addr> {
+        self.0.iter().find(|[anycast, _]| *anycast == address).map(|[_, own]| *own)
     }
 }
 

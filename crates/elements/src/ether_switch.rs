@@ -20,8 +20,8 @@
 //! - TIMEOUT: how long an address is remembered after it was heard of last, default 300 s. 0
 //!   turns learning off: a hub.
 //! - CAPACITY: places in the table, default 8192, rounded up to a power of two.
-//! - RESERVED: whether frames to 01:80:c2:00:00:00 to 0f, which no bridge may forward (IEEE
-//!   802.1D section 7.12.6), are flooded; default true, as in Click.
+//! - RESERVED: whether frames that no bridge may forward go on, default true, as in Click: those to
+//!   01:80:c2:00:00:00 to 0f (IEEE 802.1D section 7.12.6), and those from a group or from all.
 //!
 //! ## Handlers
 //! - `table` (read): addresses and their ports, one a line.
@@ -130,8 +130,12 @@ impl EtherSwitch {
     fn way(&mut self, packet: &Packet, from: u32, now_ns: u64) -> Way {
         let Some((header, _)) = EthernetHeader::parse(packet.data()) else { return Way::Nowhere };
         let timeout_ns = self.timeout_ns;
-        if timeout_ns > 0 && header.source.is_unicast() {
-            self.learn(number(header.source), from, now_ns);
+        if header.source.is_unicast() {
+            if timeout_ns > 0 {
+                self.learn(number(header.source), from, now_ns);
+            }
+        } else if !self.reserved && header.source.is_multicast() {
+            return Way::Nowhere;
         }
         let to = header.destination;
         if to.is_multicast() || timeout_ns == 0 {
@@ -326,6 +330,11 @@ mod tests {
             [(&[][..], 0, 3), (&["RESERVED false"], 0, 0), (&["RESERVED false"], 0x10, 3)]
         {
             assert_eq!(Bench::new("EtherSwitch", arguments).push(0, &[&frame(last)]).len(), count);
+        }
+        let from_all =
+            Frame::new(MacAddr::BROADCAST, mac(2)).payload(EtherType::EXPERIMENTAL, b"x");
+        for (arguments, count) in [(&[][..], 3), (&["RESERVED false"], 0)] {
+            assert_eq!(Bench::new("EtherSwitch", arguments).push(0, &[&from_all]).len(), count);
         }
     }
 

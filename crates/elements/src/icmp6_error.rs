@@ -27,6 +27,8 @@
 //!   0, as source. So an error comes from the interface by which the packet came.
 //! - FROM_DESTINATION: whether the error comes from the address that the packet went to, default
 //!   false; for errors about packets to the router itself (RFC 4443 section 2.2).
+//! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: with FROM_DESTINATION, errors about packets to the
+//!   anycast address ADDRESS come from OWN.
 //! - RATE: most errors a second, default 1000, with bursts of a tenth; 0 for no bound.
 //!
 //! A parameter problem points at the byte of the "ICMP parameter problem" annotation.
@@ -51,6 +53,7 @@ use europa_pool::packet::annotation::{DST_IP6, ICMP_PARAMETER_PROBLEM};
 use zerocopy::IntoBytes;
 use zerocopy::network_endian::{U16, U32};
 
+use crate::common::Anycast;
 use crate::made::{make, write};
 use crate::rate::Rate;
 
@@ -59,6 +62,7 @@ pub(crate) struct ICMP6Error {
     source: Ipv6Addr,
     sources: Vec<Ipv6Addr>,
     from_destination: bool,
+    anycast: Anycast,
     kind: Icmp6Type,
     code: u8,
     mtu: usize,
@@ -74,6 +78,7 @@ impl Default for ICMP6Error {
             source: Ipv6Addr::UNSPECIFIED,
             sources: Vec::new(),
             from_destination: false,
+            anycast: Anycast::default(),
             kind: Icmp6Type::UNREACHABLE,
             code: 0,
             mtu: MIN_MTU,
@@ -166,9 +171,10 @@ impl ICMP6Error {
             return None;
         }
         let to = whole.header.source_addr();
+        let destination = whole.header.destination_addr();
         let from = match self.sources.get(usize::from(packet.paint())) {
-            _ if self.from_destination && !whole.header.destination_addr().is_multicast() => {
-                whole.header.destination_addr()
+            _ if self.from_destination && !destination.is_multicast() => {
+                self.anycast.own(destination).unwrap_or(destination)
             }
             Some(source) => *source,
             None => self.source,
@@ -209,6 +215,7 @@ impl Element for ICMP6Error {
         self.pmtu = arguments.keyword("PMTU")?.unwrap_or(self.pmtu).max(least);
         self.rate = Rate::new(arguments.keyword("RATE")?.unwrap_or(1000));
         self.from_destination = arguments.keyword("FROM_DESTINATION")?.unwrap_or(false);
+        self.anycast = Anycast::configure(arguments)?;
         let text: String = arguments.keyword("SOURCES")?.unwrap_or_default();
         let words = text.split_whitespace();
         self.sources =
@@ -314,6 +321,13 @@ mod tests {
             (&["timeexceeded"][..], OWN, 3, 0, 0),
             (&["unreachable", "port"], OWN, 1, 4, 0),
             (&["unreachable", "port", "FROM_DESTINATION true"], "2001:db8:1::9", 1, 4, 0),
+            (
+                &["unreachable", "port", "FROM_DESTINATION true", "ANYCAST 2001:db8:1::9 fe80::5"],
+                "fe80::5",
+                1,
+                4,
+                0,
+            ),
             (&["packettoobig", "PMTU 1400"], OWN, 2, 0, 1400),
             (&["packettoobig", "PMTU 1000"], OWN, 2, 0, 1280),
             (&["parameterproblem", "1"], OWN, 4, 1, 6),

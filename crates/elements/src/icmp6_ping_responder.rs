@@ -1,7 +1,7 @@
 //! # ICMP6PingResponder
 //!
 //! ## Synopsis
-//! `ICMP6PingResponder()`
+//! `ICMP6PingResponder([keywords])`
 //!
 //! ## Ports
 //! One input, one output, push or pull. A second, push output, if connected, gets all packets
@@ -16,7 +16,8 @@
 //! address has to leave.
 //!
 //! ## Arguments
-//! None.
+//! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: replies to requests to the anycast address ADDRESS come
+//!   from OWN.
 //!
 //! ## Handlers
 //! None.
@@ -24,14 +25,18 @@
 //! ## See also
 //! `ICMPPingResponder`, `ICMP6Error`
 
-use europa_engine::{Batch, Class, ClassInfo, Context, Element, Packet};
+use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet};
 use europa_packet::icmp6::Icmp6Type;
 use europa_packet::{Header, Icmp6Header, IpProtocol, Ipv6Header, Ipv6Packet, checksum};
 use europa_pool::packet::annotation::DST_IP6;
 
+use crate::common::Anycast;
+
 /// Answers pings.
 #[derive(Default)]
-pub(crate) struct ICMP6PingResponder;
+pub(crate) struct ICMP6PingResponder {
+    anycast: Anycast,
+}
 
 impl Class for ICMP6PingResponder {
     const INFO: ClassInfo = ClassInfo::new("ICMP6PingResponder", "1/1-2").processing("a/ah");
@@ -40,7 +45,7 @@ impl Class for ICMP6PingResponder {
 const HOP_LIMIT: u8 = 64;
 
 /// Turns an echo request into its reply.
-fn reply(packet: &mut Packet) -> Option<()> {
+fn reply(packet: &mut Packet, anycast: &Anycast) -> Option<()> {
     let whole = Ipv6Packet::parse(packet.network_header()?).ok()?;
     let (icmp, _) = Icmp6Header::parse(whole.payload)?;
     let header = whole.header;
@@ -63,9 +68,15 @@ fn reply(packet: &mut Packet) -> Option<()> {
     let old = word(icmp.kind, icmp.code);
     (icmp.kind, icmp.code) = (Icmp6Type::ECHO_REPLY, 0);
     // Swapping addresses does not change the sum.
-    let check = checksum::update_u16(icmp.checksum.get(), old, word(icmp.kind, 0));
-    icmp.checksum.set(check);
+    let mut check = checksum::update_u16(icmp.checksum.get(), old, word(icmp.kind, 0));
     (header.source, header.destination) = (header.destination, header.source);
+    if let Some(own) = anycast.own(destination) {
+        for (old, new) in destination.segments().into_iter().zip(own.segments()) {
+            check = checksum::update_u16(check, old, new);
+        }
+        header.source = own.octets();
+    }
+    icmp.checksum.set(check);
     header.hop_limit = HOP_LIMIT;
     let destination = header.destination;
     packet.set_annotation(DST_IP6, destination);
@@ -73,8 +84,16 @@ fn reply(packet: &mut Packet) -> Option<()> {
 }
 
 impl Element for ICMP6PingResponder {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.anycast = Anycast::configure(arguments)?;
+        arguments.finish()
+    }
+
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        batch.filter(|packet| reply(packet).is_some(), |packet| context.push(1, packet));
+        batch.filter(
+            |packet| reply(packet, &self.anycast).is_some(),
+            |packet| context.push(1, packet),
+        );
     }
 }
 
@@ -95,19 +114,20 @@ mod tests {
 
     #[test]
     fn requests_become_replies() {
-        let (a, own) = ("2001:db8::9", "2001:db8::1");
+        let (a, own, any) = ("2001:db8::9", "2001:db8::1", "2001:db8::");
         let asked = packet(a, own, 128, 3);
         let mut damaged = asked.clone();
         damaged[50] ^= 1;
         for (name, bytes, wanted) in [
             ("request", asked.clone(), Some(packet(own, a, 129, 64))),
+            ("to an anycast address", packet(a, any, 128, 3), Some(packet(own, a, 129, 64))),
             ("reply", packet(a, own, 129, 3), None),
             ("to a group", packet(a, "ff02::1", 128, 3), None),
             ("from nobody", packet("::", own, 128, 3), None),
             ("short", asked[..44].to_vec(), None),
             ("damaged", damaged, None),
         ] {
-            let mut bench = Bench::new("ICMP6PingResponder", &[]);
+            let mut bench = Bench::new("ICMP6PingResponder", &["ANYCAST 2001:db8:: 2001:db8::1"]);
             let mut input = bench.arena.packet(&bytes).unwrap();
             input.set_network_header(0, 40);
             let wanted = wanted.map_or((1, bytes), |bytes| (0, bytes));

@@ -32,7 +32,11 @@
 //! - PMTU: the MTU that needfrag tells.
 //! - SET_FIX_ANNO (USE_FIX_ANNO): whether to ask `FixIPSrc`, default true.
 //! - FROM: prefixes, with blanks between them: only packets from there are answered. A redirect
-//!   is for neighbours only (RFC 1812 section 5.2.7.2).
+//!   is for neighbours only (RFC 1812 section 5.2.7.2): there the next hop must be in the same prefix
+//!   as the sender, and if the prefix is written as an address of the router, such as 10.0.0.1/24,
+//!   the redirect comes from that one.
+//! - PRECEDENCE: of errors other than source quench, which then have the packet's TOS as well; RFC
+//!   1812 section 4.3.2.5 wants 6 or 7. Without it all of that byte is 0, as in Click.
 //! - RATE: most errors a second, default 1000, with bursts of a tenth; 0 for no bound.
 //!
 //! A parameter problem points at the byte that `IPGWOptions` annotated; a redirect names the
@@ -72,6 +76,7 @@ pub(crate) struct ICMPError {
     mtu: usize,
     pmtu: u16,
     fix_source: bool,
+    precedence: Option<u8>,
     rate: Rate,
     id: u16,
     errors: u64,
@@ -89,6 +94,7 @@ impl Default for ICMPError {
             mtu: 576,
             pmtu: 0,
             fix_source: true,
+            precedence: None,
             rate: Rate::new(1000),
             id: 0,
             errors: 0,
@@ -173,9 +179,32 @@ impl ICMPError {
     /// Whether errors may be sent to an address (RFC 1812 section 5.3.7).
     fn is_host(&self, address: u32) -> bool {
         let net = address >> 24;
-        let mut from = self.from.iter();
-        let wanted = self.from.is_empty() || from.any(|p| address & p.mask() == p.network());
-        wanted && self.is_unicast(address) && net != 0 && net != 127 && net < 0xf0
+        self.is_unicast(address) && net != 0 && net != 127 && net < 0xf0
+    }
+
+    /// The address that tells the sender of a packet, if FROM has it be told.
+    fn source(&self, sender: u32, packet: &Packet) -> Option<Ipv4Addr> {
+        if self.from.is_empty() {
+            return Some(self.source);
+        }
+        let holds = |prefix: &Ipv4Prefix, address| address & prefix.mask() == prefix.network();
+        if self.kind != IcmpType::REDIRECT {
+            return self.from.iter().any(|prefix| holds(prefix, sender)).then_some(self.source);
+        }
+        let next_hop = packet.dst_ip();
+        let both = |prefix: &&Ipv4Prefix| holds(prefix, sender) && holds(prefix, next_hop);
+        let own = self.from.iter().find(both)?;
+        let is_address = own.length == 32 || u32::from(own.address) != own.network();
+        Some(if is_address { own.address } else { self.source })
+    }
+
+    /// Type of service of an error about a packet that has this one.
+    fn tos(&self, tos: u8) -> u8 {
+        match self.precedence {
+            _ if self.kind == IcmpType::SOURCE_QUENCH => tos & 0xe0,
+            Some(precedence) => precedence << 5 | tos & 0x1c,
+            None => 0,
+        }
     }
 
     /// Whether a packet is answered; gives its source route, if the error is to have it.
@@ -226,6 +255,7 @@ impl ICMPError {
             Err(_) => return None,
         };
         let route = self.concerns(packet, &whole)?;
+        let source = self.source(whole.header.source.get(), packet)?;
         if !self.rate.allows(context.now_ns()) {
             self.limited += 1;
             return None;
@@ -247,9 +277,8 @@ impl ICMPError {
             id: U16::new(self.id),
             ttl: TTL,
             checksum: U16::new(0),
-            // Errors keep the precedence of the packet (RFC 1812 section 4.3.2.5).
-            tos: whole.header.tos & 0xe0,
-            ..Ipv4Header::new(self.source, destination, IpProtocol::ICMP, 0)?
+            tos: self.tos(whole.header.tos),
+            ..Ipv4Header::new(source, destination, IpProtocol::ICMP, 0)?
         };
         let options = options.get(..options_len)?;
         let sum = checksum::sum(header.as_bytes()) + checksum::sum(options);
@@ -296,6 +325,10 @@ impl Element for ICMPError {
         let text: String = arguments.keyword("FROM")?.unwrap_or_default();
         for word in text.split_whitespace() {
             self.from.push(arguments.value("FROM", 0, word)?);
+        }
+        self.precedence = arguments.keyword("PRECEDENCE")?;
+        if self.precedence.is_some_and(|precedence| precedence > 7) {
+            return Err(ConfigError::other("PRECEDENCE: at most 7"));
         }
         self.rate = Rate::new(arguments.keyword("RATE")?.unwrap_or(1000));
         self.source = arguments.mandatory("SRC")?;
@@ -458,14 +491,37 @@ mod tests {
             let arguments = ["10.0.0.1", "timeexceeded", "transit", "10.0.0.255"];
             assert_eq!(run(&arguments, &bytes, |_| {}).is_some(), answered, "{name}");
         }
-        for (from, answered) in [("10.0.0.0/24", true), ("10.1.0.0/16 10.2.0.0/16", false)] {
+        // FROM, next hop → source of a redirect, whether others are sent
+        for (from, next_hop, source, others) in [
+            ("10.0.0.0/24", [10, 0, 0, 7], Some(OWN), true),
+            ("10.0.7.1/24 10.0.0.3/24", [10, 0, 0, 7], Some([10, 0, 0, 3]), true),
+            ("10.0.7.1/24 10.0.0.3/24", [10, 0, 7, 7], None, true),
+            ("10.1.0.0/16 10.2.0.0/16", [10, 1, 0, 7], None, false),
+        ] {
             let from = format!("FROM {from}");
-            let arguments = ["10.0.0.1", "redirect", "host", from.as_str()];
-            assert_eq!(run(&arguments, &to(B), |_| {}).is_some(), answered, "{from}");
+            let set = |packet: &mut Packet| packet.set_dst_ip(u32::from_be_bytes(next_hop));
+            let redirect = run(&["10.0.0.1", "redirect", "host", &from], &to(B), set);
+            let found = redirect.and_then(|bytes| bytes[12..16].try_into().ok());
+            assert_eq!(found, source, "{from} {next_hop:?}");
+            assert_eq!(run(&["10.0.0.1", "unreachable", &from], &to(B), set).is_some(), others);
         }
         for kind in [PacketType::Broadcast, PacketType::Multicast] {
             let set = |packet: &mut Packet| packet.set_packet_type(kind);
             assert_eq!(run(&["10.0.0.1", "timeexceeded"], &to(B), set), None);
+        }
+    }
+
+    #[test]
+    fn precedence_is_that_of_routers_if_wanted() {
+        let mut bytes = Frame::bare().ipv4(A, B).udp(1, 2, b"x");
+        bytes[1] = 0xb9;
+        for (kind, precedence, tos) in [
+            ("timeexceeded", None, 0),
+            ("timeexceeded", Some("PRECEDENCE 6"), 0xd8),
+            ("sourcequench", Some("PRECEDENCE 6"), 0xa0),
+        ] {
+            let arguments: Vec<&str> = ["10.0.0.1", kind].into_iter().chain(precedence).collect();
+            assert_eq!(run(&arguments, &bytes, |_| {}).unwrap()[1], tos, "{arguments:?}");
         }
     }
 

@@ -17,6 +17,8 @@
 //! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix
 //!   is answered for as a proxy, which does not override what others say.
 //! - ETH: their Ethernet address.
+//! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: answers for the anycast address ADDRESS come from OWN
+//!   and do not override what others say (RFC 4861 section 7.2.4).
 //! - ROUTER: whether answers say that a router sent them, default true.
 //!
 //! ## Handlers
@@ -36,6 +38,7 @@ use europa_packet::MacAddr;
 use europa_packet::icmp6::{multicast_mac, neighbor_flag};
 use europa_pool::packet::annotation::VLAN_TCI;
 
+use crate::common::Anycast;
 use crate::nd::{Ends, Message, advertisement, hear};
 
 /// Answers Neighbor Solicitations.
@@ -44,6 +47,7 @@ pub(crate) struct IP6NDAdvertiser {
     /// Longest prefixes first.
     entries: Vec<(Ipv6Prefix, MacAddr)>,
     router: bool,
+    anycast: Anycast,
     answers: u64,
 }
 
@@ -79,9 +83,12 @@ impl IP6NDAdvertiser {
             true => (ALL_NODES, multicast_mac(ALL_NODES), 0),
             false => (heard.source, source_mac.unwrap_or(heard.from), neighbor_flag::SOLICITED),
         };
-        let own = if prefix.length == 128 { neighbor_flag::OVERRIDE } else { 0 };
+        let anycast = self.anycast.own(heard.target);
+        let own = prefix.length == 128 && anycast.is_none();
+        let own = if own { neighbor_flag::OVERRIDE } else { 0 };
         let router = if self.router { neighbor_flag::ROUTER } else { 0 };
-        let ends = Ends { from_mac: mac, to_mac, from: heard.target, to };
+        let from = anycast.unwrap_or(heard.target);
+        let ends = Ends { from_mac: mac, to_mac, from, to };
         let mut answer = advertisement(context, ends, own | router | solicited, heard.target)?;
         answer.set_interface(packet.interface());
         answer.set_annotation(VLAN_TCI, packet.annotation::<2>(VLAN_TCI));
@@ -92,6 +99,7 @@ impl IP6NDAdvertiser {
 impl Element for IP6NDAdvertiser {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.router = arguments.keyword("ROUTER")?.unwrap_or(true);
+        self.anycast = Anycast::configure(arguments)?;
         for (index, text) in arguments.rest() {
             match entry(text, arguments.names()) {
                 Some(new) => self.entries.extend(new),
@@ -161,7 +169,11 @@ mod tests {
 
     #[test]
     fn solicitations_are_answered() {
-        let arguments = ["2001:db8::1 fe80::1 02:00:00:00:00:01", "2001:db8:1::/48 2:0:0:0:0:1"];
+        let arguments = [
+            "2001:db8::1 2001:db8:: fe80::1 02:00:00:00:00:01",
+            "2001:db8:1::/48 2:0:0:0:0:1",
+            "ANYCAST 2001:db8:: 2001:db8::1",
+        ];
         let from_b = [1, 1, 2, 0, 0, 0, 0, 0xb];
         let own = [2, 1, 2, 0, 0, 0, 0, 1];
         // source, option, target → destination, its MAC, flags
@@ -170,6 +182,7 @@ mod tests {
             ("2001:db8::9", &[], "fe80::1", Some(("2001:db8::9", A, 0xe0))),
             ("2001:db8::9", &[], "2001:db8:1::7", Some(("2001:db8::9", A, 0xc0))),
             ("::", &[], "2001:db8::1", Some(("ff02::1", MacAddr([0x33, 0x33, 0, 0, 0, 1]), 0xa0))),
+            ("2001:db8::9", &[], "2001:db8::", Some(("2001:db8::9", A, 0xc0))),
             ("2001:db8::9", &from_b, "2001:db8::2", None),
         ] {
             let target = address(target);
@@ -183,7 +196,9 @@ mod tests {
             let asked = frame(asked, 135, 0, target, option);
             let wanted = match wanted {
                 Some((to, to_mac, flags)) => {
-                    let ends = Ends { from_mac: OWN, to_mac, from: target, to: address(to) };
+                    let anycast = target == address("2001:db8::");
+                    let from = if anycast { address("2001:db8::1") } else { target };
+                    let ends = Ends { from_mac: OWN, to_mac, from, to: address(to) };
                     (0, frame(ends, 136, flags, target, &own))
                 }
                 None => (1, asked.clone()),

@@ -64,7 +64,7 @@ use europa_pool::packet::annotation::DST_IP6;
 use crate::made::{encapsulate, write};
 use crate::nd::{Ends, Message, hear, solicitation};
 use crate::neighbour::{
-    Alarm, Limits, Neighbours, Offer, State, Told, fixed, nanoseconds, pair, seconds,
+    Alarm, Limits, Neighbours, Offer, State, Told, fixed, nanoseconds, pair, room, seconds,
 };
 
 /// Finds neighbours' Ethernet addresses by Neighbor Discovery.
@@ -133,6 +133,10 @@ impl IP6NDSolicitor {
     fn source(&self, target: u128) -> Ipv6Addr {
         let shared = |own: &&Ipv6Addr| (u128::from(**own) ^ target).leading_zeros();
         self.addresses.iter().max_by_key(shared).copied().unwrap_or(Ipv6Addr::UNSPECIFIED)
+    }
+
+    pub(crate) fn neighbours(&self) -> &Neighbours<u128> {
+        &self.neighbours
     }
 
     /// Asks for an address: its group, or the neighbour itself.
@@ -236,6 +240,9 @@ impl Element for IP6NDSolicitor {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if !self.on_demand {
+            self.neighbours.set_room(room(context));
+        }
         for (address, mac) in &self.fixed {
             self.neighbours.insert((*address).into(), *mac, true, context.now_ns(), |_, _| {});
         }

@@ -14,7 +14,8 @@
 //!
 //! Packets that must not be fragmented (DF, or an MTU that leaves no room for 8 bytes of
 //! payload) leave by output 1, for an `ICMPError` of type unreachable and code needfrag.
-//! If the arena has not enough buffers for all fragments, the packet is dropped as a whole.
+//! If the arena has not enough buffers for all fragments, the packet is dropped as a whole, and so
+//! is a fragment to be cut again that reaches beyond the longest packet.
 //!
 //! ## Arguments
 //! - MTU: longest packet in bytes, at least 8.
@@ -98,7 +99,7 @@ fn finish(header: &mut [u8], total: usize, flags_fragment: u16) {
 enum Refusal {
     /// Its sender does not want it, or the MTU is too small.
     MustNot,
-    /// Buffers are missing, or the packet is malformed.
+    /// Buffers are missing, or the packet is malformed or reaches too far.
     Cannot,
 }
 
@@ -126,6 +127,10 @@ impl IPFragmenter {
         }
         let old = header.flags_fragment.get() & !ipv4::DONT_FRAGMENT;
         let (more, start) = (old & ipv4::MORE_FRAGMENTS, old & ipv4::FRAGMENT_OFFSET);
+        // Put together it would be longer than any packet, and its offsets would begin anew.
+        if usize::from(start) * 8 + payload_len > usize::from(u16::MAX) - header_len {
+            return Err(Refusal::Cannot);
+        }
         let mut at = first_len;
         while at < payload_len {
             let count = each.min(payload_len - at);
@@ -133,7 +138,7 @@ impl IPFragmenter {
             let bytes = whole.payload.get(at..at + count).unwrap_or_default();
             let place = fragment.put(later_len + count).ok_or(Refusal::Cannot)?;
             let last = at + count == payload_len;
-            let offset = start.wrapping_add((at / 8) as u16) & ipv4::FRAGMENT_OFFSET;
+            let offset = start + (at / 8) as u16;
             let flags = if last { more } else { ipv4::MORE_FRAGMENTS } | offset;
             if let Some(fixed) = Ipv4Header::at_mut(&mut later, 0) {
                 fixed.id = header.id;
@@ -296,6 +301,15 @@ mod tests {
         assert_eq!(out.len(), 2);
         assert_eq!(out[0].1[20..32], options);
         assert_eq!((out[1].1[0], &out[1].1[20..24]), (0x46, &[148, 4, 0, 0][..]));
+    }
+
+    #[test]
+    fn what_reaches_beyond_the_longest_packet_is_dropped() {
+        // offset in units of 8 bytes, length → fragments
+        for (offset, length, count) in [(8000, 1500, 2), (8001, 1500, 2), (8180, 1500, 0)] {
+            let out = fragment(1400, &packet(length, offset));
+            assert_eq!(out.len(), count, "{offset}");
+        }
     }
 
     proptest! {

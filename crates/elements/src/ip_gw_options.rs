@@ -171,7 +171,8 @@ impl IPGWOptions {
                 }
                 _ => {}
             }
-            let length = header.get(at + 1).map_or(0, |length| usize::from(*length));
+            // Of one that ends before its length, the type is wrong: there is no other byte.
+            let length = usize::from(*header.get(at + 1).ok_or(at)?);
             let whole = header.get_mut(at..at + length).filter(|_| length >= 2).ok_or(at + 1)?;
             match kind {
                 option::RECORD_ROUTE => self.record_route(whole),
@@ -296,7 +297,7 @@ mod tests {
             (&[7, 7, 3, 0, 0, 0, 0, 0], 22),
             (&[7, 7, 5, 0, 0, 0, 0, 0], 22),
             (&[7, 7, 0, 0, 0, 0, 0, 0], 22),
-            (&[1, 1, 1, 7], 24),
+            (&[1, 1, 1, 7], 23),
             (&[68, 8, 4, 0, 0, 0, 0, 0], 22),
             (&[68, 8, 5, 2, 0, 0, 0, 0], 23),
             (&[68, 8, 9, 0xf0, 0, 0, 0, 0], 23),

@@ -63,6 +63,8 @@ pub(crate) fn hear(frame: &[u8]) -> Option<Heard> {
         || header.hop_limit != HOP_LIMIT
         || fixed.icmp.code != 0
         || target.is_multicast()
+        // Nobody's source (RFC 4291 section 2.7).
+        || source.is_multicast()
         || !sum.is_valid()
     {
         return None;
@@ -209,6 +211,7 @@ pub(crate) mod tests {
             ("address check with option", frame(nobody, 135, 0, target, &mac), false),
             ("address check to one", frame(ends("::", "2001:db8::1"), 135, 0, target, &[]), false),
             ("target is a group", frame(own, 135, 0, group, &mac), false),
+            ("from a group", frame(ends("ff02::1", "2001:db8::1"), 135, 0, target, &mac), false),
             ("option of no length", frame(own, 135, 0, target, &[1, 0, 0, 0, 0, 0, 0, 0]), false),
             (
                 "solicited, to all",

@@ -9,6 +9,7 @@ mod demand;
 mod entries;
 mod limits;
 mod lines;
+mod room;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -18,9 +19,11 @@ use std::hash::{BuildHasher, RandomState};
 
 use europa_engine::Packet;
 
+use self::room::Share;
 use self::waiting::Place;
 
 pub(crate) use self::limits::{Limits, nanoseconds, seconds};
+pub(crate) use self::room::room;
 pub(crate) use self::sending::{Alarm, fixed, pair};
 
 /// An IP address as a number.
@@ -140,6 +143,8 @@ pub(crate) struct Neighbours<A> {
     hand: usize,
     places: Vec<Place>,
     free_place: u32,
+    /// What it may have of the room that all tables of a graph share.
+    share: Option<Share>,
     /// Entries in use, and those of them that are incomplete or active.
     count: usize,
     incomplete: usize,
@@ -170,6 +175,7 @@ impl<A: Address> Neighbours<A> {
             hand: 0,
             places: Vec::new(),
             free_place: NONE,
+            share: None,
             count: 0,
             incomplete: 0,
             active: 0,

@@ -5,12 +5,24 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use europa_packet::MacAddr;
 
-use super::routes::{self, Output, link_local, own6, routes};
+use super::routes::{self, Output, anycast6, link_local, own6, routes};
 use super::{Description, Interface, MOST_INTERFACES, Neighbour, Problem};
 
 /// Values with blanks between them.
 fn words(values: impl IntoIterator<Item = impl Display>) -> String {
     values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+}
+
+/// An IPv4 error with the precedence of routers; `arguments` are those behind its source.
+fn error4(source: Ipv4Addr, arguments: impl Display) -> String {
+    format!("ICMPError({source}, {arguments}, PRECEDENCE 6)")
+}
+
+/// The anycast addresses of these as an argument.
+fn anycast<'a>(interfaces: impl IntoIterator<Item = &'a Interface>) -> String {
+    let pairs: Vec<_> = interfaces.into_iter().flat_map(|i| anycast6(&i.addresses)).collect();
+    let arguments = words(pairs.iter().flatten());
+    if pairs.is_empty() { arguments } else { format!("ANYCAST {arguments}") }
 }
 
 /// What all parts of the text need to know.
@@ -120,6 +132,10 @@ impl Router<'_> {
             way("12/86dd 22/fe80%ffc0", format!("{check} -> onlink"));
             way("12/86dd", format!("{check} -> route6"));
         }
+        if !own4.is_empty() || !own6.is_empty() {
+            // A priority tag is no VLAN's (IEEE 802.1Q section 6.9).
+            way("12/8100 14/0000%0fff", format!("VLANDecap(false) -> class{n}"));
+        }
         self.declare(format_args!("out{n} :: ToDevice({name});"));
         match patterns.is_empty() {
             true => self.line(format_args!("FromDevice({name}) -> Discard; Idle -> out{n};")),
@@ -141,11 +157,7 @@ impl Router<'_> {
     }
 
     fn interface4(&mut self, n: usize, own: Ipv4Addr, mac: MacAddr, mtu: u32, nets: &str) {
-        let all = || {
-            let nets = self.description.interfaces.iter().flat_map(|i| &i.addresses).copied();
-            nets.collect::<Vec<_>>()
-        };
-        let others = words(routes::ipv4(&all()).map(|net| net.addr()));
+        let others = self.addresses4();
         let bad = format!("{} {others}", self.broadcasts);
         let addresses = words(
             self.description
@@ -177,12 +189,21 @@ impl Router<'_> {
         self.line(format_args!("options{n}[1] -> problem;"));
         self.line(format_args!("ttl{n}[1] -> expired;"));
         self.line(format_args!(
-            "fragment{n}[1] -> ICMPError({own}, unreachable, needfrag, {broadcasts}, PMTU {mtu}) \
-             -> route;"
+            "fragment{n}[1] -> {} -> route;",
+            error4(own, format_args!("unreachable, needfrag, {broadcasts}, PMTU {mtu}"))
         ));
+        // One that is at the end of its time goes nowhere else. `FixIPSrc` knows one address only.
         self.line(format_args!(
-            "same{n}[1] -> ICMPError({own}, redirect, host, {broadcasts}, FROM {nets}) -> route;"
+            "same{n}[1] -> expires{n} :: Classifier(8/00%fe, -); expires{n}[0] -> Discard;"
         ));
+        let redirect = format!("redirect, host, {broadcasts}, FROM {nets}, SET_FIX_ANNO false");
+        self.line(format_args!("expires{n}[1] -> {} -> route;", error4(own, redirect)));
+    }
+
+    /// All own IPv4 addresses.
+    fn addresses4(&self) -> String {
+        let nets = self.description.interfaces.iter().flat_map(|i| routes::ipv4(&i.addresses));
+        words(nets.map(|net| net.addr()))
     }
 
     fn interface6(&mut self, n: usize, mac: MacAddr, mtu: u32, own: &[Ipv6Addr]) {
@@ -193,7 +214,9 @@ impl Router<'_> {
         let errors = self.sources6();
         let first = own.first().copied().unwrap_or(Ipv6Addr::UNSPECIFIED);
         let own = words(own);
-        self.line(format_args!("tee6{n}[0] -> IP6NDAdvertiser({own} {mac}) -> out{n};"));
+        let anycast = anycast([interface]);
+        let anycast = if anycast.is_empty() { anycast } else { format!(", {anycast}") };
+        self.line(format_args!("tee6{n}[0] -> IP6NDAdvertiser({own} {mac}{anycast}) -> out{n};"));
         self.line(format_args!("tee6{n}[1] -> [1]nd{n};"));
         self.line(format_args!(
             "route6[{n}] -> DropBroadcasts -> hops{n} :: DecIP6HLIM -> length{n} :: CheckLength({mtu})"
@@ -247,22 +270,30 @@ impl Router<'_> {
         self.unused("route", true);
         self.line(format_args!("route[{discard}] -> Discard;"));
         self.line(format_args!(
-            "route[{none}] -> ICMPError({own}, unreachable, net, {bad}) -> route;"
+            "route[{none}] -> {} -> route;",
+            error4(own, format_args!("unreachable, net, {bad}"))
         ));
-        self.declare(format_args!("dead :: ICMPError({own}, unreachable, host, {bad});"));
-        self.declare(format_args!("expired :: ICMPError({own}, timeexceeded, transit, {bad});"));
-        self.declare(format_args!(
-            "problem :: ICMPError({own}, parameterproblem, erroratptr, {bad});"
-        ));
+        for (name, error) in [
+            ("dead", "unreachable, host"),
+            ("expired", "timeexceeded, transit"),
+            ("problem", "parameterproblem, erroratptr"),
+        ] {
+            let error = error4(own, format_args!("{error}, {bad}"));
+            self.declare(format_args!("{name} :: {error};"));
+        }
         self.line("dead -> route; expired -> route; problem -> route;");
         self.line("// To the router itself: pings, TCP and UDP, other ICMP, others.");
-        self.line(format_args!("route[{local}] -> ping :: ICMPPingResponder -> route;"));
-        self.line("ping[1] -> local :: Classifier(9/06, 9/11, 9/01, -);");
-        self.line(format_args!("port :: ICMPError({own}, unreachable, port, {bad}) -> route;"));
-        self.line("local[0] -> port; local[1] -> port; local[2] -> Discard;");
+        let all = self.addresses4();
         self.line(format_args!(
-            "local[3] -> ICMPError({own}, unreachable, protocol, {bad}) -> route;\n"
+            "route[{local}] -> options :: IPGWOptions({own}, {all}) -> ping :: ICMPPingResponder"
         ));
+        self.line("  -> route;");
+        self.line("options[1] -> problem;");
+        self.line("ping[1] -> local :: Classifier(9/06, 9/11, 9/01, -);");
+        let error = |code| error4(own, format_args!("unreachable, {code}, {bad}"));
+        self.line(format_args!("port :: {} -> route;", error("port")));
+        self.line("local[0] -> port; local[1] -> port; local[2] -> Discard;");
+        self.line(format_args!("local[3] -> {} -> route;\n", error("protocol")));
         Ok(())
     }
 
@@ -278,12 +309,13 @@ impl Router<'_> {
         let interfaces = &self.description.interfaces;
         let own_all = interfaces.iter().flat_map(|i| own6(&i.addresses, i.mac.0));
         let onlink: Vec<_> = own_all.map(|address| format!("{address}/128 - 0")).collect();
-        let painted: Vec<usize> = interfaces
+        let painted: Vec<(usize, Ipv6Addr)> = interfaces
             .iter()
             .enumerate()
             .filter(|(_, i)| routes::ipv6(&i.addresses).next().is_some())
-            .map(|(index, _)| index)
+            .map(|(index, i)| (index, link_local(i.mac.0)))
             .collect();
+        let anycast = anycast(interfaces);
         self.declare("// IPv6.");
         self.line("// IPv6.");
         self.declare(format_args!("route6 :: LookupIP6Route(\n  {routes});"));
@@ -296,29 +328,49 @@ impl Router<'_> {
         ] {
             self.declare(format_args!("{name} :: ICMP6Error({own}, {error}, SOURCES {sources});"));
         }
-        self.declare("ping6 :: ICMP6PingResponder;");
+        self.declare(format_args!("ping6 :: ICMP6PingResponder({anycast});"));
         self.declare("// A link-local destination is on the link that the packet came by.");
         self.declare("reply6 :: Classifier(24/fe80%ffc0, -);");
         self.declare("// From a link-local address: to the router itself only.");
         let onlink = onlink.join(", ");
         self.declare(format_args!("onlink :: LookupIP6Route({onlink}, ::/0 - 1);"));
-        self.line("onlink[0] -> ping6; onlink[1] -> Discard;");
+        self.declare("// A link-local address is own on its link only.");
+        self.declare("scope6 :: Classifier(24/fe80%ffc0, -);");
+        self.line("onlink[0] -> scope6; onlink[1] -> Discard; scope6[1] -> ping6;");
         self.line(format_args!("route6[{none}] -> noroute6;"));
         self.line("noroute6 -> reply6; dead6 -> reply6; expired6 -> reply6;");
-        self.line("// To the router itself: pings, TCP and UDP.");
-        self.line(format_args!("route6[{local}] -> ping6 -> reply6;"));
-        self.line("ping6[1] -> local6 :: Classifier(6/06, 6/11, -);");
+        self.line("// To the router itself: pings, TCP and UDP; what ends silently (other ICMP,");
+        self.line("// extension headers, no next header); protocols that it does not know.");
+        self.line(format_args!("route6[{local}] -> scope6; ping6 -> reply6;"));
+        self.line(
+            "ping6[1] -> local6 :: Classifier(6/06, 6/11, 6/3a, 6/00, 6/2b, 6/2c, 6/3b, 6/3c, -);",
+        );
+        let from = match anycast.is_empty() {
+            true => "FROM_DESTINATION true".to_owned(),
+            false => format!("FROM_DESTINATION true, {anycast}"),
+        };
+        self.line(format_args!("port6 :: ICMP6Error({own}, unreachable, port, {from}) -> reply6;"));
+        self.line("local6[0] -> port6; local6[1] -> port6;");
+        self.line((2..8).fold("none6 :: Discard;".to_owned(), |line, output| {
+            format!("{line} local6[{output}] -> none6;")
+        }));
+        self.line(
+            "// The annotation points at the header's next header field (RFC 8200 section 4).",
+        );
         self.line(format_args!(
-            "port6 :: ICMP6Error({own}, unreachable, port, FROM_DESTINATION true) -> reply6;"
+            "local6[8] -> Paint(6, 17) -> ICMP6Error({own}, parameterproblem, 1, {from}) -> reply6;"
         ));
-        self.line("local6[0] -> port6; local6[1] -> port6; local6[2] -> Discard;");
-        let mut last = "reply6[0]".to_owned();
-        for index in painted {
-            let paint = index + 1;
-            self.line(format_args!("{last} -> by{index} :: CheckPaint({paint}) -> nd{index};"));
-            last = format!("by{index}[1]");
+        let (mut replies, mut scoped) = ("reply6[0]".to_owned(), "scope6[0]".to_owned());
+        for (index, address) in painted {
+            let check = format!("CheckPaint({})", index + 1);
+            let bytes: String = address.octets().iter().map(|byte| format!("{byte:02x}")).collect();
+            self.line(format_args!("{replies} -> by{index} :: {check} -> nd{index};"));
+            self.line(format_args!(
+                "{scoped} -> at{index} :: {check} -> Classifier(24/{bytes}) -> ping6;"
+            ));
+            (replies, scoped) = (format!("by{index}[1]"), format!("at{index}[1]"));
         }
-        self.line(format_args!("{last} -> Discard;"));
+        self.line(format_args!("{replies} -> Discard; {scoped} -> Discard;"));
         self.line("reply6[1] -> route6;");
         Ok(())
     }

@@ -74,9 +74,21 @@ pub(super) fn own6(addresses: &[IpNet], mac: [u8; 6]) -> Vec<Ipv6Addr> {
         return own;
     }
     own.push(link_local(mac));
-    own.extend(ipv6(addresses).filter(|net| net.prefix_len() < 127).map(|net| net.network()));
-    own.dedup();
+    own.extend(anycast6(addresses).into_iter().map(|[anycast, _]| anycast));
     own
+}
+
+/// The anycast addresses of the routers of an interface's subnets, and for each the interface's own
+/// address there, which answers come from.
+pub(super) fn anycast6(addresses: &[IpNet]) -> Vec<[Ipv6Addr; 2]> {
+    let mut pairs: Vec<[Ipv6Addr; 2]> = Vec::new();
+    for net in ipv6(addresses).filter(|net| net.prefix_len() < 127) {
+        let known = pairs.iter().any(|[anycast, _]| *anycast == net.network());
+        if !known && ipv6(addresses).all(|own| own.addr() != net.network()) {
+            pairs.push([net.network(), net.addr()]);
+        }
+    }
+    pairs
 }
 
 /// A route's output and gateway.

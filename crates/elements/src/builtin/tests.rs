@@ -1,5 +1,7 @@
 //! The built-in configurations against a model router, through the real language and engine.
 
+mod edges;
+
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use europa_click::{Argument, ElementClasses, Processing, Shape, compile};
@@ -158,6 +160,23 @@ fn v6(source: &str, to: &str, hops: u8, length: usize) -> Vec<u8> {
     frame.udp(1, 2, &vec![7; length])
 }
 
+/// A frame whose IPv6 header names this protocol.
+fn next_header(protocol: u8, to: &str) -> Vec<u8> {
+    let frame = Frame::new(A, OWN[0]).ipv6(address(HOST_A6), address(to));
+    frame.transport(IpProtocol(protocol), &[0; 16])
+}
+
+fn with_options(to: [u8; 4], options: [u8; 4]) -> Vec<u8> {
+    let mut frame = v4(HOST_A, to, 64, 9);
+    frame.splice(34..34, options);
+    frame[14] = 0x46;
+    frame[17] += 4;
+    frame[24..26].fill(0);
+    let check = checksum::checksum(&frame[14..38]);
+    frame[24..26].copy_from_slice(&check.to_be_bytes());
+    frame
+}
+
 /// The same frame one hop on.
 fn forwarded(frame: &[u8], from: MacAddr, to: MacAddr) -> Vec<u8> {
     let mut next = frame.to_vec();
@@ -236,6 +255,11 @@ fn nothing_leaves_in_silence_or_by_mistake() {
         ("IPv6 from a link-local address", v6(LOCAL_A6, HOST_B6, 64, 9)),
         ("IPv6 to a link-local address", v6(HOST_A6, "fe80::77", 64, 9)),
         ("IPv6 to itself", v6(HOST_A6, "::1", 64, 9)),
+        ("to another link's address", v6(LOCAL_A6, "fe80::ff:fe00:1", 64, 9)),
+        ("from afar to another link's address", v6(HOST_A6, "fe80::ff:fe00:1", 64, 9)),
+        ("without a next header", next_header(59, "2001:db8::1")),
+        ("options and unknown ICMPv6", next_header(60, "2001:db8::1")),
+        ("unknown protocol to a group", next_header(253, "ff02::1")),
     ] {
         let mut model = model();
         assert_eq!(model.receive(0, &[frame]), [], "{name}");
@@ -246,13 +270,7 @@ fn nothing_leaves_in_silence_or_by_mistake() {
 #[test]
 fn errors_are_reported() {
     let df = Frame::new(A, OWN[0]).ipv4(HOST_A, HOST_B).flags_fragment(ipv4::DONT_FRAGMENT);
-    let mut options = v4(HOST_A, HOST_B, 64, 9);
-    options.splice(34..34, [7, 1, 4, 0]);
-    options[14] = 0x46;
-    options[17] += 4;
-    options[24..26].fill(0);
-    let check = checksum::checksum(&options[14..38]);
-    options[24..26].copy_from_slice(&check.to_be_bytes());
+    let options = with_options(HOST_B, [7, 1, 4, 0]);
     let tcp = Frame::new(A, OWN[0]).ipv4(HOST_A, OWN_B).tcp(1, 22, 0, 2, b"");
     let other = Frame::new(A, OWN[0]).ipv4(HOST_A, OWN_A).transport(IpProtocol::GRE, b"1234");
     for (name, frame, wanted) in [
@@ -267,6 +285,13 @@ fn errors_are_reported() {
         ("no IPv6 route", v6(HOST_A6, "2002::1", 64, 9), (1, 0, "2001:db8::1")),
         ("too big", v6(HOST_A6, HOST_B6, 64, 1400), (2, 0, "2001:db8::1")),
         ("IPv6 port", v6(HOST_A6, "2001:db8:1::1", 1, 9), (1, 4, "2001:db8:1::1")),
+        (
+            "IPv6 port of the subnet's routers",
+            v6(HOST_A6, "2001:db8::", 1, 9),
+            (1, 4, "2001:db8::1"),
+        ),
+        ("IPv6 protocol", next_header(253, "2001:db8::1"), (4, 1, "2001:db8::1")),
+        ("bad option to the router", with_options(OWN_A, [7, 1, 4, 0]), (12, 0, "10.0.0.1")),
         (
             "port of a link-local address",
             v6(LOCAL_A6, "fe80::ff:fe00:0", 1, 9),
@@ -304,18 +329,19 @@ fn pings_are_answered() {
         assert_eq!(out.len(), 1);
         assert_eq!((out[0].0, error(&out[0].1)), (0, (0, 0, Ipv4Addr::from(own).to_string())));
     }
-    for (source, own) in [
-        (HOST_A6, "2001:db8::1"),
-        (HOST_A6, "2001:db8:1::1"),
-        (HOST_A6, "2001:db8::"),
-        (LOCAL_A6, "fe80::ff:fe00:0"),
-        (LOCAL_A6, "2001:db8::1"),
-        (HOST_A6, "fe80::ff:fe00:0"),
+    for (source, own, from) in [
+        (HOST_A6, "2001:db8::1", "2001:db8::1"),
+        (HOST_A6, "2001:db8:1::1", "2001:db8:1::1"),
+        // Of the subnet's routers; answers come from one of them.
+        (HOST_A6, "2001:db8::", "2001:db8::1"),
+        (LOCAL_A6, "fe80::ff:fe00:0", "fe80::ff:fe00:0"),
+        (LOCAL_A6, "2001:db8::1", "2001:db8::1"),
+        (HOST_A6, "fe80::ff:fe00:0", "fe80::ff:fe00:0"),
     ] {
         let frame = Frame::new(A, OWN[0]).ipv6(address(source), address(own)).ttl(1);
         let out = model().receive(0, &[frame.echo(1, 2, b"abc")]);
         assert_eq!(out.len(), 1, "{source} {own}");
-        assert_eq!((out[0].0, error(&out[0].1)), (0, (129, 0, own.to_owned())));
+        assert_eq!((out[0].0, error(&out[0].1)), (0, (129, 0, from.to_owned())));
         assert_eq!(out[0].1[..6], A.0);
     }
 }
@@ -444,6 +470,7 @@ fn bridges_learn_and_flood() {
     assert_eq!(model.receive(1, &[there]), [], "A has moved to where B is");
     let long = frame(MacAddr([2, 0, 0, 0, 0, 7]), MacAddr::BROADCAST, 1405);
     assert_eq!(model.receive(0, &[long]), [], "longer than the other side's MTU");
+    assert_eq!(model.receive(0, &[frame(MacAddr::BROADCAST, B, 9)]), [], "from everybody");
 }
 
 /// Frames that look like something, with some bytes changed.

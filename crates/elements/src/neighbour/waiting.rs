@@ -2,7 +2,7 @@
 
 use europa_engine::Packet;
 
-use super::{Address, Limits, NONE, Neighbours};
+use super::{Address, Entry, Limits, NONE, Neighbours, Share};
 
 /// A place for a packet that waits.
 pub(super) struct Place {
@@ -14,10 +14,15 @@ impl<A: Address> Neighbours<A> {
     /// Keeps a packet for an entry; the oldest of too many is dropped.
     pub(super) fn keep(&mut self, index: usize, packet: Packet) -> bool {
         let most = self.limits.packets_each as u32;
-        if self.entries.get(index).is_some_and(|entry| entry.waiting >= most) {
+        let full = self.is_full();
+        let gives_way = |entry: &Entry<A>| entry.waiting >= most || full && entry.waiting > 0;
+        if self.entries.get(index).is_some_and(gives_way) {
             self.drops += u64::from(self.take_first(index).is_some());
         }
-        let place = if self.free_place != NONE {
+        let place = if self.is_full() {
+            self.drops += 1;
+            return false;
+        } else if self.free_place != NONE {
             let place = self.free_place;
             self.free_place = self.places.get(place as usize).map_or(NONE, |place| place.next);
             place
@@ -32,6 +37,9 @@ impl<A: Address> Neighbours<A> {
             *place = Place { packet: Some(packet), next: NONE };
         }
         self.length += 1;
+        if let Some(share) = &mut self.share {
+            share.take();
+        }
         let Some(entry) = self.entries.get_mut(index) else { return false };
         entry.waiting += 1;
         let last = std::mem::replace(&mut entry.last, place);
@@ -40,6 +48,10 @@ impl<A: Address> Neighbours<A> {
             None => entry.first = place,
         }
         true
+    }
+
+    fn is_full(&self) -> bool {
+        self.share.as_ref().is_some_and(Share::is_full)
     }
 
     /// Takes the oldest packet that waits for an entry.
@@ -54,6 +66,9 @@ impl<A: Address> Neighbours<A> {
         entry.waiting -= 1;
         self.free_place = at;
         self.length -= 1;
+        if let Some(share) = &mut self.share {
+            share.give();
+        }
         place.packet.take()
     }
 
