@@ -1,7 +1,7 @@
 //! # ARPResponder
 //!
 //! ## Synopsis
-//! `ARPResponder(IP/MASK [IP/MASK...] ETH, ...)`
+//! `ARPResponder(IP/MASK [IP/MASK...] ETH, ..., keywords)`
 //!
 //! ## Ports
 //! One input, one output, push or pull. A second, push output, if connected, gets what is
@@ -15,9 +15,15 @@
 //! A request whose sender says that it has the very address it asks for (gratuitous ARP) is
 //! not answered, and neither is one from a group address.
 //!
+//! With ANNOUNCE it tells everybody of its addresses by such requests when it starts (RFC 5227
+//! section 3): who knows another Ethernet address forgets it. After a change of the configuration
+//! only those are told that are new, or have a new Ethernet address.
+//!
 //! ## Arguments
 //! - IP/MASK: addresses to answer for; one alone has 32 bits.
 //! - ETH: their Ethernet address. A name that stands for both may be written once.
+//! - ANNOUNCE: whether to announce addresses (those with 32 bits), default false. Its output is then
+//!   a push output.
 //!
 //! ## Handlers
 //! - `table` (read): prefixes and Ethernet addresses, one prefix a line.
@@ -29,16 +35,18 @@
 //! ## See also
 //! `ARPQuerier`, `IP6NDAdvertiser`
 
+use std::any::Any;
 use std::net::Ipv4Addr;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, Ipv4Prefix, Names, Packet, Value, parse,
+    HandlerError, InitContext, Ipv4Prefix, Names, Packet, Value, parse,
 };
 use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use europa_pool::packet::annotation::VLAN_TCI;
 use zerocopy::IntoBytes;
 
+use crate::common::ANNOUNCE_AFTER_NS;
 use crate::made::{make, write};
 
 /// Answers ARP requests.
@@ -46,6 +54,9 @@ use crate::made::{make, write};
 pub(crate) struct ARPResponder {
     /// Longest prefixes first.
     entries: Entries,
+    announce: bool,
+    /// What has been announced.
+    announced: Entries,
 }
 
 type Entries = Vec<(Ipv4Prefix, [u8; 6])>;
@@ -123,6 +134,16 @@ impl ARPResponder {
         entry.map(|(_, mac)| *mac)
     }
 
+    fn announcement(
+        &self,
+        address: Ipv4Addr,
+        mac: [u8; 6],
+        context: &Context<'_>,
+    ) -> Option<Packet> {
+        let mac = MacAddr(mac);
+        frame(context, mac, MacAddr::BROADCAST, &ArpPacket::request(mac, address, address))
+    }
+
     fn answer(&self, request: &Packet, context: &Context<'_>) -> Option<Packet> {
         let (ethernet, rest) = EthernetHeader::parse(request.data())?;
         let (asked, _) = ArpPacket::parse(rest)?;
@@ -132,20 +153,27 @@ impl ARPResponder {
             && asked.sender_mac.is_unicast()
             && asked.sender_ip != asked.target_ip;
         let mac = MacAddr(self.lookup(asked.target_ip.get()).filter(|_| valid)?);
-        let mut packet = make(context, EthernetHeader::LEN + ArpPacket::LEN)?;
-        let header = EthernetHeader {
-            destination: asked.sender_mac,
-            source: mac,
-            ether_type: EtherType::ARP,
-        };
-        let rest = write(packet.data_mut(), header.as_bytes());
-        write(rest, asked.reply(mac).as_bytes());
-        packet.set_mac_header(0);
-        packet.set_network_header(EthernetHeader::LEN, ArpPacket::LEN);
+        let mut packet = frame(context, mac, asked.sender_mac, &asked.reply(mac))?;
         packet.set_interface(request.interface());
         packet.set_annotation(VLAN_TCI, request.annotation::<2>(VLAN_TCI));
         Some(packet)
     }
+}
+
+/// A frame that carries an ARP packet.
+fn frame(
+    context: &Context<'_>,
+    source: MacAddr,
+    destination: MacAddr,
+    carried: &ArpPacket,
+) -> Option<Packet> {
+    let mut packet = make(context, EthernetHeader::LEN + ArpPacket::LEN)?;
+    let header = EthernetHeader { destination, source, ether_type: EtherType::ARP };
+    let rest = write(packet.data_mut(), header.as_bytes());
+    write(rest, carried.as_bytes());
+    packet.set_mac_header(0);
+    packet.set_network_header(EthernetHeader::LEN, ArpPacket::LEN);
+    Some(packet)
 }
 
 /// Whether two prefixes are the same set of addresses.
@@ -155,8 +183,38 @@ fn same(a: Ipv4Prefix, b: Ipv4Prefix) -> bool {
 
 impl Element for ARPResponder {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.announce = arguments.keyword("ANNOUNCE")?.unwrap_or(false);
         self.entries = read(arguments);
         Ok(())
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if self.announce {
+            if !context.is_push_output(0) {
+                return Err(ConfigError::other("ANNOUNCE needs a push output"));
+            }
+            context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        let same =
+            |a: &(Ipv4Prefix, [u8; 6]), b: &(Ipv4Prefix, [u8; 6])| same(a.0, b.0) && a.1 == b.1;
+        for entry in self.entries.iter().filter(|(prefix, _)| prefix.length == 32) {
+            if !self.announced.iter().any(|known| same(known, entry))
+                && let Some(packet) = self.announcement(entry.0.address, entry.1, context)
+            {
+                context.push(0, packet);
+            }
+        }
+        self.announced.clone_from(&self.entries);
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPResponder>() {
+            self.announced = std::mem::take(&mut old.announced);
+        }
     }
 
     fn reconfigure(
@@ -164,6 +222,10 @@ impl Element for ARPResponder {
         arguments: &mut Arguments<'_>,
         _: &mut Context<'_>,
     ) -> Option<Result<(), ConfigError>> {
+        match arguments.keyword("ANNOUNCE") {
+            Ok(announce) => self.announce = announce.unwrap_or(self.announce),
+            Err(error) => return Some(Err(error)),
+        }
         let entries = read(arguments);
         if !arguments.has_errors() {
             self.entries = entries;
@@ -283,6 +345,25 @@ mod tests {
             };
             assert_eq!(out, [wanted], "{target:?}");
         }
+    }
+
+    #[test]
+    fn own_addresses_are_announced_once() {
+        let arguments = ["10.1.0.0/16 10.0.0.1 02:00:00:00:00:01", "ANNOUNCE true"];
+        let mut bench = Bench::new("ARPResponder", &arguments);
+        assert_eq!(bench.run(), []);
+        bench.now_ns = ANNOUNCE_AFTER_NS;
+        let own = ArpPacket::request(OWN, [10, 0, 0, 1].into(), [10, 0, 0, 1].into());
+        assert_eq!(bench.run(), [(0, Frame::new(OWN, MacAddr::BROADCAST).arp(&own))]);
+        // A change tells what is new.
+        let arguments = ["10.0.0.1 10.0.0.2 02:00:00:00:00:01", "ANNOUNCE true"];
+        let mut next = Bench::new("ARPResponder", &arguments);
+        next.router.take_state(&mut bench.router);
+        next.now_ns = ANNOUNCE_AFTER_NS;
+        let new = ArpPacket::request(OWN, [10, 0, 0, 2].into(), [10, 0, 0, 2].into());
+        assert_eq!(next.run(), [(0, Frame::new(OWN, MacAddr::BROADCAST).arp(&new))]);
+        next.now_ns *= 100;
+        assert_eq!(next.run(), []);
     }
 
     #[test]

@@ -36,6 +36,10 @@ pub(crate) fn annotation(arguments: &mut Arguments<'_>) -> Result<usize, ConfigE
     }
 }
 
+/// Time from the start of a graph until its addresses are announced: whatever else starts with it
+/// has done so then.
+pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
+
 /// Anycast addresses, and for each the own address that answers come from (RFC 4443 section 2.2).
 #[derive(Debug, Default)]
 pub(crate) struct Anycast(Vec<[Ipv6Addr; 2]>);

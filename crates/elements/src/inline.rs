@@ -15,7 +15,7 @@ const BOUNDED: &str = "
     FrontDropQueue MixedQueue MPEGQueue Unqueue RED CoDel
     Counter AverageCounter Print IPPrint IP6Print ARPPrint
     Classifier IPClassifier IPFilter IP6Classifier IP6Filter
-    ARPQuerier ARPResponder ARPTable IP6NDAdvertiser IP6NDSolicitor
+    ARPQuerier ARPResponder ARPTable IP6NDAdvertiser IP6NDSolicitor MLDReporter
     RadixIPLookup DirectIPLookup StaticIPLookup LinearIPLookup RangeIPLookup SortedIPLookup
     LookupIP6Route IPForward IP6Forward IPInputCombo IPOutputCombo
     CheckIPHeader CheckIP6Header CheckLength CheckPaint CheckTCPHeader CheckUDPHeader

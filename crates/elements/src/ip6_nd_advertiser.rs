@@ -13,12 +13,18 @@
 //! Neighbor Advertisement; the longest prefix counts. Who checks whether an address is free
 //! (RFC 4862) and asks without a source is told with all other nodes.
 //!
+//! With ANNOUNCE it tells all nodes of its addresses when it starts (RFC 4861 section 7.2.6): who
+//! knows another Ethernet address forgets it. After a change of the configuration only those are told
+//! that are new, or have a new Ethernet address.
+//!
 //! ## Arguments
 //! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix
 //!   is answered for as a proxy, which does not override what others say.
 //! - ETH: their Ethernet address.
 //! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: answers for the anycast address ADDRESS come from OWN
 //!   and do not override what others say (RFC 4861 section 7.2.4).
+//! - ANNOUNCE: whether to announce addresses (those with 128 bits that are not anycast), default
+//!   false. Its output is then a push output.
 //! - ROUTER: whether answers say that a router sent them, default true.
 //!
 //! ## Handlers
@@ -28,17 +34,18 @@
 //! ## See also
 //! `IP6NDSolicitor`, `ARPResponder`
 
+use std::any::Any;
 use std::net::Ipv6Addr;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Ipv6Prefix, Names, Packet, Value,
+    InitContext, Ipv6Prefix, Names, Packet, Value,
 };
 use europa_packet::MacAddr;
 use europa_packet::icmp6::{multicast_mac, neighbor_flag};
 use europa_pool::packet::annotation::VLAN_TCI;
 
-use crate::common::Anycast;
+use crate::common::{ANNOUNCE_AFTER_NS, Anycast};
 use crate::nd::{Ends, Message, advertisement, hear};
 
 /// Answers Neighbor Solicitations.
@@ -48,6 +55,9 @@ pub(crate) struct IP6NDAdvertiser {
     entries: Vec<(Ipv6Prefix, MacAddr)>,
     router: bool,
     anycast: Anycast,
+    announce: bool,
+    /// What has been announced.
+    announced: Vec<(Ipv6Addr, MacAddr)>,
     answers: u64,
 }
 
@@ -100,6 +110,7 @@ impl Element for IP6NDAdvertiser {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.router = arguments.keyword("ROUTER")?.unwrap_or(true);
         self.anycast = Anycast::configure(arguments)?;
+        self.announce = arguments.keyword("ANNOUNCE")?.unwrap_or(false);
         for (index, text) in arguments.rest() {
             match entry(text, arguments.names()) {
                 Some(new) => self.entries.extend(new),
@@ -113,6 +124,38 @@ impl Element for IP6NDAdvertiser {
         }
         self.entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
         Ok(())
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if self.announce {
+            if !context.is_push_output(0) {
+                return Err(ConfigError::other("ANNOUNCE needs a push output"));
+            }
+            context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
+        }
+        Ok(())
+    }
+
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        let single = self.entries.iter().filter(|(prefix, _)| prefix.length == 128);
+        let own = single.map(|(prefix, mac)| (prefix.address, *mac));
+        let own: Vec<_> = own.filter(|(own, _)| self.anycast.own(*own).is_none()).collect();
+        let router = if self.router { neighbor_flag::ROUTER } else { 0 };
+        for (address, mac) in own.iter().filter(|new| !self.announced.contains(new)) {
+            let to_mac = multicast_mac(ALL_NODES);
+            let ends = Ends { from_mac: *mac, to_mac, from: *address, to: ALL_NODES };
+            let flags = router | neighbor_flag::OVERRIDE;
+            if let Some(packet) = advertisement(context, ends, flags, *address) {
+                context.push(0, packet);
+            }
+        }
+        self.announced = own;
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<IP6NDAdvertiser>() {
+            self.announced = std::mem::take(&mut old.announced);
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
@@ -206,5 +249,30 @@ mod tests {
             let mut bench = Bench::new("IP6NDAdvertiser", &arguments);
             assert_eq!(bench.push(0, &[&asked]), [wanted], "{source} {target}");
         }
+    }
+
+    #[test]
+    fn own_addresses_are_announced_once() {
+        let bench = |own: &str| {
+            let own = format!("{own} 2001:db8:: 2001:db8:1::/48 02:00:00:00:00:01");
+            let anycast = "ANYCAST 2001:db8:: 2001:db8::1";
+            Bench::new("IP6NDAdvertiser", &[&own, anycast, "ANNOUNCE true"])
+        };
+        let told = |own| {
+            let all = MacAddr([0x33, 0x33, 0, 0, 0, 1]);
+            let (from, to) = (address(own), address("ff02::1"));
+            let ends = Ends { from_mac: OWN, to_mac: all, from, to };
+            (0, frame(ends, 136, 0xa0, from, &[2, 1, 2, 0, 0, 0, 0, 1]))
+        };
+        let mut old = bench("2001:db8::1");
+        assert_eq!(old.run(), []);
+        old.now_ns = ANNOUNCE_AFTER_NS;
+        assert_eq!(old.run(), [told("2001:db8::1")]);
+        let mut new = bench("2001:db8::1 fe80::1");
+        new.router.take_state(&mut old.router);
+        new.now_ns = ANNOUNCE_AFTER_NS;
+        assert_eq!(new.run(), [told("fe80::1")]);
+        new.now_ns *= 100;
+        assert_eq!(new.run(), []);
     }
 }

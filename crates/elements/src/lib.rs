@@ -73,6 +73,7 @@ mod made;
 mod mark_ip_header;
 mod memif;
 mod message;
+mod mld_reporter;
 mod nd;
 mod neighbour;
 mod null;

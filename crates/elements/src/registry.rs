@@ -53,6 +53,7 @@ pub fn registry() -> Registry {
     registry.add::<crate::mark_ip_header::MarkIPHeader>();
     registry.add::<crate::memif::Memif>();
     registry.add::<crate::message::Message>();
+    registry.add::<crate::mld_reporter::MLDReporter>();
     registry.add::<crate::diagnose::neighborhood_test::NeighborhoodTest>();
     registry.add::<crate::diagnose::notifier_debug::NotifierDebug>();
     registry.add::<crate::diagnose::panic_test::PanicTest>();

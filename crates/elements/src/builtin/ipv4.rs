@@ -45,7 +45,8 @@ struct Router<'a> {
 /// ICMP port (TCP, UDP) or protocol unreachable; ICMP errors for whatever cannot be forwarded
 /// (TTL, MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are
 /// dropped. IPv6 is there if an interface has an IPv6 address; its link-local address is then
-/// made of its Ethernet address.
+/// made of its Ethernet address. Own addresses are announced when they are new, and switches are
+/// told of their groups. Frames with a mere priority tag are taken for untagged ones.
 ///
 /// # Errors
 /// What cannot be made of the description.
@@ -170,7 +171,9 @@ impl Router<'_> {
         let broadcasts = self.broadcasts.clone();
         self.declare(format_args!("martians{n} :: DropMartians({bad});"));
         self.line(format_args!("martians{n} -> route;"));
-        self.line(format_args!("tee{n}[0] -> ARPResponder({addresses} {mac}) -> out{n};"));
+        self.line(format_args!(
+            "tee{n}[0] -> own{n} :: ARPResponder({addresses} {mac}, ANNOUNCE true) -> out{n};"
+        ));
         self.line(format_args!("tee{n}[1] -> [1]arp{n};"));
         self.line(format_args!(
             "route[{n}] -> DropBroadcasts -> same{n} :: PaintTee({}) -> options{n} :: \
@@ -216,8 +219,9 @@ impl Router<'_> {
         let own = words(own);
         let anycast = anycast([interface]);
         let anycast = if anycast.is_empty() { anycast } else { format!(", {anycast}") };
-        self.line(format_args!("tee6{n}[0] -> IP6NDAdvertiser({own} {mac}{anycast}) -> out{n};"));
+        self.line(format_args!("tee6{n}[0] -> own6_{n} :: IP6NDAdvertiser({own} {mac}, ANNOUNCE true{anycast}) -> out{n};"));
         self.line(format_args!("tee6{n}[1] -> [1]nd{n};"));
+        self.declare(format_args!("groups{n} :: MLDReporter({own}, {mac}) -> out{n};"));
         self.line(format_args!(
             "route6[{n}] -> DropBroadcasts -> hops{n} :: DecIP6HLIM -> length{n} :: CheckLength({mtu})"
         ));
@@ -336,7 +340,9 @@ impl Router<'_> {
         self.declare(format_args!("onlink :: LookupIP6Route({onlink}, ::/0 - 1);"));
         self.declare("// A link-local address is own on its link only.");
         self.declare("scope6 :: Classifier(24/fe80%ffc0, -);");
-        self.line("onlink[0] -> scope6; onlink[1] -> Discard; scope6[1] -> ping6;");
+        self.line("onlink[0] -> scope6; scope6[1] -> ping6;");
+        // An ICMPv6 message of type 130 behind a hop-by-hop header.
+        self.line("onlink[1] -> queries6 :: Classifier(6/00 40/3a 48/82);");
         self.line(format_args!("route6[{none}] -> noroute6;"));
         self.line("noroute6 -> reply6; dead6 -> reply6; expired6 -> reply6;");
         self.line("// To the router itself: pings, TCP and UDP; what ends silently (other ICMP,");
@@ -361,6 +367,7 @@ impl Router<'_> {
             "local6[8] -> Paint(6, 17) -> ICMP6Error({own}, parameterproblem, 1, {from}) -> reply6;"
         ));
         let (mut replies, mut scoped) = ("reply6[0]".to_owned(), "scope6[0]".to_owned());
+        let mut queries = "queries6".to_owned();
         for (index, address) in painted {
             let check = format!("CheckPaint({})", index + 1);
             let bytes: String = address.octets().iter().map(|byte| format!("{byte:02x}")).collect();
@@ -368,9 +375,11 @@ impl Router<'_> {
             self.line(format_args!(
                 "{scoped} -> at{index} :: {check} -> Classifier(24/{bytes}) -> ping6;"
             ));
+            self.line(format_args!("{queries} -> asked{index} :: {check} -> groups{index};"));
+            queries = format!("asked{index}[1]");
             (replies, scoped) = (format!("by{index}[1]"), format!("at{index}[1]"));
         }
-        self.line(format_args!("{replies} -> Discard; {scoped} -> Discard;"));
+        self.line(format_args!("{replies} -> Discard; {scoped} -> Discard; {queries} -> Discard;"));
         self.line("reply6[1] -> route6;");
         Ok(())
     }

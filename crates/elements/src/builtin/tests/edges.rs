@@ -80,3 +80,40 @@ fn who_waits_for_nobody_leaves_room_for_others() {
     let frame = v4(HOST_A, [10, 1, 0, 77], 64, 9);
     assert_eq!(model.receive(0, &[frame]).len(), 1);
 }
+
+#[test]
+fn what_is_own_is_announced_and_told_to_switches() {
+    let mut model = model();
+    assert_eq!(model.receive(0, &[]), []);
+    model.now_ns = 10_000_000;
+    let out = model.receive(0, &[]);
+    let count = |interface, bytes: &[u8]| {
+        out.iter().filter(|(i, frame)| *i == interface && frame.starts_with(bytes)).count()
+    };
+    for (interface, own) in [(0, OWN_A), (1, OWN_B)] {
+        let mac = OWN[interface];
+        let announced = ArpPacket::request(mac, own.into(), own.into());
+        let announced = Frame::new(mac, MacAddr::BROADCAST).arp(&announced);
+        assert_eq!(count(interface, &announced), 1);
+        // Two addresses and one report to ff02::16.
+        assert_eq!(count(interface, &[0x33, 0x33, 0, 0, 0, 1]), 2);
+        assert_eq!(count(interface, &[0x33, 0x33, 0, 0, 0, 0x16]), 1);
+    }
+    assert_eq!(out.len(), 8);
+    model.now_ns = 3_000_000_000;
+    model.receive(0, &[]);
+
+    // A query of a switch, version 2, to be answered at once.
+    let (from, to) = (address(LOCAL_A6), address("ff02::1"));
+    let mut query = vec![130, 0, 0, 0, 0, 0, 0, 0];
+    query.extend([0; 16]);
+    query.extend([2, 125, 0, 0]);
+    let sum = checksum::pseudo_v6(from, to, IpProtocol::ICMP6, query.len() as u32);
+    let sum = sum + checksum::sum(&query);
+    query[2..4].copy_from_slice(&sum.checksum().to_be_bytes());
+    let payload = [&[58, 0, 5, 2, 0, 0, 1, 0], &query[..]].concat();
+    let frame = Frame::new(A, multicast_mac(to)).ipv6(from, to).ttl(1);
+    let out = model.receive(0, &[frame.transport(IpProtocol::HOP_BY_HOP, &payload)]);
+    assert_eq!(out.len(), 1);
+    assert_eq!((out[0].0, &out[0].1[..6]), (0, &[0x33, 0x33, 0, 0, 0, 0x16][..]));
+}
