@@ -165,6 +165,10 @@ impl<'a> Arguments<'a> {
         mandatory: bool,
     ) -> Result<Option<T>, ConfigError> {
         let Some((index, text)) = self.find(name, position, mandatory) else { return Ok(None) };
+        // A place that is left empty says that nothing is given.
+        if text.is_empty() {
+            return Ok(None);
+        }
         T::parse(text, self.names).map(Some).ok_or_else(|| ConfigError::Value {
             name: name.to_owned(),
             index: Some(index),
@@ -325,13 +329,16 @@ mod tests {
             ("SECOND 8,LIMIT 9,FIRST 7", Ok((7, Some(8), Some(9)))),
             ("7,LIMIT 9,LIMIT 10", Ok((7, None, Some(10)))),
             ("", Err("FIRST: required argument missing")),
+            ("7,,LIMIT 9", Ok((7, None, Some(9)))),
+            ("7,", Ok((7, None, None))),
+            ("7,,", Err("unexpected argument ''")),
+            (",8", Err("FIRST: required argument missing")),
             ("7,x", Err("SECOND: expected unsigned integer, found 'x'")),
             ("7,8,9", Err("unexpected argument '9'")),
             ("7,FOO 9", Err("unexpected argument 'FOO 9'")),
             ("FOO 9", Err("FIRST: expected unsigned integer, found 'FOO 9'")),
         ] {
-            let text: Vec<String> =
-                text.split(',').filter(|t| !t.is_empty()).map(str::to_owned).collect();
+            let text: Vec<String> = text.split(',').map(str::to_owned).collect();
             let mut names = Names::default();
             let mut arguments = Arguments::new(&text, &mut names, 1, 1);
             let mut read = || -> Result<(u32, Option<u32>, Option<u32>), ConfigError> {

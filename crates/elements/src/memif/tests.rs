@@ -294,7 +294,7 @@ fn mistakes_are_named() {
     let long = "SECRET aaaaaaaaaaaaaaaaaaaaaaaaa";
     for (arguments, error) in [
         (&[][..], "SOCKET: required argument missing"),
-        (&[""], "SOCKET: expected a path, found nothing"),
+        (&[""], "SOCKET: required argument missing"),
         (&["/x", "RING_SIZE 100"], "RING_SIZE: expected a power of two up to 16384, found '100'"),
         (&["/x", "RING_SIZE 0"], "RING_SIZE: expected a power of two up to 16384, found '0'"),
         (&["/x", "BUFFER 10"], "BUFFER: it must be 64 to 65536, found '10'"),
