@@ -17,6 +17,8 @@
 //! input that a packet came to, `$?` 0 if the last `write` succeeded, and `$$` the number of
 //! the process.
 //!
+//! A variable that an instruction sets is empty before.
+//!
 //! Instructions; those with a `q` remove a layer of quotes from their text:
 //! - `set VARIABLE TEXT`, `setq`: sets a variable.
 //! - `init VARIABLE TEXT`, `initq`: the same, once, when the router starts.
@@ -209,6 +211,12 @@ where
         for instruction in &self.program {
             if let Action::Init { variable, exported: true, .. } = &instruction.action {
                 self.exports.push(variable.clone());
+            }
+            // Those that are set anywhere are empty until then.
+            if let Action::Set { variable, .. } | Action::Init { variable, .. } =
+                &instruction.action
+            {
+                self.variables.push((variable.clone(), String::new()));
             }
         }
         Ok(())

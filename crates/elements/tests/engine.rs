@@ -351,8 +351,55 @@ fn scripts_wait_decide_and_stop() {
         router.run_once(now_ns, &mut NoDevices);
         now_ns = router.next_timer_ns().unwrap_or(now_ns + 1);
     }
-    assert_eq!(*lines.borrow(), ["q.capacity:\n6\n", "s.x:\n3\n"]);
+    assert_eq!(*lines.borrow(), ["q.capacity:\n6", "s.x:\n3"]);
     assert_eq!(now_ns / 1_000_000, 4);
+}
+
+/// What a script with these instructions writes into the log.
+fn told(instructions: &[&str]) -> Vec<String> {
+    let arena = Arena::heap(64, 2048);
+    let instructions = [&["wait 1ms"], instructions, &["stop"]].concat();
+    let elements: &[Part<'_>] =
+        &[("s", "Script", &instructions), ("i", "Idle", &[]), ("q", "Queue", &["7"])];
+    let mut router = router(&arena, elements, &[("i", 0, "q", 0), ("q", 0, "i", 0)]);
+    let lines = logged(&mut router);
+    for now_ns in [0, 2_000_000] {
+        router.run_once(now_ns, &mut NoDevices);
+    }
+    assert!(router.is_stopped(), "{instructions:?}");
+    lines.take()
+}
+
+#[test]
+fn scripts_find_handlers_and_variables_as_in_click() {
+    for (instructions, expected) in [
+        // What it has not got is not taken for `run`.
+        (&["write s.foo 1"][..], "While executing 's :: Script':\n  no 's.foo' write handler"),
+        (&["write s.add 1"], "While executing 's :: Script':\n  no 's.add' write handler"),
+        (&["set n $(add $n 1)", "set n $(add $n 1)", "read get n"], "s.get:\n2"),
+        (&["set a $(s.name)$(class)", "read get a"], "s.get:\nsScript"),
+        (&["read s.name"], "s.name:\ns"),
+        (&["readq \"q.capacity\""], "q.capacity:\n7"),
+        (&["write 'q.capacity' 8", "read q.capacity"], "q.capacity:\n8"),
+    ] {
+        assert_eq!(told(instructions), [expected], "{instructions:?}");
+    }
+}
+
+#[test]
+fn ports_name_their_peers() {
+    let arena = Arena::heap(64, 2048);
+    let elements: &[Part<'_>] =
+        &[("a", "Idle", &[]), ("b", "Idle", &[]), ("q", "Queue", &[]), ("i", "Idle", &[])];
+    let wires: &[Wire<'_>] = &[("a", 0, "q", 0), ("b", 0, "q", 0), ("q", 0, "i", 0)];
+    let mut router = router(&arena, elements, wires);
+    for (handler, answer) in [
+        ("a.ports", "0 inputs\n1 output\npush\t-\t[0] q\n"),
+        ("q.ports", "1 input\npush\t-\ta [0], b [0]\n1 output\npull\t-\t[0] i\n"),
+        ("i.ports", "1 input\npull\t-\tq [0]\n0 outputs\n"),
+    ] {
+        assert_eq!(router.read(handler, ""), Ok(answer.into()), "{handler}");
+    }
 }
 
 #[test]

@@ -159,6 +159,8 @@ pub(crate) struct Core {
 impl Core {
     /// Writes a message, and gives a copy to all who want one.
     pub(crate) fn say(&mut self, line: &str) {
+        // Whoever writes lines ends them.
+        let line = line.strip_suffix('\n').unwrap_or(line);
         (self.log)(line);
         for copies in &self.overheard {
             copies.borrow_mut().push(line.to_owned());

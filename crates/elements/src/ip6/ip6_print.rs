@@ -100,7 +100,7 @@ mod tests {
             ["2001:db8::1", "2001:db8::2"].map(|a| a.parse::<std::net::Ipv6Addr>().unwrap());
         let bytes = Frame::bare().ipv6(from, to).udp(1, 2, b"abc");
         for (arguments, expected) in [
-            (&["in"][..], "in: 2001:db8::1 -> 2001:db8::2 plen 11, next 17, hlim 64\n"),
+            (&["in"][..], "in: 2001:db8::1 -> 2001:db8::2 plen 11, next 17, hlim 64"),
             (
                 &["CONTENTS true", "NBYTES 5"],
                 "2001:db8::1 -> 2001:db8::2 plen 11, next 17, hlim 64\n  60000000 00",

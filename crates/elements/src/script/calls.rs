@@ -67,6 +67,23 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
             || self.exports.iter().any(|export| export == name)
     }
 
+    /// Whether `name` is a handler that this script has as every element has it. What `handlers`
+    /// answers, the engine does not know while the script runs.
+    fn has_common(&self, name: &str, context: &Context<'_>) -> bool {
+        !self.has(name)
+            && name != "handlers"
+            && context.handler_flags(context.index(), name).is_some()
+    }
+
+    /// Whose handler `path` is: one of this script comes first.
+    fn target(&self, path: &str, context: &Context<'_>) -> Result<Target, HandlerError> {
+        let own = !path.contains('.') && (self.has(path) || self.has_common(path, context));
+        match own {
+            true => Ok(Target::Element(context.index(), path.to_owned())),
+            false => context.target_of(path),
+        }
+    }
+
     /// Calls the read handler at the start of `call`; returns its whole name, and the answer.
     pub(super) fn read_call(
         &mut self,
@@ -75,15 +92,14 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         context: &mut Context<'_>,
     ) -> Result<(String, String), String> {
         let mut rest = call;
-        let path = shift_word(&mut rest);
+        let path = &unquoted(shift_word(&mut rest));
         let parameter = if unquote { unquoted(rest) } else { rest.to_owned() };
         let me = context.index();
-        let found = match context.target_of(path) {
-            _ if !path.contains('.') && self.has(path) => Target::Element(me, path.to_owned()),
-            found => found.map_err(|error| not_found(path, &error, "read"))?,
-        };
-        match found {
-            Target::Element(index, handler) if index == me => {
+        let found = self.target(path, context);
+        match found.map_err(|error| not_found(path, &error, "read"))? {
+            Target::Element(index, handler)
+                if index == me && !self.has_common(&handler, context) =>
+            {
                 let name = format!("{}.{handler}", context.name());
                 let answer = self.answer(&handler, &parameter, context);
                 answer.map(|text| (name, text)).map_err(|error| error.to_string())
@@ -110,15 +126,11 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         context: &mut Context<'_>,
     ) -> Result<(), String> {
         let mut rest = call;
-        let path = shift_word(&mut rest);
+        let path = &unquoted(shift_word(&mut rest));
         let value = if unquote { unquoted(rest) } else { rest.to_owned() };
         let me = context.index();
-        let own = !path.contains('.') && self.has(path);
-        let found = match context.target_of(path) {
-            _ if own => Target::Element(me, path.to_owned()),
-            found => found.map_err(|error| not_found(path, &error, "write"))?,
-        };
-        match found {
+        let found = self.target(path, context);
+        match found.map_err(|error| not_found(path, &error, "write"))? {
             Target::Element(index, handler) if index == me => self
                 .order(&handler, &value, context)
                 .map_err(|error| not_found(path, &error, "write")),

@@ -180,11 +180,12 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
                     _ => self.set(&name, rest.to_owned()),
                 }
             }
-            _ => {
+            _ if handler == "run" || self.kind == Kind::Proxy && !self.has(handler) => {
                 let call =
                     Call { arguments: value.to_owned(), handler: handler.to_owned(), write: true };
                 return self.run(call, context).map(drop);
             }
+            _ => return Err(HandlerError::NotFound(format!("{}.{handler}", context.name()))),
         }
         self.complete().0.map(drop)
     }

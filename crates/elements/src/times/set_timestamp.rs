@@ -1,7 +1,7 @@
 //! # SetTimestamp
 //!
 //! ## Synopsis
-//! `SetTimestamp([TIMESTAMP, FIRST, DELTA])`
+//! `SetTimestamp([TIMESTAMP, FIRST])`
 //!
 //! ## Ports
 //! One input, one output, push or pull.
