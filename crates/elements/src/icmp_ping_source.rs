@@ -41,6 +41,7 @@ use crate::encap::icmp_ip_encap::ICMPIPEncap;
 use crate::fields::{be16, be32, network};
 use crate::made;
 use crate::prelude::*;
+use crate::shaping::Ticks;
 
 /// A request that was sent.
 #[derive(Clone, Copy, Default)]
@@ -118,7 +119,7 @@ fn seconds(microseconds: u64) -> String {
 pub(crate) struct ICMPPingSource {
     request: ICMPIPEncap,
     data: Vec<u8>,
-    interval_ns: u64,
+    ticks: Ticks,
     limit: i64,
     active: bool,
     stop: bool,
@@ -170,7 +171,8 @@ impl ICMPPingSource {
     fn start(&mut self, after_ns: u64, context: &mut Context<'_>) {
         if self.active && self.push && !self.scheduled && !self.is_done() {
             self.scheduled = true;
-            context.schedule(0, context.now_ns().saturating_add(after_ns));
+            let at_ns = context.now_ns().saturating_add(after_ns);
+            context.schedule(0, self.ticks.start_at(at_ns));
         }
     }
 
@@ -206,9 +208,9 @@ impl Element for ICMPPingSource {
         );
         let interval: Option<Duration> = arguments.keyword("INTERVAL")?;
         let interval = interval.unwrap_or(Duration::from_secs(1));
-        self.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+        self.ticks = Ticks::every(interval);
         // Click counts in milliseconds.
-        if self.interval_ns < 1_000_000 {
+        if self.ticks.interval_ns < 1_000_000 {
             arguments.warn("INTERVAL so small that it is zero");
         }
         self.data = arguments.keyword("DATA")?.unwrap_or_default();
@@ -229,7 +231,7 @@ impl Element for ICMPPingSource {
             return Err(ConfigError::other("MIRROR needs a push output"));
         }
         self.name = context.name().to_owned();
-        let after_ns = self.interval_ns;
+        let after_ns = self.ticks.interval_ns;
         context.with_context(|context| self.start(after_ns, context));
         Ok(())
     }
@@ -249,7 +251,7 @@ impl Element for ICMPPingSource {
             context.push(0, packet);
         }
         self.scheduled = true;
-        context.schedule(0, context.now_ns().saturating_add(self.interval_ns.max(1)));
+        context.schedule(0, self.ticks.next_ns(context.now_ns()));
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -302,17 +304,16 @@ impl Element for ICMPPingSource {
         both "dst" => this.request.header.destination;
         write "limit" => {
             this.limit = parse("limit", value)?;
-            this.start(this.interval_ns, context);
+            this.start(this.ticks.interval_ns, context);
         };
         write "interval" => {
-            let interval: Duration = parse("interval", value)?;
-            this.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
+            this.ticks.set("interval", value)?;
         };
         button "reset_counts" => {
             this.count = 0;
             this.request.restart();
             this.replies = this.replies.take().map(|_| Replies::new());
-            this.start(this.interval_ns, context);
+            this.start(this.ticks.interval_ns, context);
         };
         read "summary" => this.replies.as_ref().map(|r| r.summary(this.count)).unwrap_or_default();
         read "rtt_min" => seconds(this.replies.as_ref().map_or(0, |replies| replies.least));

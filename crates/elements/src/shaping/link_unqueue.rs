@@ -15,7 +15,7 @@
 //! - BANDWIDTH: such as 10Mbps; without a unit bytes a second; at least 100 bytes a second.
 //!
 //! ## Handlers
-//! - `latency`, `bandwidth` (read): see the arguments.
+//! - `latency`, `bandwidth` (read, write): see the arguments.
 //! - `size` (read): packets on the line.
 //! - `reset` (write): drops them.
 //!
@@ -36,6 +36,8 @@ pub(crate) struct LinkUnqueue {
     bandwidth: u64,
     /// When the line can take the next packet.
     free_ns: u64,
+    /// The next packet follows the last at once: none has been asked for in vain since.
+    follows: bool,
     /// On the line, with the time when they arrive.
     line: VecDeque<(u64, Packet)>,
 }
@@ -44,15 +46,26 @@ impl Class for LinkUnqueue {
     const INFO: ClassInfo = ClassInfo::new("LinkUnqueue", "1/1").processing("l/h");
 }
 
+/// Bytes a second.
+const LEAST_BANDWIDTH: u64 = 100;
+const TOO_SMALL: &str = "bandwidth too small, minimum 100Bps";
+
 impl LinkUnqueue {
     fn work(&mut self, context: &mut Context<'_>) -> bool {
         let (now_ns, mut batch) = (context.now_ns(), context.take_batch());
-        while self.free_ns <= now_ns && context.pull(0, 1, &mut batch) > 0 {
+        while self.free_ns <= now_ns {
+            if context.pull(0, 1, &mut batch) == 0 {
+                self.follows = false;
+                break;
+            }
             for packet in batch.drain() {
                 let bytes = packet.len() as u64 + u64::from(packet.extra_length());
                 let bits_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth.max(1));
                 // One that waited follows at once; after a pause the line starts anew.
-                let start_ns = if self.line.is_empty() { now_ns } else { self.free_ns };
+                let start_ns = match std::mem::replace(&mut self.follows, true) {
+                    true => self.free_ns,
+                    false => now_ns,
+                };
                 self.free_ns = start_ns.saturating_add(u64::try_from(bits_ns).unwrap_or(u64::MAX));
                 self.line.push_back((self.free_ns.saturating_add(self.latency_ns), packet));
             }
@@ -85,8 +98,8 @@ impl Element for LinkUnqueue {
         let latency: Duration = arguments.mandatory("LATENCY")?;
         self.latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.bandwidth = arguments.mandatory::<Bandwidth>("BANDWIDTH")?.0;
-        if self.bandwidth < 100 {
-            return Err(ConfigError::at(1, "bandwidth too small, minimum 100Bps"));
+        if self.bandwidth < LEAST_BANDWIDTH {
+            return Err(ConfigError::at(1, TOO_SMALL));
         }
         arguments.finish()
     }
@@ -105,10 +118,22 @@ impl Element for LinkUnqueue {
     }
 
     handlers! { this, context, value;
-        read "latency" => interval(this.latency_ns);
-        read "bandwidth" => Bandwidth(this.bandwidth);
+        both "latency" => interval(this.latency_ns), set {
+            let latency: Duration = parse("latency", value)?;
+            this.latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+        };
+        both "bandwidth" => Bandwidth(this.bandwidth), set {
+            let bandwidth = parse::<Bandwidth>("bandwidth", value)?.0;
+            if bandwidth < LEAST_BANDWIDTH {
+                return Err(HandlerError::Other(TOO_SMALL.to_owned()));
+            }
+            this.bandwidth = bandwidth;
+        };
         read "size" => this.line.len();
-        button "reset" => { this.line.clear(); this.free_ns = 0; };
+        button "reset" => {
+            this.line.clear();
+            (this.free_ns, this.follows) = (0, false);
+        };
     }
 }
 
@@ -140,5 +165,18 @@ mod tests {
             arrivals.extend(part::sink(&mut router).iter().map(|_| millisecond));
         }
         assert_eq!(arrivals, [11, 21]);
+        router.write("l.latency", "50ms").unwrap();
+        // After a pause the line starts anew, though the last packet is still on it.
+        let mut arrivals = Vec::new();
+        for millisecond in 100..180 {
+            if [100, 115].contains(&millisecond) {
+                part::source(&mut router, 0, [arena.packet(&[3; 10]).unwrap()]);
+            }
+            for _ in 0..4 {
+                router.run_once(millisecond * 1_000_000, &mut NoDevices);
+            }
+            arrivals.extend(part::sink(&mut router).iter().map(|_| millisecond));
+        }
+        assert_eq!(arrivals, [160, 175]);
     }
 }

@@ -73,33 +73,62 @@ impl Delayed {
 
 /// Something that happens at intervals.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ticks {
-    interval_ns: u64,
+pub(crate) struct Ticks {
+    pub(crate) interval_ns: u64,
+    /// When it happens next.
+    due_ns: u64,
 }
 
+/// Ticks that were missed are made up for if they are no more than this, and the last was not later
+/// than a second, as in Click.
+const MOST_MISSED: u64 = 1000;
+const MOST_LATE_NS: u64 = 1_000_000_000;
+
 impl Ticks {
+    pub(crate) fn every(interval: Duration) -> Ticks {
+        Ticks { interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), due_ns: 0 }
+    }
+
     /// From `INTERVAL`, which may be left out if it is not `mandatory`.
     fn read(arguments: &mut Arguments<'_>, mandatory: bool) -> Result<Ticks, ConfigError> {
         let interval = match mandatory {
             true => arguments.mandatory("INTERVAL")?,
             false => arguments.positional("INTERVAL")?.unwrap_or(Duration::from_millis(500)),
         };
-        Ok(Ticks { interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) })
+        Ok(Ticks::every(interval))
     }
 
-    fn set(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+    pub(crate) fn set(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
         let interval: Duration = parse(handler, value)?;
         self.interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         Ok(())
     }
 
-    /// The next time. Never again in the same round, whatever the interval.
-    fn next_ns(self, now_ns: u64) -> u64 {
-        now_ns.saturating_add(self.interval_ns.max(1))
+    /// The first time, if they begin now.
+    pub(crate) fn start(&mut self, now_ns: u64) -> u64 {
+        self.start_at(now_ns.saturating_add(self.interval_ns))
+    }
+
+    /// The first time is this.
+    pub(crate) fn start_at(&mut self, at_ns: u64) -> u64 {
+        self.due_ns = at_ns;
+        at_ns
+    }
+
+    /// The next time. It counts from when the last was due, not from when its turn came, so that
+    /// they keep their rate.
+    pub(crate) fn next_ns(&mut self, now_ns: u64) -> u64 {
+        let most_ns = self.interval_ns.saturating_mul(MOST_MISSED).min(MOST_LATE_NS);
+        if now_ns.saturating_sub(self.due_ns) > most_ns {
+            self.due_ns = now_ns;
+        }
+        self.due_ns = self.due_ns.saturating_add(self.interval_ns.max(1));
+        self.due_ns
     }
 }
 
-/// A rate over the last second or so: older times weigh less.
+/// A rate over the last hundredths of a second: as in Click, of what is older than [`WINDOW_NS`] each
+/// further window weighs a 16th less.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
     rate: f64,

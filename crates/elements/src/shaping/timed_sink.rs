@@ -37,7 +37,7 @@ impl Element for TimedSink {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        context.schedule(0, context.now_ns().saturating_add(self.0.interval_ns));
+        context.schedule(0, self.0.start(context.now_ns()));
         Ok(())
     }
 

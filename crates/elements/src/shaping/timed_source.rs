@@ -63,7 +63,7 @@ impl Element for TimedSource {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        context.schedule(0, context.now_ns().saturating_add(self.ticks.interval_ns));
+        context.schedule(0, self.ticks.start(context.now_ns()));
         Ok(())
     }
 
@@ -90,7 +90,7 @@ impl Element for TimedSource {
         both "limit" => this.limit;
         both "active" [CHECKBOX] => this.active, set {
             this.active = parse("active", value)?;
-            context.schedule(0, context.now_ns().saturating_add(this.ticks.interval_ns));
+            context.schedule(0, this.ticks.start(context.now_ns()));
         };
         button "reset" => this.count = 0;
     }
@@ -110,5 +110,18 @@ mod tests {
         }
         assert_eq!(times, [250, 500, 750].map(|time| (time, b"x".to_vec())));
         assert!(bench.router.is_stopped());
+    }
+
+    #[test]
+    fn times_that_passed_are_made_up_for_but_not_after_long_pauses() {
+        for (step_ns, expected) in [(700_000, 3000), (1_500_000_000, 2)] {
+            let mut bench = Bench::new("TimedSource", &["0.001"]);
+            for now_ns in (0..=3_000_000_000).step_by(step_ns) {
+                bench.now_ns = now_ns;
+                bench.run();
+            }
+            let count: u64 = bench.router.read("e.count", "").unwrap().parse().unwrap();
+            assert!(count.abs_diff(expected) <= 1, "{step_ns}: {count}");
+        }
     }
 }

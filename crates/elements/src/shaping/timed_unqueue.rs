@@ -50,14 +50,18 @@ impl Element for TimedUnqueue {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        context.schedule(0, context.now_ns().saturating_add(self.ticks.interval_ns));
+        context.schedule(0, self.ticks.start(context.now_ns()));
         Ok(())
     }
 
     fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        let mut left = self.burst;
         let mut batch = context.take_batch();
-        context.pull(0, self.burst, &mut batch);
-        context.push_batch(0, &mut batch);
+        // A pull may bring less than was asked for: one packet, where they go one by one.
+        while left > 0 && context.pull(0, left, &mut batch) > 0 {
+            left -= batch.len();
+            context.push_batch(0, &mut batch);
+        }
         context.give_batch(batch);
         context.schedule(timer, self.ticks.next_ns(context.now_ns()));
     }
@@ -76,12 +80,17 @@ mod tests {
 
     #[test]
     fn bursts_come_in_time() {
-        for (class, arguments, expected) in [
+        let cases = [
             ("TimedUnqueue", &["0.1"][..], 10),
             ("TimedUnqueue", &["0.1", "3"], 30),
+            ("TimedUnqueue", &["0.1", "300"], 3000),
             ("Burster", &["0.1"], 80),
-        ] {
-            let mut graph = Graph::default();
+        ];
+        // In batches, and one by one as in Click.
+        for ((class, arguments, expected), one_by_one) in
+            cases.iter().flat_map(|case| [(case, false), (case, true)])
+        {
+            let mut graph = Graph { one_by_one, ..Graph::default() };
             let source = graph.add("s", "InfiniteSource", &[]);
             let unqueue = graph.add("u", class, arguments);
             let discard = graph.add("d", "Discard", &[]);
@@ -93,7 +102,8 @@ mod tests {
             for step in 0..=1000u64 {
                 router.run_once(step * 1_000_000, &mut NoDevices);
             }
-            assert_eq!(router.read("d.count", ""), Ok(expected.to_string()), "{class}");
+            let count = router.read("d.count", "");
+            assert_eq!(count, Ok(expected.to_string()), "{class} {arguments:?} {one_by_one}");
         }
     }
 }
