@@ -7,7 +7,7 @@
 //! One push input; one push output more than rates.
 //!
 //! ## Description
-//! Measures the rate of packets over the last second or so, and sends all packets out of output 0
+//! Measures the rate of packets over the last hundredths of a second, and sends all packets out of output 0
 //! while it is below the first RATE, out of output 1 while it is below the second, and so on.
 //!
 //! ## Arguments
@@ -75,6 +75,13 @@ mod tests {
             }
             assert_eq!([last[5999], last[11_999], last[17_999]], [0, 1, 2], "{class}");
         }
+        // It settles as fast as in Click.
+        let mut bench = Bench::with_outputs("Meter", &["500"], 2);
+        let first = (1..100).find(|step| {
+            bench.now_ns = step * 1_000_000;
+            bench.push(0, &[b"x"])[0].0 == 1
+        });
+        assert_eq!(first, Some(11));
         assert_eq!(Bench::error("Meter", &["1", "1"]), "rates must rise");
     }
 }

@@ -137,7 +137,7 @@ struct Average {
 }
 
 /// Shortest time over which a rate is taken.
-const WINDOW_NS: u64 = 1_000_000_000 / 16;
+const WINDOW_NS: u64 = 1_000_000;
 
 impl Average {
     fn add(&mut self, count: u64, now_ns: u64) -> f64 {
@@ -149,9 +149,10 @@ impl Average {
     fn read(&mut self, now_ns: u64) -> f64 {
         let gone = now_ns.saturating_sub(self.since_ns);
         if gone >= WINDOW_NS {
-            let seconds = gone as f64 / 1e9;
-            let weight = 0.5_f64.powf(seconds);
-            self.rate = self.rate * weight + self.count as f64 / seconds * (1.0 - weight);
+            let windows = gone as f64 / WINDOW_NS as f64;
+            let weight = (15.0_f64 / 16.0).powf(windows);
+            let rate = self.count as f64 * 1e9 / gone as f64;
+            self.rate = self.rate * weight + rate * (1.0 - weight);
             (self.count, self.since_ns) = (0, now_ns);
         }
         self.rate
