@@ -43,8 +43,8 @@ const GC_TIMER: u32 = 0;
 pub(crate) struct Rewriter {
     kind: Kind,
     specs: Vec<Spec>,
-    /// By input: flows made, and flows that could not be made.
-    counts: Vec<(u64, u64)>,
+    /// By input: flows that could not be made.
+    failures: Vec<u64>,
     /// Perhaps shared with other rewriters, and then bounded together.
     table: Rc<RefCell<Table>>,
     /// What its spaces in the table begin with.
@@ -75,7 +75,7 @@ impl Rewriter {
         Rewriter {
             kind,
             specs: Vec::new(),
-            counts: Vec::new(),
+            failures: Vec::new(),
             table: Rc::default(),
             owner: 0,
             host: None,
@@ -116,7 +116,7 @@ impl Rewriter {
                 new.capacity = capacity;
                 new.set_owners(owners);
             }
-            std::mem::swap(&mut self.counts, &mut old.counts);
+            std::mem::swap(&mut self.failures, &mut old.failures);
         }
     }
 
@@ -134,10 +134,7 @@ impl Rewriter {
                     return None;
                 }
                 request = rest.first() == Some(&8);
-                let identifier = be16(rest, 4)?;
-                let (a, b) = (identifier, identifier.wrapping_add(1));
-                let (source_port, destination_port) = if request { (a, b) } else { (b, a) };
-                (self.space(0), FlowId { source_port, destination_port, ..addresses })
+                (self.space(0), addresses.ping(be16(rest, 4)?, !request))
             }
             Kind::TcpAndUdp | Kind::Tcp | Kind::Udp => {
                 let known = match self.kind {
@@ -206,11 +203,7 @@ impl Rewriter {
         match (self.kind, protocol) {
             (Kind::TcpAndUdp, 6 | 17) => self.find(self.space(protocol), id),
             (Kind::Tcp, 6) | (Kind::Udp, 6 | 17 | 33) => self.find(self.space(0), id),
-            (Kind::Ping, 1) => {
-                let (source_port, destination_port) =
-                    (id.source_port.wrapping_add(1), id.source_port);
-                self.find(self.space(0), FlowId { source_port, destination_port, ..id })
-            }
+            (Kind::Ping, 1) => self.find(self.space(0), id.ping(id.source_port, true)),
             (Kind::Address | Kind::AddressPair, _) => {
                 self.find(self.space(0), FlowId { source_port: 0, destination_port: 0, ..id })
             }
@@ -280,8 +273,7 @@ impl Rewriter {
             };
             table.add(flow, now_ns)
         });
-        if let Some((count, failures)) = self.counts.get_mut(input) {
-            *count += u64::from(made.is_some());
+        if let Some(failures) = self.failures.get_mut(input) {
             *failures += u64::from(made.is_none());
         }
         made.map(|index| (index, false)).ok_or(Fate::Drop)

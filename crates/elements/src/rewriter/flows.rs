@@ -15,6 +15,19 @@ pub(crate) struct FlowId {
 }
 
 impl FlowId {
+    /// Of a ping: requests have its identifier and the next number as ports, replies the other way
+    /// round.
+    pub(crate) fn ping(self, identifier: u16, reply: bool) -> FlowId {
+        let (a, b) = (identifier, identifier.wrapping_add(1));
+        let (source_port, destination_port) = if reply { (b, a) } else { (a, b) };
+        FlowId { source_port, destination_port, ..self }
+    }
+
+    /// The identifier of a ping.
+    pub(crate) fn identifier(self, reply: bool) -> u16 {
+        if reply { self.destination_port } else { self.source_port }
+    }
+
     /// The way back.
     pub(crate) fn reverse(self) -> FlowId {
         FlowId {
@@ -84,21 +97,21 @@ impl Flow {
         if back { reply } else { forth }
     }
 
-    /// A line about a direction.
-    pub(crate) fn text(&self, back: bool, now_ns: u64, short: bool) -> String {
+    /// A line about a direction; of a ping with its identifier in place of ports.
+    pub(crate) fn text(&self, back: bool, now_ns: u64, ping: bool) -> String {
         let [forth, reply] = self.ids;
         let id = if back { reply } else { forth };
         let (first, second) = if back { ("", "*") } else { ("*", "") };
         let [a, b] = self.outputs;
         let left = (self.expires_ns.saturating_sub(now_ns) + 500_000_000) / 1_000_000_000;
-        let (id, new) = (id.to_string(), self.rewritten(back).to_string());
-        let (id, new) = match short {
-            true => (
-                id.rsplit_once(", ").map_or(id.clone(), |(id, _)| format!("{id})")),
-                new.rsplit_once(", ").map_or(new.clone(), |(id, _)| format!("{id})")),
-            ),
-            false => (id, new),
+        let text = |id: FlowId| match ping {
+            true => {
+                let (from, to) = (Ipv4Addr::from(id.source), Ipv4Addr::from(id.destination));
+                format!("({from}, {to}, {})", id.identifier(back))
+            }
+            false => id.to_string(),
         };
+        let (id, new) = (text(id), text(self.rewritten(back)));
         format!("{id} => {new} [{first}{a} {second}{b}] i{} exp{left}\n", self.input)
     }
 }
@@ -120,6 +133,8 @@ pub(crate) struct Table {
     waiting: BTreeSet<(u64, usize)>,
     /// Rewriters that have flows here.
     owners: u8,
+    /// Number of flows by owner and input.
+    counts: HashMap<(u8, usize), u64>,
 }
 
 /// More flows than this are not kept, whatever the configuration says: about 200 MB.
@@ -135,6 +150,7 @@ impl Default for Table {
             guaranteed: BTreeSet::new(),
             waiting: BTreeSet::new(),
             owners: 0,
+            counts: HashMap::new(),
         }
     }
 }
@@ -159,6 +175,11 @@ impl Table {
 
     pub(crate) fn set_owners(&mut self, owners: u8) {
         self.owners = owners;
+    }
+
+    /// Number of flows of an owner that came in first here.
+    pub(crate) fn count(&self, owner: u8, input: usize) -> u64 {
+        self.counts.get(&(owner, input)).copied().unwrap_or_default()
     }
 
     pub(crate) fn find(&self, space: Space, id: FlowId) -> Option<Found> {
@@ -195,6 +216,7 @@ impl Table {
         self.map.insert((flow.space, forth), (index, false));
         self.map.insert((flow.space, reply), (index, true));
         let guaranteed_ns = flow.guaranteed_ns;
+        *self.counts.entry((flow.owner(), flow.input)).or_default() += 1;
         if let Some(place) = self.flows.get_mut(index) {
             *place = Some(flow);
         }
@@ -285,6 +307,9 @@ impl Table {
             }
         }
         self.forget(index, flow.noted);
+        if let Some(count) = self.counts.get_mut(&(flow.owner(), flow.input)) {
+            *count -= 1;
+        }
         self.free.push(index);
     }
 }

@@ -32,12 +32,13 @@
 //!
 //! ## Handlers
 //! - `table` (read): the flows, a line for each direction.
-//! - `lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these become.
-//! - `table_size`, `mapping_failures` (read): flows made, and that could not be made.
+//! - `lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these become; SPORT is the
+//!   identifier, DPORT is not looked at.
+//! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.
 //! - `clear` (write): forgets all flows.
-//! - `patterns` (read): the inputs' specifications, with the flows made.
+//! - `patterns` (read): the inputs' specifications, with their flows.
 //! - `pattern0` ... `pattern3` (read, write): one of them; writing forgets its flows.
 //!
 //! ## See also
@@ -94,6 +95,20 @@ mod tests {
             let mut packet = bench.arena.packet(&before).unwrap();
             packet.set_network_header(0, 20);
             assert_eq!(bench.push_packets(input, vec![packet]), [(output, after)]);
+        }
+        for (asked, answer) in [
+            ("10.0.0.1 7 2.0.0.2 7", "1.0.0.1 50 2.0.0.2 50"),
+            ("2.0.0.2 50 1.0.0.1 50", "2.0.0.2 7 10.0.0.1 7"),
+            ("10.0.0.1 9 2.0.0.2 9", ""),
+        ] {
+            assert_eq!(bench.router.read("e.lookup", asked), Ok(answer.into()), "{asked}");
+        }
+        let table = bench.router.read("e.table", "").unwrap();
+        for line in [
+            "(10.0.0.1, 2.0.0.2, 7) => (1.0.0.1, 2.0.0.2, 50) [*0 1] i0 exp300\n",
+            "(2.0.0.2, 1.0.0.1, 50) => (2.0.0.2, 10.0.0.1, 7) [0 *1] i0 exp300\n",
+        ] {
+            assert!(table.contains(line), "{table}");
         }
     }
 }

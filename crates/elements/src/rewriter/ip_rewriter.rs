@@ -36,11 +36,11 @@
 //! - `tcp_table`, `udp_table` (read): the flows, a line for each direction.
 //! - `tcp_lookup`, `udp_lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these
 //!   become.
-//! - `table_size`, `mapping_failures` (read): flows made, and that could not be made.
+//! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.
 //! - `clear` (write): forgets all flows.
-//! - `patterns` (read): the inputs' specifications, with the flows made.
+//! - `patterns` (read): the inputs' specifications, with their flows.
 //! - `pattern0` ... `pattern3` (read, write): one of them; writing forgets its flows.
 //!
 //! ## See also
@@ -113,6 +113,10 @@ mod tests {
             assert!(table.contains(line), "{table}");
             bench.router.write("e.clear", "").unwrap();
             assert_eq!(bench.router.read("e.size", ""), Ok("0".into()));
+            // Counted are those that are there.
+            for (handler, value) in [("table_size", "0"), ("pattern0", "1.0.0.1 1024-1025 - -\n")] {
+                assert_eq!(bench.router.read(&format!("e.{handler}"), ""), Ok(value.into()));
+            }
         }
     }
 

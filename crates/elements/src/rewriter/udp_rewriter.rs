@@ -32,11 +32,11 @@
 //! ## Handlers
 //! - `table` (read): the flows, a line for each direction.
 //! - `lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these become.
-//! - `table_size`, `mapping_failures` (read): flows made, and that could not be made.
+//! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.
 //! - `clear` (write): forgets all flows.
-//! - `patterns` (read): the inputs' specifications, with the flows made.
+//! - `patterns` (read): the inputs' specifications, with their flows.
 //! - `pattern0` ... `pattern3` (read, write): one of them; writing forgets its flows.
 //!
 //! ## See also

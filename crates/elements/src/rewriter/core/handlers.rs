@@ -50,19 +50,19 @@ pub(crate) const TCP_HANDLERS: &[Handler] = &[
 impl Rewriter {
     /// Lines about all flows of a protocol, or of all.
     fn lines(&self, protocol: Option<u8>, now_ns: u64) -> String {
-        let (short, table) = (self.kind == Kind::Ping, self.table.borrow());
+        let (ping, table) = (self.kind == Kind::Ping, self.table.borrow());
         let flows = table.flows().filter(|flow| {
             let wanted = protocol.is_none_or(|protocol| flow.protocol() == protocol);
             wanted && flow.owner() == self.owner
         });
-        flows.flat_map(|flow| [false, true].map(|back| flow.text(back, now_ns, short))).collect()
+        flows.flat_map(|flow| [false, true].map(|back| flow.text(back, now_ns, ping))).collect()
     }
 
     fn spec_line(&self, input: usize) -> Option<String> {
         let spec = self.specs.get(input)?;
-        Some(match self.counts.get(input) {
-            Some((count, _)) if *count > 0 => format!("{spec} [{count}]\n"),
-            _ => format!("{spec}\n"),
+        Some(match self.table.borrow().count(self.owner, input) {
+            0 => format!("{spec}\n"),
+            count => format!("{spec} [{count}]\n"),
         })
     }
 
@@ -80,8 +80,19 @@ impl Rewriter {
             destination_port: parse(handler, destination_port)?,
         };
         let space = self.space(if self.kind == Kind::TcpAndUdp { protocol } else { 0 });
-        let Some((index, back)) = self.find(space, id) else { return Ok(String::new()) };
-        let new = self.flow(index, |flow| flow.rewritten(back)).unwrap_or_default();
+        let found = match self.kind {
+            // One number says it, and requests have it as replies have.
+            Kind::Ping => [false, true]
+                .iter()
+                .find_map(|reply| self.find(space, id.ping(id.source_port, *reply))),
+            _ => self.find(space, id),
+        };
+        let Some((index, back)) = found else { return Ok(String::new()) };
+        let mut new = self.flow(index, |flow| flow.rewritten(back)).unwrap_or_default();
+        if self.kind == Kind::Ping {
+            let identifier = new.identifier(back);
+            (new.source_port, new.destination_port) = (identifier, identifier);
+        }
         let (from, to) = (Ipv4Addr::from(new.source), Ipv4Addr::from(new.destination));
         Ok(format!("{from} {} {to} {}", new.source_port, new.destination_port))
     }
@@ -99,11 +110,11 @@ impl Rewriter {
             "tcp_table" | "tcp_mappings" => self.lines(tcp, now_ns),
             "udp_table" | "udp_mappings" => self.lines(Some(17), now_ns),
             "table_size" | "nmappings" => {
-                self.counts.iter().map(|(count, _)| count).sum::<u64>().to_string()
+                let table = self.table.borrow();
+                let counts = (0..self.specs.len()).map(|input| table.count(self.owner, input));
+                counts.sum::<u64>().to_string()
             }
-            "mapping_failures" => {
-                self.counts.iter().map(|(_, failed)| failed).sum::<u64>().to_string()
-            }
+            "mapping_failures" => self.failures.iter().sum::<u64>().to_string(),
             "size" => self.table.borrow().len().to_string(),
             "capacity" => self.table.borrow().capacity.to_string(),
             "lookup" | "tcp_lookup" => self.look_up(6, handler, parameter)?,
@@ -145,8 +156,8 @@ impl Rewriter {
                 }
                 *self.specs.get_mut(input).ok_or_else(missing)? = spec;
                 self.table.borrow_mut().remove_input(self.owner, input);
-                if let Some(counts) = self.counts.get_mut(input) {
-                    *counts = (0, 0);
+                if let Some(failures) = self.failures.get_mut(input) {
+                    *failures = 0;
                 }
             }
         }

@@ -120,7 +120,7 @@ impl Rewriter {
                 }
             }
         }
-        self.counts = vec![(0, 0); self.specs.len()];
+        self.failures = vec![0; self.specs.len()];
         self.owner = self.table.borrow_mut().own();
         Ok(())
     }
