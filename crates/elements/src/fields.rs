@@ -53,9 +53,30 @@ pub(crate) fn set_ip_checksum(data: &mut [u8]) -> bool {
 
 /// Sum of the pseudo-header of an IPv4 packet with so many bytes behind its header.
 fn pseudo(header: &[u8], length: usize) -> checksum::Sum {
-    let address = |at| be32(header, at).unwrap_or(0).into();
+    let address = |at| be32(header, at).unwrap_or(0);
     let protocol = IpProtocol(header.get(9).copied().unwrap_or(0));
-    checksum::pseudo_v4(address(12), address(16), protocol, length as u16)
+    let destination = last_hop(header).unwrap_or(address(16));
+    checksum::pseudo_v4(address(12).into(), destination.into(), protocol, length as u16)
+}
+
+/// Where a source route ends, if the header has one: what checksums are about, whatever address the
+/// packet is on its way to (RFC 1122 section 3.2.1.8).
+fn last_hop(header: &[u8]) -> Option<u32> {
+    let mut options = header.get(20..)?;
+    loop {
+        let length = match *options.first()? {
+            0 => return None,
+            1 => 1,
+            kind => {
+                let length = usize::from(*options.get(1)?);
+                if matches!(kind, 131 | 137) && (7..=options.len()).contains(&length) {
+                    return be32(options, length - 4);
+                }
+                length.max(2)
+            }
+        };
+        options = options.get(length..)?;
+    }
 }
 
 /// What the checksum field of a segment has to be, with the field itself taken as it is:

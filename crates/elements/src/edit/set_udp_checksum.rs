@@ -58,6 +58,37 @@ mod tests {
     use crate::testing::Bench;
 
     #[test]
+    fn a_source_route_says_whom_the_checksum_is_about() {
+        let (own, other) = (MacAddr([2; 6]), MacAddr([4; 6]));
+        let frame = Frame::new(own, other).ipv4([1, 2, 3, 4], [5, 6, 7, 8]).udp(1, 2, b"payload");
+        let (header, segment) = frame[EthernetHeader::LEN..].split_at(20);
+        for (options, right) in [
+            ([131, 7, 4, 5, 6, 7, 8, 0], true),
+            ([1, 137, 7, 4, 5, 6, 7, 8], true),
+            ([7, 7, 4, 5, 6, 7, 8, 0], false),
+            ([131, 9, 4, 5, 6, 7, 8, 0], false),
+            ([131, 0, 0, 0, 0, 0, 0, 131], false),
+        ] {
+            let mut bytes = [header, &options, segment].concat();
+            bytes[0] = 0x47;
+            bytes[19] = 9;
+            for class in ["SetUDPChecksum", "CheckUDPHeader"] {
+                let mut bench = Bench::new(class, &[]);
+                bench.log();
+                let mut packet = bench.arena.packet(&bytes).unwrap();
+                packet.set_network_header(0, 28);
+                let out = bench.push_packets(0, vec![packet]);
+                let passed = if class == "SetUDPChecksum" {
+                    &out[0].1[28..] == segment
+                } else {
+                    out[0].0 == 0
+                };
+                assert_eq!(passed, right, "{class} {options:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_checksum_is_right() {
         let (own, other) = (MacAddr([2; 6]), MacAddr([4; 6]));
         let frame = Frame::new(own, other).ipv4([1, 2, 3, 4], [5, 6, 7, 8]).udp(1, 2, b"payload");
