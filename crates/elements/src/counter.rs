@@ -15,7 +15,7 @@
 //! - BYTE_COUNT_CALL (keyword): the same when the N-th byte comes.
 //!
 //! ## Handlers
-//! - `count_call`, `byte_count_call` (write): see the arguments.
+//! - `count_call`, `byte_count_call` (read, write): see the arguments; nothing once it was called.
 //! - `count`, `byte_count` (read): packets and bytes since the start or the last reset.
 //! - `rate`, `byte_rate`, `bit_rate` (read): the same a second.
 //! - `reset`, `reset_counts` (write): sets all to zero.
@@ -26,7 +26,8 @@
 use std::any::Any;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
+    HandlerError, InitContext,
 };
 
 use crate::handler_call::HandlerCall;
@@ -61,6 +62,10 @@ impl Call {
         let mut rest = text;
         let at = shift_word(&mut rest).parse().ok()?;
         Some(Call { at, handler: HandlerCall::parse(rest)? })
+    }
+
+    fn text(&self) -> String {
+        format!("{} {}", self.at, self.handler)
     }
 }
 
@@ -108,6 +113,11 @@ impl Element for Counter {
         arguments.finish()
     }
 
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let mut calls = [&self.count_call, &self.byte_count_call].into_iter().flatten();
+        calls.try_for_each(|call| call.handler.check(context))
+    }
+
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         self.measure(context.now_ns());
         self.count += batch.len() as u64;
@@ -126,8 +136,8 @@ impl Element for Counter {
                 Handler::read("rate"),
                 Handler::read("byte_rate"),
                 Handler::read("bit_rate"),
-                Handler::write("count_call"),
-                Handler::write("byte_count_call"),
+                Handler::both("count_call"),
+                Handler::both("byte_count_call"),
                 Handler::button("reset"),
                 Handler::button("reset_counts").with(Flags::UNCOMMON),
             ]
@@ -146,6 +156,10 @@ impl Element for Counter {
             "byte_count" => Ok(self.byte_count.to_string()),
             "rate" => Ok(self.rate.to_string()),
             "byte_rate" => Ok(self.byte_rate.to_string()),
+            "count_call" => Ok(self.count_call.as_ref().map_or_else(String::new, Call::text)),
+            "byte_count_call" => {
+                Ok(self.byte_count_call.as_ref().map_or_else(String::new, Call::text))
+            }
             _ => Ok((self.byte_rate * 8.0).to_string()),
         }
     }
@@ -202,10 +216,25 @@ mod tests {
         assert!((rate - 32.0).abs() < 0.1, "{rate}");
         bench.router.write("e.reset", "").unwrap();
         assert!(bench.router.write("e.count_call", "x").is_err());
+        for (calls, packets) in [("3 e.reset now", 1), ("", 3)] {
+            if !calls.is_empty() {
+                bench.router.write("e.count_call", calls).unwrap();
+            }
+            bench.push(0, &vec![&b"x"[..]; packets]);
+            assert_eq!(bench.router.read("e.count_call", ""), Ok(calls.into()));
+        }
         assert_eq!(
             Bench::error("Counter", &["COUNT_CALL 5"]),
             "COUNT_CALL: expected 'N HANDLER [VALUE]'"
         );
+        for (call, error) in [
+            ("5 foo.bar", "no element named 'foo'"),
+            ("5 sink.bar", "no 'sink.bar' write handler"),
+            ("5 sink.name x", "no 'sink.name' write handler"),
+        ] {
+            let argument = format!("COUNT_CALL {call}");
+            assert_eq!(Bench::error("Counter", &[&argument]), error);
+        }
         assert_eq!(bench.router.read("e.count", ""), Ok("0".into()));
     }
 }

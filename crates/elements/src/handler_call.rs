@@ -1,9 +1,9 @@
 //! Handlers that elements write when something has happened: `END_CALL` and the like.
 
-use europa_engine::Context;
+use europa_engine::{ConfigError, Context, Flags, HandlerError, InitContext, Target};
 
 use crate::script::expand::{Form, Reference, expand};
-use crate::script::shift_word;
+use crate::script::{shift_word, unquoted};
 
 /// A handler and what is written to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,12 +12,36 @@ pub(crate) struct HandlerCall {
     value: String,
 }
 
+impl std::fmt::Display for HandlerCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(format!("{} {}", self.path, self.value).trim_end())
+    }
+}
+
 impl HandlerCall {
     /// From `HANDLER [VALUE]`.
     pub(crate) fn parse(text: &str) -> Option<HandlerCall> {
         let mut rest = text;
-        let path = shift_word(&mut rest).to_owned();
+        let path = unquoted(shift_word(&mut rest));
         (!path.is_empty()).then(|| HandlerCall { path, value: rest.to_owned() })
+    }
+
+    /// Whether there is such a handler. Not asked are those of the element itself, which is being
+    /// initialised, and the router's own, which may come later.
+    ///
+    /// # Errors
+    /// If an element has none.
+    pub(crate) fn check(&self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let me = context.index();
+        let missing = || ConfigError::other(format!("no '{}' write handler", self.path));
+        context.with_context(|context| match context.target_of(&self.path) {
+            Ok(Target::Element(index, handler)) if index != me && handler != "config" => {
+                let flags = context.handler_flags(index, &handler);
+                flags.filter(|flags| flags.has(Flags::WRITE)).map(|_| ()).ok_or_else(missing)
+            }
+            Err(error @ HandlerError::NoElement(_)) => Err(ConfigError::other(error.to_string())),
+            _ => Ok(()),
+        })
     }
 
     /// Writes the handler; a mistake goes to the log.

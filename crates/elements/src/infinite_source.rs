@@ -127,6 +127,9 @@ impl Element for InfiniteSource {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if let Some(call) = &self.end_call {
+            call.check(context)?;
+        }
         if self.burst == 0 {
             self.burst = context.burst().min(BURST);
         }
@@ -176,6 +179,9 @@ impl Element for InfiniteSource {
                 Handler::both("burst").with(Flags::CALM),
                 Handler::both("active").with(Flags::CHECKBOX),
                 Handler::both("length").with(Flags::CALM),
+                // Names of earlier versions of Click.
+                Handler::both("datasize").with(Flags::UNCOMMON),
+                Handler::both("burstsize").with(Flags::UNCOMMON),
                 Handler::button("reset"),
             ]
         }
@@ -191,7 +197,7 @@ impl Element for InfiniteSource {
             "count" => Ok(self.count.to_string()),
             "data" => Ok(self.data.text()),
             "limit" => Ok(self.limit.to_string()),
-            "burst" => Ok(self.burst.to_string()),
+            "burst" | "burstsize" => Ok(self.burst.to_string()),
             "active" => Ok(self.active.to_string()),
             _ => Ok(self.data.length().to_string()),
         }
@@ -205,8 +211,8 @@ impl Element for InfiniteSource {
     ) -> Result<(), HandlerError> {
         match handler {
             "data" => self.data = Data::new(Some(value.as_bytes().to_vec()), None),
-            "burst" => self.burst = parse(handler, value)?,
-            "length" => self.data.set_length(parse(handler, value)?),
+            "burst" | "burstsize" => self.burst = parse(handler, value)?,
+            "length" | "datasize" => self.data.set_length(parse(handler, value)?),
             // What may let it go on: the next limit is told again.
             "limit" => (self.limit, self.told) = (parse(handler, value)?, false),
             "active" => (self.active, self.told) = (parse(handler, value)?, false),

@@ -1,13 +1,13 @@
 //! # RatedSource
 //!
 //! ## Synopsis
-//! `RatedSource([DATA, RATE, LIMIT, ACTIVE, LENGTH, STOP])`
+//! `RatedSource([DATA, RATE, LIMIT, ACTIVE, LENGTH, BANDWIDTH, STOP])`
 //!
 //! ## Ports
 //! One push output.
 //!
 //! ## Description
-//! Makes RATE packets a second. If it comes late, it sends what is due at once, but at most a
+//! Makes RATE packets a second, and gives each the time. If it comes late, it sends what is due at once, but at most a
 //! batch, or what a hundredth of a second brings, if that is more.
 //!
 //! ## Arguments
@@ -16,6 +16,7 @@
 //! - LIMIT: stop after this many; negative, the default, means never.
 //! - ACTIVE: whether to send; default true.
 //! - LENGTH (keyword): send packets of this length; DATA is repeated to fill it.
+//! - BANDWIDTH (keyword): in place of RATE, such as 10Mbps; without a unit bytes a second.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
 //!
 //! ## Handlers
@@ -32,6 +33,7 @@ use europa_engine::{
 };
 
 use crate::common::Data;
+use crate::values::Bandwidth;
 
 /// Makes packets at a rate.
 pub(crate) struct RatedSource {
@@ -94,6 +96,12 @@ impl Element for RatedSource {
         self.limit = arguments.positional("LIMIT")?.unwrap_or(-1);
         self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
         self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        if let Some(Bandwidth(bandwidth)) = arguments.keyword("BANDWIDTH")?
+            && bandwidth > 0
+        {
+            let rate = bandwidth / self.data.length().max(1) as u64;
+            self.rate = u32::try_from(rate).unwrap_or(u32::MAX);
+        }
         arguments.finish()
     }
 
@@ -115,6 +123,9 @@ impl Element for RatedSource {
         }
         let mut batch = context.take_batch();
         self.count += self.data.fill(&mut batch, due, context.arena()) as u64;
+        // Elements that delay packets go by it.
+        let wall_ns = context.wall_ns();
+        batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(wall_ns));
         context.push_batch(0, &mut batch);
         context.give_batch(batch);
         if u64::try_from(self.limit).is_ok_and(|limit| self.count >= limit) {
@@ -136,6 +147,8 @@ impl Element for RatedSource {
                 Handler::both("limit").with(Flags::CALM),
                 Handler::both("active").with(Flags::CHECKBOX),
                 Handler::both("length"),
+                // Its name in earlier versions of Click.
+                Handler::both("datasize").with(Flags::UNCOMMON),
                 Handler::button("reset"),
             ]
         }
@@ -168,7 +181,7 @@ impl Element for RatedSource {
             "rate" => self.rate = parse(handler, value)?,
             "limit" => self.limit = parse(handler, value)?,
             "active" => self.active = parse(handler, value)?,
-            "length" => self.data.set_length(parse(handler, value)?),
+            "length" | "datasize" => self.data.set_length(parse(handler, value)?),
             _ => self.count = 0,
         }
         // It may have been stopped, or waiting for a time that another rate sets otherwise.
@@ -193,6 +206,23 @@ mod tests {
             }
             let wanted = rate * 10;
             assert!(sent.abs_diff(wanted) <= wanted / 1000 + 1, "{rate}: {sent}");
+        }
+    }
+
+    #[test]
+    fn a_bandwidth_is_a_rate_for_packets_of_this_length() {
+        let bench = &mut Bench::new("RatedSource", &["LENGTH 50", "BANDWIDTH 8kbps"]);
+        assert_eq!(bench.router.read("e.rate", ""), Ok("20".into()));
+        assert_eq!(bench.router.read("e.datasize", ""), Ok("50".into()));
+    }
+
+    #[test]
+    fn packets_have_the_time() {
+        let mut bench = Bench::new("RatedSource", &["", "10"]);
+        for now_ns in [100_000_000, 200_000_000] {
+            bench.now_ns = now_ns;
+            assert_eq!(bench.run().first().map(|(_, data)| data.len()), Some(69));
+            assert_eq!(bench.out[0].1.timestamp_ns(), now_ns);
         }
     }
 

@@ -50,12 +50,31 @@ impl Element for FrontDropQueue {
         }
     }
 
-    delegate!(but push);
+    /// Not of room: there always is, as others give way.
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    delegate!(but push and notifies);
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Bench;
+    use europa_engine::Graph;
+
+    use crate::testing::{Bench, run};
+
+    #[test]
+    fn sources_go_on_while_it_is_full() {
+        for (class, drops) in [("FrontDropQueue", 90), ("MixedQueue", 90), ("Queue", 0)] {
+            let mut graph = Graph::default();
+            let source = graph.add("s", "InfiniteSource", &["LIMIT 100", "BURST 10"]);
+            let (queue, idle) = (graph.add("q", class, &["10"]), graph.add("i", "Idle", &[]));
+            graph.connect(source, 0, queue, 0);
+            graph.connect(queue, 0, idle, 0);
+            assert_eq!(run(graph).read("q.drops", ""), Ok(drops.to_string()), "{class}");
+        }
+    }
 
     #[test]
     fn the_oldest_gives_way() {

@@ -54,7 +54,12 @@ impl Element for MixedQueue {
         }
     }
 
-    delegate!(but push);
+    /// Not of room: there always is, as others give way.
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    delegate!(but push and notifies);
 }
 
 #[cfg(test)]

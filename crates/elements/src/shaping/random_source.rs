@@ -1,13 +1,14 @@
 //! # RandomSource
 //!
 //! ## Synopsis
-//! `RandomSource(LENGTH [, LIMIT, BURST, ACTIVE, STOP, TIMESTAMP])`
+//! `RandomSource(LENGTH [, LIMIT, BURST, ACTIVE, STOP, END_CALL, TIMESTAMP])`
 //!
 //! ## Ports
 //! One output, push or pull.
 //!
 //! ## Description
-//! Makes packets with random contents as fast as they are taken.
+//! Makes packets with random contents as fast as they are taken. While all queues behind it that
+//! can say so are full, it makes none.
 //!
 //! ## Arguments
 //! - LENGTH: bytes.
@@ -15,6 +16,7 @@
 //! - BURST: packets in a turn, default 1.
 //! - ACTIVE: whether to send; default true.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
+//! - END_CALL (keyword): a handler to write once LIMIT is reached, with its value.
 //! - TIMESTAMP (keyword): give packets the time; default true.
 //!
 //! ## Handlers
@@ -25,6 +27,7 @@
 //! ## See also
 //! `InfiniteSource`, `RatedSource`
 
+use crate::handler_call::HandlerCall;
 use crate::prelude::*;
 use crate::random::Random;
 
@@ -36,11 +39,13 @@ pub(crate) struct RandomSource {
     burst: usize,
     active: bool,
     stop: bool,
+    end_call: Option<HandlerCall>,
     /// That the limit is reached has been told.
     told: bool,
     timestamp: bool,
     count: u64,
     random: Random,
+    room: Signal,
 }
 
 impl Class for RandomSource {
@@ -52,8 +57,13 @@ impl RandomSource {
         let mut most = if self.active { most.min(batch.room()) } else { 0 };
         if let Ok(limit) = u64::try_from(self.limit) {
             let left = limit.saturating_sub(self.count);
-            if left == 0 && self.stop && !std::mem::replace(&mut self.told, true) {
-                context.stop();
+            if left == 0 && self.active && !std::mem::replace(&mut self.told, true) {
+                if self.stop {
+                    context.stop();
+                }
+                if let Some(call) = &self.end_call {
+                    call.write(context);
+                }
             }
             most = most.min(usize::try_from(left).unwrap_or(most));
         }
@@ -77,6 +87,8 @@ impl RandomSource {
 impl Element for RandomSource {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        self.end_call =
+            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
         self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(true);
         self.length = arguments.mandatory("LENGTH")?;
         self.limit = arguments.positional("LIMIT")?.unwrap_or(-1);
@@ -92,6 +104,10 @@ impl Element for RandomSource {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if let Some(call) = &self.end_call {
+            call.check(context)?;
+        }
+        self.room = context.downstream(0);
         if context.is_push_output(0) {
             context.add_task(1024);
         }
@@ -102,7 +118,23 @@ impl Element for RandomSource {
         self.make(max, batch, context);
     }
 
+    fn notifies(&self) -> Notifies {
+        Notifies::PACKETS
+    }
+
+    fn has_packets(&mut self, _: usize, _: &mut Context<'_>) -> bool {
+        let left = u64::try_from(self.limit).is_err() || self.count < self.limit as u64;
+        self.active && left
+    }
+
+    fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        Some(self.has_packets(0, context) && context.is_active(&self.room))
+    }
+
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        if !context.is_active(&self.room) {
+            return false;
+        }
         let mut batch = context.take_batch();
         let count = self.make(self.burst, &mut batch, context);
         context.push_batch(0, &mut batch);
@@ -122,7 +154,22 @@ impl Element for RandomSource {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Bench;
+    use europa_engine::Graph;
+
+    use crate::testing::{Bench, run};
+
+    #[test]
+    fn a_full_queue_stops_it() {
+        let mut graph = Graph::default();
+        let source = graph.add("s", "RandomSource", &["5", "LIMIT 10"]);
+        let (queue, idle) = (graph.add("q", "Queue", &["2"]), graph.add("i", "Idle", &[]));
+        graph.connect(source, 0, queue, 0);
+        graph.connect(queue, 0, idle, 0);
+        let mut router = run(graph);
+        for (handler, value) in [("q.length", "2"), ("q.drops", "0"), ("s.count", "2")] {
+            assert_eq!(router.read(handler, ""), Ok(value.into()), "{handler}");
+        }
+    }
 
     #[test]
     fn packets_differ() {
@@ -133,6 +180,9 @@ mod tests {
         out.dedup();
         assert_eq!(out.len(), 50);
         assert!(bench.router.is_stopped());
+        let mut bench = Bench::new("RandomSource", &["10", "3", "END_CALL e.length 7"]);
+        assert_eq!(bench.run().len(), 3);
+        assert_eq!(bench.router.read("e.length", ""), Ok("7".into()));
         assert_eq!(Bench::error("RandomSource", &["70000"]), "bad length 70000");
     }
 }

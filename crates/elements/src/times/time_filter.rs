@@ -156,6 +156,10 @@ impl Element for TimeFilter {
         arguments.finish()
     }
 
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.end_call.as_ref().map_or(Ok(()), |call| call.check(context))
+    }
+
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         if self.begun == Time(0) {
             self.begun = Time::of(context.wall_ns());
