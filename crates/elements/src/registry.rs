@@ -261,5 +261,36 @@ pub fn registry() -> Registry {
     registry.add_pass(&crate::passes::Egress);
     // That each is there is tested.
     crate::inline::mark(&mut registry);
+    // Other names that Click has for the same.
+    registry.alias::<crate::encap::ether_vlan_encap::EtherVLANEncap>("EtherVlanEncap");
+    registry.alias::<crate::encap::set_vlan_anno::SetVLANAnno>("SetVlanAnno");
+    registry.alias::<crate::encap::strip_ether_vlan_header::StripEtherVLANHeader>(
+        "StripEtherVlanHeader",
+    );
+    registry.alias::<crate::icmp_ping_source::ICMPPingSource>("ICMPSendPings");
+    registry.alias::<crate::idle::Idle>("SimpleIdle");
+    registry.alias::<crate::static_ip_lookup::StaticIPLookup>("LookupIPRouteMP");
+    for name in ["Null1", "Null2", "Null3", "Null4", "Null5", "Null6", "Null7", "Null8"] {
+        registry.alias::<crate::null::Null>(name);
+    }
     registry
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn other_names_stand_for_the_same() {
+        let registry = super::registry();
+        for (name, class) in [
+            ("StripEtherVlanHeader", "StripEtherVLANHeader"),
+            ("SimpleIdle", "Idle"),
+            ("Null8", "Null"),
+        ] {
+            let (info, of) = (registry.info(name).unwrap(), registry.info(class).unwrap());
+            assert_eq!((info.ports, info.inline), (of.ports, of.inline), "{name}");
+        }
+        assert_eq!(Bench::new("Null3", &[]).push(0, &[b"x"]), [(0, b"x".to_vec())]);
+    }
 }

@@ -4,7 +4,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::graph::{ConnectionView, GraphElementView, GraphView};
 use crate::handler::{COMMON, Flags, GLOBAL, HandlerError, TASK, letters};
-use crate::state::{Core, UNCONNECTED, with_element};
+use crate::state::{Core, Port, UNCONNECTED, with_element};
 use crate::trace::Tracer;
 
 /// What a call of a router's own handler asks for.
@@ -462,22 +462,41 @@ impl Core {
     /// Ports and connections, in Click's form.
     fn ports(&self, index: usize) -> String {
         let wiring = &self.wiring;
-        let name = |element: u32| self.names.get(element as usize).map_or("", String::as_str);
+        let name = |element: usize| self.names.get(element).map_or("", String::as_str);
+        let from = |port: Port| format!("{} [{}]", name(port.element as usize), port.port);
+        let to = |port: &Port| format!("[{}] {}", port.port, name(port.element as usize));
         let (inputs, outputs) = (wiring.inputs_of(index), wiring.outputs_of(index));
         let mut text = format!("{} input{}\n", inputs.len(), plural(inputs.len()));
         for input in inputs {
-            match wiring.sources.get(input).copied().flatten() {
-                Some(from) => text += &format!("pull\t{} [{}]\n", name(from.element), from.port),
-                None => text += "push\n",
-            }
+            let (how, peers) = match wiring.sources.get(input).copied().flatten() {
+                Some(source) => ("pull", vec![from(source)]),
+                None => {
+                    let all = (0..self.names.len()).flat_map(|element| {
+                        wiring.outputs_of(element).enumerate().map(move |(port, at)| {
+                            (at, Port { element: element as u32, port: port as u32 })
+                        })
+                    });
+                    let here = all.filter(|(at, _)| {
+                        wiring.targets.get(*at).is_some_and(|target| *target as usize == input)
+                    });
+                    ("push", here.map(|(_, port)| from(port)).collect())
+                }
+            };
+            text += &format!("{how}\t-\t{}\n", peers.join(", "));
         }
         text += &format!("{} output{}\n", outputs.len(), plural(outputs.len()));
-        for output in outputs {
+        for (port, output) in outputs.enumerate() {
             let target = wiring.targets.get(output).and_then(|i| wiring.inputs.get(*i as usize));
-            match target {
-                Some(to) => text += &format!("push\t[{}] {}\n", to.port, name(to.element)),
-                None => text += "pull\n",
-            }
+            let (how, peers) = match target {
+                Some(target) => ("push", vec![to(target)]),
+                None => {
+                    let own = Some(Port { element: index as u32, port: port as u32 });
+                    let pulling = wiring.inputs.iter().zip(&wiring.sources);
+                    let pulling = pulling.filter(|(_, source)| **source == own);
+                    ("pull", pulling.map(|(input, _)| to(input)).collect())
+                }
+            };
+            text += &format!("{how}\t-\t{}\n", peers.join(", "));
         }
         text
     }

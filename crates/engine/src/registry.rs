@@ -21,9 +21,10 @@ impl Registry {
         self.classes.insert(T::INFO.name, (T::INFO, || Box::new(T::default())));
     }
 
-    /// Adds a class under another name too.
+    /// Adds a class under another name too, with all that has been said of it.
     pub fn alias<T: Class>(&mut self, name: &'static str) {
-        self.classes.insert(name, (ClassInfo { name, ..T::INFO }, || Box::new(T::default())));
+        let info = self.info(T::INFO.name).copied().unwrap_or(T::INFO);
+        self.classes.insert(name, (ClassInfo { name, ..info }, || Box::new(T::default())));
     }
 
     /// Says of a class that is there whether it may run inside the switch's worker, or why not.
