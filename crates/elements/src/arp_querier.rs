@@ -50,7 +50,7 @@
 //!
 //! ## Handlers
 //! - `ipaddr` (read, write): the address that requests come from.
-//! - `broadcast` (read): the broadcast address.
+//! - `broadcast` (read, write): the broadcast address.
 //! - `table` (read): a neighbour a line: address, 1 if known, Ethernet address, age.
 //! - `stats` (read): drops and queries in words.
 //! - `queries`, `responses`, `drops` (read): counts.
@@ -369,7 +369,7 @@ impl Element for ARPQuerier {
         const {
             &[
                 Handler::both("ipaddr"),
-                Handler::read("broadcast"),
+                Handler::both("broadcast"),
                 Handler::read("table"),
                 Handler::read("stats"),
                 Handler::read("queries"),
@@ -451,6 +451,13 @@ impl ARPQuerier {
                 let address: Ipv4Addr = parse(handler, value)?;
                 if let Some(first) = self.addresses.first_mut() {
                     first.address = address;
+                }
+            }
+            "broadcast" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                match self.broadcasts.first_mut() {
+                    Some(first) => *first = address.into(),
+                    None => self.broadcasts.push(address.into()),
                 }
             }
             "insert" | "static" => {

@@ -2,7 +2,8 @@
 
 use std::net::Ipv6Addr;
 
-use europa_engine::{Arena, Arguments, Batch, ConfigError, Context, Packet};
+use europa_engine::{Arena, Arguments, Batch, ConfigError, Context, Packet, Value};
+use europa_pool::packet::annotation;
 
 /// Sends packets that do not pass out of output 1; returns how many.
 pub(crate) fn part(
@@ -22,16 +23,40 @@ pub(crate) fn retain(batch: &mut Batch, passes: impl FnMut(&mut Packet) -> bool)
     (before - batch.len()) as u64
 }
 
+/// Names of bytes of the annotation area that elements share, as in Click.
+const ANNOTATIONS: [(&str, usize); 10] = [
+    ("AGGREGATE", annotation::AGGREGATE),
+    ("DST_IP", annotation::DST_IP),
+    ("DST_IP6", annotation::DST_IP),
+    ("EXTRA_LENGTH", annotation::EXTRA_LENGTH),
+    ("EXTRA_PACKETS", annotation::EXTRA_PACKETS),
+    ("FIRST_TIMESTAMP", annotation::FIRST_TIMESTAMP),
+    ("FIX_IP_SRC", annotation::FIX_IP_SRC),
+    ("PAINT", annotation::PAINT),
+    ("VLAN", annotation::VLAN_TCI),
+    ("VLAN_TCI", annotation::VLAN_TCI),
+];
+
 /// The ANNO argument of the paint elements.
 pub(crate) fn annotation(arguments: &mut Arguments<'_>) -> Result<usize, ConfigError> {
-    match arguments.positional::<usize>("ANNO")? {
-        None => Ok(16),
-        Some(byte) if byte < 48 => Ok(byte),
-        Some(byte) => Err(ConfigError::Value {
+    Ok(annotation_of(arguments, 1)?.unwrap_or(annotation::PAINT))
+}
+
+/// An ANNO argument, by number or name, where so many bytes fit into the annotation area.
+pub(crate) fn annotation_of(
+    arguments: &mut Arguments<'_>,
+    bytes: usize,
+) -> Result<Option<usize>, ConfigError> {
+    let Some(word) = arguments.positional::<String>("ANNO")? else { return Ok(None) };
+    let named = ANNOTATIONS.iter().find(|(name, _)| *name == word).map(|(_, at)| *at);
+    let most = 48 - bytes;
+    match named.or_else(|| usize::parse(&word, arguments.names())).filter(|at| *at <= most) {
+        Some(at) => Ok(Some(at)),
+        None => Err(ConfigError::Value {
             name: "ANNO".to_owned(),
             index: None,
-            found: byte.to_string(),
-            wanted: "annotation byte, 0 to 47".to_owned(),
+            found: word,
+            wanted: format!("annotation byte, 0 to {most}"),
         }),
     }
 }

@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! - OFFSET: first byte, from the start of the packet; usually 16, the destination.
-//! - ANNO: first byte in the annotation area, default 0, the destination address.
+//! - ANNO: first byte in the annotation area, or a name like DST_IP; default 0, the destination address.
 //! - IP (keyword): `src` or `dst`, instead of OFFSET: that field of the IP header.
 //!
 //! ## Handlers
@@ -24,6 +24,8 @@
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
 };
+
+use crate::common::annotation_of;
 
 /// Copies an address to an annotation.
 #[derive(Default)]
@@ -57,10 +59,7 @@ impl Element for GetIPAddress {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let field = arguments.keyword::<String>("IP")?;
         let offset = arguments.positional::<u32>("OFFSET")?;
-        self.annotation = arguments.positional("ANNO")?.unwrap_or(0);
-        if self.annotation > 44 {
-            return Err(ConfigError::other("ANNO: four bytes must fit, so at most 44"));
-        }
+        self.annotation = annotation_of(arguments, 4)?.unwrap_or(0);
         self.from_ip_header = field.is_some();
         self.offset = match (offset, field.as_deref()) {
             (Some(offset), None) => offset,
@@ -90,6 +89,10 @@ mod tests {
         bench.push(0, &[&[9, 10, 0, 0, 1, 9], &[9, 10, 0, 0]]);
         let found: Vec<u32> = bench.out.iter().map(|(_, packet)| packet.dst_ip()).collect();
         assert_eq!(found, [0x0a00_0001, 0]);
+        let mut bench = Bench::new("GetIPAddress", &["0", "EXTRA_LENGTH"]);
+        bench.push(0, &[&[0, 0, 1, 2]]);
+        let length = bench.out[0].1.annotation::<4>(europa_pool::packet::annotation::EXTRA_LENGTH);
+        assert_eq!(length, [0, 0, 1, 2]);
         let mut bench = Bench::new("GetIPAddress", &["IP src"]);
         let mut packet = bench.arena.packet(&(0..34).collect::<Vec<u8>>()).unwrap();
         packet.set_network_header(14, 20);
@@ -101,7 +104,7 @@ mod tests {
     fn bad_arguments_are_refused() {
         for (arguments, error) in [
             (&[][..], "OFFSET: required argument missing"),
-            (&["16", "45"], "ANNO: four bytes must fit, so at most 44"),
+            (&["16", "45"], "ANNO: expected annotation byte, 0 to 44, found '45'"),
             (&["16", "IP src"], "give OFFSET or IP, not both"),
             (&["IP x"], "IP: expected 'src' or 'dst'"),
         ] {

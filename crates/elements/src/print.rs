@@ -143,7 +143,10 @@ impl Print {
 impl Element for Print {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.label = arguments.positional("LABEL")?.unwrap_or_default();
-        let length = arguments.positional::<i64>("MAXLENGTH")?.unwrap_or(24);
+        let length = arguments.positional::<i64>("MAXLENGTH")?;
+        // Its names in earlier versions of Click.
+        let length = length.or(arguments.keyword("LENGTH")?).or(arguments.keyword("NBYTES")?);
+        let length = length.unwrap_or(24);
         self.max_length = usize::try_from(length).ok();
         self.contents = Contents::read("CONTENTS", arguments)?.unwrap_or_default();
         self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
@@ -190,6 +193,8 @@ mod tests {
             (&[][..], "   6 | 61620a63 6465"),
             (&["x", "2"], "x:    6 | 6162"),
             (&["x", "0"], "x:    6"),
+            (&["NBYTES 2"], "   6 | 6162"),
+            (&["x", "LENGTH 2"], "x:    6 | 6162"),
             (&["x", "-1", "CONTENTS ASCII"], "x:    6 |  ab.cde"),
             (&["CONTENTS NONE", "HEADROOM true"], "   6 (h128 t1850)"),
         ] {

@@ -14,7 +14,7 @@
 //! - SEED: a number; without it, one that nobody can guess.
 //!
 //! ## Handlers
-//! - `seed` (write): begins the sequence again.
+//! - `seed` (read, write): SEED; writing begins the sequence again.
 //!
 //! ## See also
 //! `RandomSample`, `RandomSwitch`, `RandomSource`
@@ -27,7 +27,7 @@ use crate::random;
 /// Seeds random numbers.
 #[derive(Default)]
 pub(crate) struct RandomSeed {
-    seed: Option<u32>,
+    seed: u32,
 }
 
 impl Class for RandomSeed {
@@ -41,19 +41,19 @@ fn unknown() -> u32 {
 
 impl Element for RandomSeed {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.seed = arguments.positional("SEED")?;
+        self.seed = arguments.positional("SEED")?.unwrap_or_else(unknown);
         arguments.finish()
     }
 
     fn initialize(&mut self, _: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        random::seed(self.seed.unwrap_or_else(unknown));
+        random::seed(self.seed);
         Ok(())
     }
 
     handlers! { this, context, value;
-        button "seed" => {
-            let seed = if value.trim().is_empty() { unknown() } else { parse("seed", value)? };
-            random::seed(seed);
+        both "seed" => this.seed, set {
+            this.seed = if value.trim().is_empty() { unknown() } else { parse("seed", value)? };
+            random::seed(this.seed);
         };
     }
 }
@@ -68,6 +68,7 @@ mod tests {
         let mut bench = Bench::new("RandomSeed", &["7"]);
         let first = Random.next();
         bench.router.write("e.seed", "8").unwrap();
+        assert_eq!(bench.router.read("e.seed", ""), Ok("8".into()));
         assert_ne!(Random.next(), first);
         bench.router.write("e.seed", "7").unwrap();
         assert_eq!(Random.next(), first);

@@ -189,3 +189,12 @@ fn bad_arguments_are_refused() {
         assert_eq!(Bench::error("ARPQuerier", arguments), error);
     }
 }
+
+#[test]
+fn the_broadcast_address_can_be_written() {
+    let mut bench = bench(&[]);
+    bench.router.write("e.broadcast", "10.0.0.77").unwrap();
+    assert_eq!(bench.router.read("e.broadcast", ""), Ok("10.0.0.77".into()));
+    let there = [10, 0, 0, 77];
+    assert_eq!(send(&mut bench, there, b"1"), [framed(MacAddr::BROADCAST, there, b"1")]);
+}

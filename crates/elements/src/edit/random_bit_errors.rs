@@ -1,7 +1,7 @@
 //! # RandomBitErrors
 //!
 //! ## Synopsis
-//! `RandomBitErrors(P [, KIND, ON])`
+//! `RandomBitErrors(P [, KIND, ACTIVE])`
 //!
 //! ## Ports
 //! One input, one output, push or pull.
@@ -12,10 +12,10 @@
 //! ## Arguments
 //! - P: 0 to 1.
 //! - KIND: `flip` (default), `set` or `clear`.
-//! - ON: whether to do anything; default true.
+//! - ACTIVE: whether to do anything; default true. ON is another name of it.
 //!
 //! ## Handlers
-//! - `p_bit_error`, `error_kind`, `on` (read, write): see the arguments.
+//! - `p_bit_error`, `error_kind`, `on` (read, write): P, KIND and ACTIVE.
 //!
 //! ## See also
 //! `RandomSample`
@@ -72,7 +72,7 @@ impl Element for RandomBitErrors {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.probability = arguments.mandatory("P")?;
         self.kind = arguments.positional("KIND")?.unwrap_or_else(|| "flip".to_owned());
-        self.on = arguments.positional("ON")?.unwrap_or(true);
+        self.on = arguments.positional("ACTIVE")?.or(arguments.keyword("ON")?).unwrap_or(true);
         check(self.probability, &self.kind).map_err(ConfigError::other)?;
         if self.probability == 0.0 {
             arguments.warn("zero bit error probability (underflow?)");
@@ -118,6 +118,10 @@ mod tests {
             let out = bench.push(0, &[&[0; 1000]]);
             let count: u32 = out[0].1.iter().map(|byte| byte.count_ones()).sum();
             assert!(ones.contains(&count), "{probability} {kind}: {count}");
+        }
+        for arguments in [["1", "flip", "false"], ["1", "ACTIVE false", "KIND set"]] {
+            let mut bench = Bench::new("RandomBitErrors", &arguments);
+            assert_eq!(bench.push(0, &[b"x"]), [(0, b"x".to_vec())]);
         }
         assert_eq!(Bench::error("RandomBitErrors", &["2"]), "P: expected a number from 0 to 1");
     }

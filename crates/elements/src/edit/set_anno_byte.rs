@@ -10,7 +10,7 @@
 //! Sets a byte of each packet's annotation area.
 //!
 //! ## Arguments
-//! - ANNO: 0 to 47.
+//! - ANNO: 0 to 47, or a name like PAINT.
 //! - VALUE: unsigned integer up to 255.
 //!
 //! ## Handlers
@@ -61,5 +61,8 @@ mod tests {
         let mut bench = Bench::new("SetAnnoByte", &["30", "7"]);
         bench.push(0, &[b"x"]);
         assert_eq!(bench.out[0].1.annotation::<3>(29), [0, 7, 0]);
+        let mut bench = Bench::new("SetAnnoByte", &["PAINT", "7"]);
+        bench.push(0, &[b"x"]);
+        assert_eq!(bench.paints(), [7]);
     }
 }

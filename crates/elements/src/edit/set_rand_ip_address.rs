@@ -1,7 +1,7 @@
 //! # SetRandIPAddress
 //!
 //! ## Synopsis
-//! `SetRandIPAddress(PREFIX [, MAX])`
+//! `SetRandIPAddress(PREFIX [, LIMIT])`
 //!
 //! ## Ports
 //! One input, one output, push or pull.
@@ -11,7 +11,7 @@
 //!
 //! ## Arguments
 //! - PREFIX: IPv4 prefix.
-//! - MAX: most different addresses; default is no bound.
+//! - LIMIT: most different addresses; default is no bound. MAX is another name of it.
 //!
 //! ## Handlers
 //! None.
@@ -42,7 +42,8 @@ impl Element for SetRandIPAddress {
         let prefix: Ipv4Prefix = arguments.mandatory("PREFIX")?;
         (self.network, self.mask) = (prefix.network(), prefix.mask());
         self.max = arguments
-            .positional::<i64>("MAX")?
+            .positional::<i64>("LIMIT")?
+            .or(arguments.keyword("MAX")?)
             .and_then(|max| u32::try_from(max).ok())
             .filter(|m| *m > 0);
         arguments.finish()
@@ -72,5 +73,8 @@ mod tests {
         found.sort_unstable();
         found.dedup();
         assert!(found.len() > 40);
+        let mut bench = Bench::new("SetRandIPAddress", &["10.1.0.0/16", "LIMIT 1"]);
+        bench.push(0, &[b"a"]);
+        assert_eq!(bench.out[0].1.dst_ip(), 0x0a01_0000);
     }
 }

@@ -11,7 +11,7 @@
 //! network order. A packet that is too short is made longer.
 //!
 //! ## Arguments
-//! - OFFSET (keyword): where, bytes from the start.
+//! - OFFSET: where, bytes from the start.
 //! - TAIL (keyword): write it behind the packet's end. Give one of the two.
 //!
 //! ## Handlers
@@ -52,7 +52,7 @@ impl StoreTimestamp {
 
 impl Element for StoreTimestamp {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.keyword("OFFSET")?;
+        self.offset = arguments.positional("OFFSET")?;
         let tail = arguments.keyword("TAIL")?.unwrap_or(false);
         if tail == self.offset.is_some() {
             return Err(ConfigError::other("give OFFSET or TAIL"));
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn eight_bytes_of_time() {
-        for (arguments, start) in [("OFFSET 1", "a"), ("TAIL true", "abc")] {
+        for (arguments, start) in [("OFFSET 1", "a"), ("1", "a"), ("TAIL true", "abc")] {
             let mut bench = Bench::new("StoreTimestamp", &[arguments]);
             let mut packet = bench.arena.packet(b"abc").unwrap();
             packet.set_timestamp_ns(3_000_000_004);

@@ -19,8 +19,8 @@
 //! - NATIVE_VLAN (keyword): the VLAN without tag, default 0; -1 for none.
 //!
 //! ## Handlers
-//! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp` (read, write): see the arguments.
-//! - `native_vlan` (read): see the arguments.
+//! - `src`, `dst`, `ethertype`, `vlan_tci`, `vlan_id`, `vlan_pcp`, `native_vlan`
+//!   (read, write): see the arguments.
 //!
 //! ## See also
 //! `EtherEncap`, `VLANEncap`, `StripEtherVLANHeader`, `SetVLANAnno`
@@ -81,7 +81,7 @@ impl Element for EtherVLANEncap {
         both "vlan_tci" => this.tag.text(), set this.tag.tci = Some(parse("vlan_tci", value)?);
         both "vlan_id" => this.tag.part(0, 0xfff), set this.tag.set(0, 0xfff, parse("vlan_id", value)?);
         both "vlan_pcp" => this.tag.part(13, 7), set this.tag.set(13, 7, parse("vlan_pcp", value)?);
-        read "native_vlan" => this.tag.native.map_or(-1, i32::from);
+        both "native_vlan" => this.tag.native.map_or(-1, i32::from), set this.tag.set_native(value)?;
     }
 }
 

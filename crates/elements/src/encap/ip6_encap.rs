@@ -34,7 +34,7 @@ pub(crate) struct IP6Encap {
     pub(super) protocol: u8,
     pub(super) source: Ipv6Addr,
     pub(super) destination: OrAnnotation<Ipv6Addr>,
-    hop_limit: u8,
+    pub(super) hop_limit: u8,
     class: u8,
 }
 

@@ -17,7 +17,7 @@ pub(crate) mod vlan_encap;
 
 use std::net::Ipv4Addr;
 
-use europa_engine::{Arguments, ConfigError, Packet};
+use europa_engine::{Arguments, ConfigError, HandlerError, Packet, parse};
 use europa_pool::packet::annotation;
 
 use crate::fields::{self, grow_front, set, set_ip_checksum};
@@ -109,6 +109,16 @@ impl Tag {
     fn of(self, packet: &Packet) -> Option<u16> {
         let tci = self.tci.unwrap_or_else(|| vlan_annotation(packet));
         (Some(tci & 0xfff) != self.native).then_some(tci)
+    }
+
+    /// Sets the native VLAN from a handler, -1 for none.
+    fn set_native(&mut self, value: &str) -> Result<(), HandlerError> {
+        let number: i32 = parse("native_vlan", value)?;
+        if !(-1..=0xfff).contains(&number) {
+            return Err(HandlerError::value("native_vlan", value, "-1 to 4095"));
+        }
+        self.native = u16::try_from(number).ok();
+        Ok(())
     }
 
     /// As text for a handler.

@@ -63,6 +63,7 @@ impl UDPIP6Encap {
 impl Element for UDPIP6Encap {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.header.protocol = 17;
+        self.header.hop_limit = 255;
         self.header.source = arguments.mandatory("SRC")?;
         self.source = arguments.mandatory("SPORT")?;
         self.header.destination = arguments.mandatory("DST")?;
@@ -95,6 +96,7 @@ mod tests {
         let mut bench = Bench::new("UDPIP6Encap", &["2001:db8::1", "5", "2001:db8::2", "6"]);
         let packet = bench.push(0, &[b"payload"]).remove(0).1;
         let address = |at: usize| Ipv6Addr::from(*packet[at..].first_chunk::<16>().unwrap());
+        assert_eq!(packet[7], 255);
         let pseudo = checksum::pseudo_v6(address(8), address(24), IpProtocol(17), 15);
         assert!((pseudo + checksum::sum(&packet[40..])).is_valid());
         assert_eq!(packet[40..46], [0, 5, 0, 6, 0, 15]);

@@ -18,7 +18,7 @@
 //!
 //! ## Handlers
 //! - `vlan_tci`, `vlan_id`, `vlan_pcp` (read, write): the tag.
-//! - `native_vlan`, `ethertype` (read): see the arguments.
+//! - `native_vlan`, `ethertype` (read, write): see the arguments.
 //!
 //! ## See also
 //! `VLANDecap`, `EtherVLANEncap`, `SetVLANAnno`
@@ -66,8 +66,8 @@ impl Element for VLANEncap {
         both "vlan_tci" => this.tag.text(), set this.tag.tci = Some(parse("vlan_tci", value)?);
         both "vlan_id" => this.tag.part(0, 0xfff), set this.tag.set(0, 0xfff, parse("vlan_id", value)?);
         both "vlan_pcp" => this.tag.part(13, 7), set this.tag.set(13, 7, parse("vlan_pcp", value)?);
-        read "native_vlan" => this.tag.native.map_or(-1, i32::from);
-        read "ethertype" => this.kind;
+        both "native_vlan" => this.tag.native.map_or(-1, i32::from), set this.tag.set_native(value)?;
+        both "ethertype" => this.kind;
     }
 }
 
@@ -97,6 +97,12 @@ mod tests {
             let annotation = bench.out[0].1.annotation::<2>(20);
             assert_eq!(annotation[..], *tag.get(2..).unwrap_or(&[0, 0]));
         }
+        let mut bench = Bench::new("VLANEncap", &["5"]);
+        for (native, length) in [("5", 0), ("-1", 4)] {
+            bench.router.write("e.native_vlan", native).unwrap();
+            assert_eq!(bench.push(0, &[FRAME])[0].1.len(), FRAME.len() + length);
+        }
+        assert!(bench.router.write("e.native_vlan", "4096").is_err());
         assert_eq!(Bench::error("VLANEncap", &["5", "8"]), "VLAN_PCP: expected 0 to 7");
     }
 }
