@@ -2,7 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use europa_engine::{Arena, Arguments, Batch, ConfigError, Context, Packet, Value};
+use europa_engine::{Arena, Arguments, BATCH, Batch, ConfigError, Context, Packet, Value};
 use europa_pool::packet::annotation;
 
 /// Sends packets that do not pass out of output 1; returns how many.
@@ -14,6 +14,29 @@ pub(crate) fn part(
     let before = batch.len();
     batch.filter(passes, |packet| context.push(1, packet));
     (before - batch.len()) as u64
+}
+
+/// A turn that pulls up to `most` packets, a batch at most, which `take` gets; returns how many. Where
+/// they go one by one, a pull brings one, but a turn is as long as the configuration says.
+#[inline(always)]
+pub(crate) fn pull_turn(
+    most: usize,
+    context: &mut Context<'_>,
+    mut take: impl FnMut(&mut Batch, &mut Context<'_>),
+) -> usize {
+    let mut left = most.min(BATCH);
+    let mut batch = context.take_batch();
+    while left > 0 {
+        let asked = left.min(context.burst());
+        let count = context.pull(0, asked, &mut batch);
+        take(&mut batch, context);
+        left -= count;
+        if count < asked {
+            break;
+        }
+    }
+    context.give_batch(batch);
+    most.min(BATCH) - left
 }
 
 /// Drops packets that do not pass; returns how many.

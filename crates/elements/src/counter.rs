@@ -51,7 +51,7 @@ pub(crate) struct Counter {
 
 /// A handler to write when a count is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Call {
+pub(crate) struct Call {
     at: u64,
     handler: HandlerCall,
 }
@@ -64,13 +64,31 @@ impl Call {
         Some(Call { at, handler: HandlerCall::parse(rest)? })
     }
 
+    /// From the argument of this name.
+    pub(crate) fn read(
+        name: &'static str,
+        arguments: &mut Arguments<'_>,
+    ) -> Result<Option<Call>, ConfigError> {
+        let Some(text) = arguments.keyword::<String>(name)? else { return Ok(None) };
+        let wrong = || ConfigError::other(format!("{name}: expected 'N HANDLER [VALUE]'"));
+        Call::parse(&text).map(Some).ok_or_else(wrong)
+    }
+
+    /// Whether the handlers are there.
+    pub(crate) fn check(
+        calls: [&Option<Call>; 2],
+        context: &mut InitContext<'_>,
+    ) -> Result<(), ConfigError> {
+        calls.into_iter().flatten().try_for_each(|call| call.handler.check(context))
+    }
+
     fn text(&self) -> String {
         format!("{} {}", self.at, self.handler)
     }
 }
 
 /// Writes the handler if the count has come so far, and forgets it.
-fn call_at(call: &mut Option<Call>, count: u64, context: &mut Context<'_>) {
+pub(crate) fn call_at(call: &mut Option<Call>, count: u64, context: &mut Context<'_>) {
     if let Some(call) = call.take_if(|call| count >= call.at) {
         call.handler.write(context);
     }
@@ -105,17 +123,13 @@ impl Element for Counter {
         for (name, call) in
             [("COUNT_CALL", &mut self.count_call), ("BYTE_COUNT_CALL", &mut self.byte_count_call)]
         {
-            if let Some(text) = arguments.keyword::<String>(name)? {
-                let wrong = || ConfigError::other(format!("{name}: expected 'N HANDLER [VALUE]'"));
-                *call = Some(Call::parse(&text).ok_or_else(wrong)?);
-            }
+            *call = Call::read(name, arguments)?;
         }
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        let mut calls = [&self.count_call, &self.byte_count_call].into_iter().flatten();
-        calls.try_for_each(|call| call.handler.check(context))
+        Call::check([&self.count_call, &self.byte_count_call], context)
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -11,7 +11,8 @@
 //!
 //! ## Arguments
 //! - ACTIVE (keyword): whether to pull; default true.
-//! - BURST (keyword): most packets pulled in a turn; default 256.
+//! - BURST (keyword): most packets pulled in a turn, default 256; 1 where packets go one by one, as in
+//!   Click.
 //!
 //! ## Handlers
 //! - `count` (read): packets dropped.
@@ -22,9 +23,11 @@
 //! `Idle`
 
 use europa_engine::{
-    Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
     HandlerError, InitContext, Signal, parse,
 };
+
+use crate::common::pull_turn;
 
 /// Drops packets.
 pub(crate) struct Discard {
@@ -36,7 +39,7 @@ pub(crate) struct Discard {
 
 impl Default for Discard {
     fn default() -> Discard {
-        Discard { count: 0, active: true, burst: BATCH, packets: Signal::default() }
+        Discard { count: 0, active: true, burst: 0, packets: Signal::default() }
     }
 }
 
@@ -47,11 +50,14 @@ impl Class for Discard {
 impl Element for Discard {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
+        self.burst = arguments.keyword("BURST")?.unwrap_or(0);
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if self.burst == 0 {
+            self.burst = context.burst();
+        }
         if context.is_pull(0) {
             context.add_task(1024);
             self.packets = context.upstream(0);
@@ -72,10 +78,8 @@ impl Element for Discard {
         if !self.active {
             return false;
         }
-        let mut batch = context.take_batch();
-        let count = context.pull(0, self.burst, &mut batch);
+        let count = pull_turn(self.burst, context, |batch, _| batch.clear());
         self.count += count as u64;
-        context.give_batch(batch);
         count > 0
     }
 

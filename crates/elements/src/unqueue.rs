@@ -27,6 +27,8 @@ use europa_engine::{
     InitContext, Signal, parse,
 };
 
+use crate::common::pull_turn;
+
 /// Turns pull into push.
 pub(crate) struct Unqueue {
     burst: usize,
@@ -89,11 +91,8 @@ impl Element for Unqueue {
         if !self.active || most == 0 {
             return false;
         }
-        let mut batch = context.take_batch();
-        let count = context.pull(0, most, &mut batch);
+        let count = pull_turn(most, context, |batch, context| context.push_batch(0, batch));
         self.count += count as u64;
-        context.push_batch(0, &mut batch);
-        context.give_batch(batch);
         count > 0
     }
 
@@ -142,7 +141,28 @@ impl Element for Unqueue {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::run;
+    use europa_engine::{Arena, Graph, NoDevices, Router};
+
+    use crate::testing::{Bench, run};
+
+    #[test]
+    fn a_turn_is_a_burst_also_where_packets_go_one_by_one() {
+        for (one_by_one, arguments, count) in
+            [(true, &["8"][..], "8"), (false, &["8"], "8"), (true, &[], "1"), (false, &[], "256")]
+        {
+            let mut graph = Graph { one_by_one, ..Graph::default() };
+            let source = graph.add("s", "InfiniteSource", &[]);
+            let (unqueue, discard) =
+                (graph.add("u", "Unqueue", arguments), graph.add("d", "Discard", &[]));
+            graph.connect(source, 0, unqueue, 0);
+            graph.connect(unqueue, 0, discard, 0);
+            let (registry, arena) = (Bench::registry(), Arena::heap(600, 2048));
+            let graph = graph.resolved(&registry);
+            let mut router = Router::build(&graph, &registry, &arena, &NoDevices, 0).unwrap();
+            router.run_once(0, &mut NoDevices);
+            assert_eq!(router.read("d.count", ""), Ok(count.into()), "{one_by_one} {arguments:?}");
+        }
+    }
 
     #[test]
     fn a_burst_of_nothing_is_told() {
@@ -154,7 +174,7 @@ mod tests {
 
     #[test]
     fn moves_up_to_its_limit() {
-        let mut graph = europa_engine::Graph::default();
+        let mut graph = Graph::default();
         let source = graph.add("s", "InfiniteSource", &["x", "LIMIT 1000"]);
         let queue = graph.add("q", "Queue", &["500"]);
         let unqueue = graph.add("u", "Unqueue", &["LIMIT 300"]);

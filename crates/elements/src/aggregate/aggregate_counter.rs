@@ -1,7 +1,7 @@
 //! # AggregateCounter
 //!
 //! ## Synopsis
-//! `AggregateCounter([BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_STOP, AGGREGATE_FREEZE, COUNT_STOP, COUNT_FREEZE, BANNER])`
+//! `AggregateCounter([BYTES, IP_BYTES, MULTIPACKET, EXTRA_LENGTH, AGGREGATE_STOP, AGGREGATE_FREEZE, COUNT_STOP, COUNT_FREEZE, AGGREGATE_CALL, COUNT_CALL, BANNER])`
 //!
 //! ## Ports
 //! One or two inputs, one or two outputs; output 0 push or pull, output 1 push. Packets of input 1,
@@ -18,6 +18,8 @@
 //! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
 //! - AGGREGATE_STOP, COUNT_STOP (keywords): stop the router at so many aggregates, or this sum.
 //! - AGGREGATE_FREEZE, COUNT_FREEZE (keywords): start no new counts from then on.
+//! - AGGREGATE_CALL, COUNT_CALL (keywords): `N HANDLER [VALUE]`: the handler is written once there
+//!   are N aggregates, or this sum.
 //! - BANNER (keyword): first line of files that it writes.
 //!
 //! ## Handlers
@@ -38,6 +40,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 
+use crate::counter::{Call, call_at};
 use crate::fields::Annotations;
 use crate::prelude::*;
 
@@ -54,6 +57,7 @@ pub(crate) struct AggregateCounter {
     /// Bounds on the number of aggregates and the sum: to stop, and to freeze.
     stop_at: [u64; 2],
     freeze_at: [u64; 2],
+    calls: [Option<Call>; 2],
     banner: String,
 }
 
@@ -70,6 +74,7 @@ impl Default for AggregateCounter {
             active: true,
             stop_at: [u64::MAX; 2],
             freeze_at: [u64::MAX; 2],
+            calls: [None, None],
             banner: String::new(),
         }
     }
@@ -120,6 +125,9 @@ impl AggregateCounter {
             context.stop();
         }
         self.frozen |= reached(self.freeze_at);
+        for (call, now) in self.calls.iter_mut().zip(now) {
+            call_at(call, now, context);
+        }
     }
 
     fn run(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -181,8 +189,16 @@ impl Element for AggregateCounter {
         for (name, which) in [("AGGREGATE_FREEZE", 0), ("COUNT_FREEZE", 1)] {
             self.freeze_at[which] = arguments.keyword(name)?.unwrap_or(u64::MAX);
         }
+        for (name, which) in [("AGGREGATE_CALL", 0), ("COUNT_CALL", 1)] {
+            self.calls[which] = Call::read(name, arguments)?;
+        }
         self.banner = arguments.keyword("BANNER")?.unwrap_or_default();
         arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let [aggregates, count] = &self.calls;
+        Call::check([aggregates, count], context)
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -259,5 +275,13 @@ mod tests {
         assert!(!bench.router.is_stopped());
         push(&mut bench, &[1]);
         assert!(bench.router.is_stopped());
+        for (call, aggregates) in [("AGGREGATE_CALL", [1, 2, 3]), ("COUNT_CALL", [1, 1, 1])] {
+            let call = format!("{call} 3 e.active false");
+            let mut bench = Bench::with_inputs("AggregateCounter", &[&call], 1);
+            push(&mut bench, &aggregates[..2]);
+            assert_eq!(bench.router.read("e.active", ""), Ok("true".into()), "{call}");
+            push(&mut bench, &aggregates[2..]);
+            assert_eq!(bench.router.read("e.active", ""), Ok("false".into()), "{call}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! # FromDump
 //!
 //! ## Synopsis
-//! `FromDump(FILENAME [, TIMING, STOP, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END, END_AFTER, INTERVAL])`
+//! `FromDump(FILENAME [, TIMING, STOP, END_CALL, ACTIVE, SAMPLE, FORCE_IP, START, START_AFTER, END, END_AFTER, INTERVAL])`
 //!
 //! ## Ports
 //! Output 0 push or pull; an optional second, push output for packets that are not IP, with
@@ -16,6 +16,7 @@
 //! - FILENAME: the file; `-` is standard input.
 //! - TIMING: keep the distances of time that packets have; default false.
 //! - STOP (keyword): stop the router at the end; default false.
+//! - END_CALL (keyword): a handler to write at the end, with its value.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - SAMPLE (keyword): send each packet with this probability; default 1.
 //! - FORCE_IP (keyword): send only IP packets, and set their header annotations; default false, but
@@ -41,6 +42,7 @@ use super::pcap::{self, Reader, Record};
 use crate::common::{fill, push_next};
 use crate::fields::Annotations;
 use crate::files;
+use crate::handler_call::HandlerCall;
 use crate::prelude::*;
 use crate::random::Random;
 use crate::values::Time;
@@ -52,6 +54,7 @@ pub(crate) struct FromDump {
     link_type: u32,
     timing: bool,
     stop: bool,
+    end_call: Option<HandlerCall>,
     active: bool,
     force_ip: bool,
     sample: f64,
@@ -79,6 +82,7 @@ impl Default for FromDump {
             link_type: 1,
             timing: false,
             stop: false,
+            end_call: None,
             active: true,
             force_ip: false,
             sample: 1.0,
@@ -170,8 +174,13 @@ impl FromDump {
         }
         while self.waiting.is_none() {
             let Some(record) = self.record(context) else {
-                if self.stop && !std::mem::replace(&mut self.told, true) {
-                    context.stop();
+                if !std::mem::replace(&mut self.told, true) {
+                    if self.stop {
+                        context.stop();
+                    }
+                    if let Some(call) = &self.end_call {
+                        call.write(context);
+                    }
                 }
                 return None;
             };
@@ -200,6 +209,8 @@ impl FromDump {
 impl Element for FromDump {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.stop = arguments.keyword("STOP")?.unwrap_or(false);
+        self.end_call =
+            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
         self.sample = crate::common::sample(arguments)?;
         self.force_ip = arguments.keyword("FORCE_IP")?.unwrap_or(false);
@@ -222,6 +233,9 @@ impl Element for FromDump {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if let Some(call) = &self.end_call {
+            call.check(context)?;
+        }
         let reader = Reader::open(files::open(&self.name, context)?);
         let reader =
             reader.map_err(|error| ConfigError::other(format!("{}: {error}", self.name)))?;
@@ -303,11 +317,13 @@ mod tests {
             [("nano", &["3"][..], 1_000_005_007), ("micro", &["3", "NANO false"], 1_000_005_000)]
         {
             let path = write(name, arguments, &frames);
-            let mut bench = Bench::new("FromDump", &[&path, "STOP true"]);
+            let arguments = [&path, "STOP true", "END_CALL e.active false"];
+            let mut bench = Bench::new("FromDump", &arguments);
             assert_eq!(bench.run(), [(0, b"fir".to_vec()), (0, b"sec".to_vec())]);
             let packet = &bench.out[0].1;
             assert_eq!((packet.timestamp_ns(), packet.extra_length()), (time_ns, 2));
             assert!(bench.router.is_stopped());
+            assert_eq!(bench.router.read("e.active", ""), Ok("false".into()));
             assert_eq!(bench.router.read("e.encap", ""), Ok("ETHER".into()));
             std::fs::remove_file(path).unwrap();
         }

@@ -7,8 +7,9 @@
 //! One push input; one push output more than rates.
 //!
 //! ## Description
-//! Measures the rate of packets over the last hundredths of a second, and sends all packets out of output 0
-//! while it is below the first RATE, out of output 1 while it is below the second, and so on.
+//! Measures the rate of packets over the last hundredths of a second, and sends all packets out of
+//! output 0 while it is below the first RATE, out of output 1 while it is below the second, and so
+//! on.
 //!
 //! ## Arguments
 //! - RATE: packets a second, rising.
