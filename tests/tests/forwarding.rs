@@ -91,10 +91,21 @@ fn neighbours_are_asked_and_answered() {
     let answer = only(&left, "arp.opcode == 2 && eth.src == 02:00:00:00:00:01", &arp);
     assert_eq!(answer, [IN, A, IN, "10.0.1.1", "10.0.1.2"]);
     let nd = ["eth.src", "eth.dst", "ipv6.src", "icmpv6.nd.na.target_address"];
-    let answer = only(&left, "icmpv6.type == 136 && eth.src == 02:00:00:00:00:01", &nd);
+    let advertised = "icmpv6.type == 136 && eth.src == 02:00:00:00:00:01 && icmpv6.nd.na.flag.s";
+    let answer = only(&left, &format!("{advertised} == 1"), &nd);
     assert_eq!(answer, [IN, A, "fd00:1::1", "fd00:1::1"]);
+    // It has announced itself, to whoever knew the address before.
+    let own = "arp.opcode == 1 && arp.src.proto_ipv4 == 10.0.1.1 && arp.dst.proto_ipv4 == 10.0.1.1";
+    assert_eq!(only(&left, own, &arp), [IN, "ff:ff:ff:ff:ff:ff", IN, "10.0.1.1", "10.0.1.1"]);
+    let all = left.fields(&format!("{advertised} == 0"), &nd).expect("fields");
+    assert!(
+        all.contains(
+            &[IN, "33:33:00:00:00:01", "fd00:1::1", "fd00:1::1"].map(str::to_owned).into()
+        )
+    );
     // On the other side the router asks, once, and everybody.
-    let asked = only(&right, "arp.opcode == 1 && eth.src == 02:00:00:00:00:02", &arp);
+    let asked = "arp.opcode == 1 && eth.src == 02:00:00:00:00:02 && arp.dst.proto_ipv4 == 10.0.2.2";
+    let asked = only(&right, asked, &arp);
     assert_eq!(asked, [OUT, "ff:ff:ff:ff:ff:ff", OUT, "10.0.2.1", "10.0.2.2"]);
     let nd = ["eth.src", "eth.dst", "ipv6.dst", "icmpv6.nd.ns.target_address"];
     let asked = only(&right, "icmpv6.type == 135 && eth.src == 02:00:00:00:00:02", &nd);
