@@ -46,7 +46,7 @@ use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use europa_pool::packet::annotation::VLAN_TCI;
 use zerocopy::IntoBytes;
 
-use crate::common::ANNOUNCE_AFTER_NS;
+use crate::common::announce_soon;
 use crate::made::{make, write};
 
 /// Answers ARP requests.
@@ -189,13 +189,7 @@ impl Element for ARPResponder {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        if self.announce {
-            if !context.is_push_output(0) {
-                return Err(ConfigError::other("ANNOUNCE needs a push output"));
-            }
-            context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
-        }
-        Ok(())
+        if self.announce { announce_soon(context) } else { Ok(()) }
     }
 
     fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
@@ -314,6 +308,7 @@ impl Element for ARPResponder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::ANNOUNCE_AFTER_NS;
     use crate::testing::Bench;
     use europa_packet::Frame;
 

@@ -2,7 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use europa_engine::{Arena, Arguments, BATCH, Batch, ConfigError, Context, Packet, Value};
+use europa_engine::{
+    Arena, Arguments, BATCH, Batch, ConfigError, Context, InitContext, Packet, Value,
+};
 use europa_pool::packet::annotation;
 
 /// Sends packets that do not pass out of output 1; returns how many.
@@ -87,6 +89,15 @@ pub(crate) fn annotation_of(
 /// Time from the start of a graph until its addresses are announced: whatever else starts with it
 /// has done so then.
 pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
+
+/// Has an element's timer 0 run then, to announce its addresses.
+pub(crate) fn announce_soon(context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+    if !context.is_push_output(0) {
+        return Err(ConfigError::other("ANNOUNCE needs a push output"));
+    }
+    context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
+    Ok(())
+}
 
 /// Anycast addresses, and for each the own address that answers come from (RFC 4443 section 2.2).
 #[derive(Debug, Default)]

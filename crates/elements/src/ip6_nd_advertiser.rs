@@ -45,7 +45,7 @@ use europa_packet::MacAddr;
 use europa_packet::icmp6::{multicast_mac, neighbor_flag};
 use europa_pool::packet::annotation::VLAN_TCI;
 
-use crate::common::{ANNOUNCE_AFTER_NS, Anycast};
+use crate::common::{Anycast, announce_soon};
 use crate::nd::{Ends, Message, advertisement, hear};
 
 /// Answers Neighbor Solicitations.
@@ -127,13 +127,7 @@ impl Element for IP6NDAdvertiser {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        if self.announce {
-            if !context.is_push_output(0) {
-                return Err(ConfigError::other("ANNOUNCE needs a push output"));
-            }
-            context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
-        }
-        Ok(())
+        if self.announce { announce_soon(context) } else { Ok(()) }
     }
 
     fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
@@ -199,6 +193,7 @@ impl Element for IP6NDAdvertiser {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::common::ANNOUNCE_AFTER_NS;
     use crate::nd::tests::frame;
     use crate::testing::Bench;
 

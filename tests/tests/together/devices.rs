@@ -21,12 +21,18 @@ fn pings(line: &Line) -> bool {
     ping("10.0.2.2") && ping("fd00:2::2")
 }
 
-#[test]
-fn a_device_that_was_away_for_a_moment_is_attached_again() {
-    skip_without!("ping");
+/// A line with a router, by which pings pass.
+fn line() -> Line {
     let line = Line::new();
     line.up_ipv4();
     until("the way through", || pings(&line));
+    line
+}
+
+#[test]
+fn a_device_that_was_away_for_a_moment_is_attached_again() {
+    skip_without!("ping");
+    let line = line();
     // It has the same number again.
     for (from, to) in [(&line.middle, &line.b), (&line.b, &line.middle)] {
         from.ip(&["link", "set", "eu-right", "netns", to.name()]).expect("it moves");
@@ -40,9 +46,7 @@ fn a_device_that_was_away_for_a_moment_is_attached_again() {
 #[test]
 fn another_host_on_the_line_is_asked_for() {
     skip_without!("ping");
-    let line = Line::new();
-    line.up_ipv4();
-    until("the way through", || pings(&line));
+    let line = line();
     line.b.ip(&["link", "set", "eth0", "down"]).expect("it is down");
     until("the news", || line.node.run(&["events"]).contains("eu-right is down"));
     line.b.mac("eth0", "02:00:00:00:00:0c").expect("an address");
@@ -56,9 +60,7 @@ fn another_host_on_the_line_is_asked_for() {
 #[test]
 fn a_partner_without_gro_gets_it_again() {
     skip_without!("ping", "ethtool");
-    let line = Line::new();
-    line.up_ipv4();
-    until("the way through", || pings(&line));
+    let line = line();
     line.b.offloads("eth0", &[("gro", false)]).expect("it is off");
     until("the news", || line.node.run(&["events"]).contains("GroOff"));
     until("the way through", || pings(&line));

@@ -76,12 +76,11 @@ impl Node {
     /// 2.3.2.1). Routers that have their neighbours from Linux, or from nobody, have no such tables.
     fn forget_neighbours(&mut self, port: &str) {
         for router in &mut self.routers {
-            let Some(process) = &mut router.process else { continue };
+            let (Some(process), Some(_)) = (&mut router.process, &router.plan.description) else {
+                continue;
+            };
             let interfaces = router.plan.interfaces.iter().zip(0..);
             let is_there = |to: &To| matches!(to, To::Port(other) if other == port);
-            if router.plan.description.is_none() {
-                continue;
-            }
             for (_, number) in interfaces.filter(|(interface, _)| is_there(&interface.to)) {
                 for table in ["arp", "nd"] {
                     let path = format!("{table}{number}.forget");
