@@ -1,30 +1,43 @@
 # `make` alone shows what there is.
 
-# Tests, demo and benchmark make namespaces and load eBPF programs. As an ordinary user
-# cargo builds, and what it built runs under sudo.
+# Tests, demo and benchmark make namespaces and load eBPF programs. For an ordinary user cargo
+# builds as that user and runs the programs under sudo.
 ifneq ($(shell id -u),0)
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER = sudo -E
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER = sudo -E
 endif
 
-# A build that CI checks is the one that Cargo.lock describes.
+# CI checks the build that Cargo.lock describes.
 CARGO_FLAGS := $(if $(CI),--locked --config .ci/profile.toml)
-# Rust may have been installed by this very make.
+# This make may have installed Rust itself.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-# A static libelf of newer systems than Debian 12 wants zstd too, and does not say so itself.
+# A static libelf of systems newer than Debian 12 also needs zstd, and its pkg-config does not say so.
 ifneq ($(findstring -lzstd,$(shell pkg-config --static --libs libelf 2>/dev/null)),)
 export RUSTFLAGS := $(RUSTFLAGS) -C link-arg=-lzstd
 endif
 
-# Where `make install` puts things; packagers set DESTDIR.
+# Where `make install` installs; packagers set DESTDIR.
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-# How long each fuzz target runs.
-FUZZ_SECONDS ?= 60
+# What `make simulate` runs.
+HISTORIES ?= 2000
+SEED ?= 1
+PLANT ?=
 
-.PHONY: help build demo demo-queues test lint unit model end-to-end kernel instructions docs fuzz bench install \
+# Seconds for which each fuzz target runs, and the same for `make nightly`.
+FUZZ_SECONDS ?= 60
+NIGHTLY_FUZZ_SECONDS ?= 1800
+NIGHTLY_HISTORIES ?= 100000
+# Settings with which `make nightly` compares fast paths with their Linux.
+NIGHTLY_RUNS ?= 2000
+# Packages of kernels on which `make nightly` loads the eBPF programs, beside that of `make kernel`.
+# A package that cannot be downloaded is skipped.
+NIGHTLY_KERNELS ?= linux-image-rt-amd64 $(shell apt-cache search --names-only '^linux-image-6[.][0-9.]+[+]deb[0-9]+-amd64$$' 2>/dev/null \
+	| cut -d ' ' -f 1 | sort -V | tail -n 1)
+
+.PHONY: help build demo demo-queues test lint unit model simulate end-to-end kernel instructions nightly docs fuzz bench install \
 	uninstall deb install-build install-demo install-test clean
 
 help: ## Show this list
@@ -39,10 +52,10 @@ demo: install-demo build ## Two tenants forward real traffic: pings, TCP, a kill
 demo-queues: install-demo build ## Five slices share a port, drawn live beside ideal fair queueing
 	@cargo run $(CARGO_FLAGS) --release -q -p europa-tests --bin demo queues
 
-test: lint unit model kernel instructions end-to-end ## Check everything: format, lints, documentation, tests
+test: lint unit model simulate kernel instructions end-to-end ## Check everything: format, lints, documentation, tests
 
-# All in one profile, the one that users run unless CI checks, and always for the whole workspace:
-# another selection of crates has other features of their libraries, and is built anew.
+# One profile for all, and always the whole workspace: another selection of crates enables other
+# features of libraries, which are then built again.
 lint: install-build ## Check format, lints and documentation
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --release --workspace --all-targets -- -D warnings
@@ -53,17 +66,17 @@ unit: install-test ## Run the tests of the crates
 	cargo test $(CARGO_FLAGS) --release --workspace --exclude europa-tests --test '*'
 	cargo test $(CARGO_FLAGS) --release --workspace --doc
 
-# In a folder of its own: the flag would have everything built again.
+# In its own folder: the flag would cause a rebuild of everything else.
 model: install-build ## Check rings and grace periods under all interleavings of their users (loom)
 	CARGO_TARGET_DIR=target/loom RUSTFLAGS="--cfg loom" \
 		cargo test $(CARGO_FLAGS) --release -p europa-pool -p europa-lookup --lib model
 
-# One after the other, as they measure and share the machine's cores; those that only wait together.
+# Tests that measure run one at a time; tests that mostly wait run together.
 end-to-end: install-test ## Run the tests with real namespaces and traffic
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	@scripts/end-to-end $(CARGO_FLAGS) --release --workspace --no-fail-fast
 
-# Verifiers of different kernels accept different things, and Debian's is the oldest that Europa runs on.
+# Verifiers of different kernels accept different programs; Debian's kernel is the oldest supported one.
 kernel: install-build ## Load the eBPF programs into Debian's own kernel, in QEMU
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 ifeq ($(shell uname -m),x86_64)
@@ -73,7 +86,11 @@ else
 	@echo "skipped: scripts/kernel boots kernels for x86_64 only"
 endif
 
-# Counts do not depend on the machine, but on the profile: bench/instructions.json has those of both.
+simulate: install-build ## Run HISTORIES (2000) of control on a simulated machine, from SEED (1); PLANT=list
+	@cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
+	@HISTORIES=$(HISTORIES) SEED=$(SEED) PLANT=$(PLANT) target/release/simulate
+
+# Counts depend on the profile, not on the machine: bench/instructions.json has those of both profiles.
 instructions: install-test ## Compare the instructions of the hot loops with the committed ones
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	target/release/europa-bench instructions --out target/instructions $(if $(WRITE),--write)
@@ -81,25 +98,39 @@ instructions: install-test ## Compare the instructions of the hot loops with the
 docs: install-build ## Generate docs/elements and docs/reference.md
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q --workspace --test reference
 
-# Sanitizers would find nothing that Rust does not: what looks for panics needs the flags of a nightly
-# compiler, which the stable one takes if it is told to bootstrap itself.
-fuzz: install-build ## Fuzz what reads configurations: three targets, FUZZ_SECONDS (60) each
+# cargo-fuzz needs flags of a nightly compiler; the stable one accepts them with RUSTC_BOOTSTRAP.
+# Sanitizers add nothing to what Rust checks itself.
+fuzz: install-build ## Fuzz the parsers of configurations, RSVP and XDP objects: five targets, FUZZ_SECONDS (60) each
 	command -v cargo-fuzz >/dev/null || cargo install cargo-fuzz
-	for target in configuration filter arguments; do \
+	for target in configuration filter arguments rsvp xdp; do \
 		mkdir -p target/fuzz/corpus/$$target && \
 		RUSTC_BOOTSTRAP=1 cargo fuzz run --sanitizer none --target-dir target/fuzz $$target \
-			target/fuzz/corpus/$$target fuzz/seeds/$$target -- -timeout=20 -max_len=2048 \
+			target/fuzz/corpus/$$target fuzz/seeds/$$target -- -timeout=20 -max_len=$$([ $$target = xdp ] && echo 32768 || echo 2048) \
 			-max_total_time=$(FUZZ_SECONDS) </dev/null || exit; \
 	done
+
+# Each kernel in its own run, so that one that fails does not hide the others; make fails at the end.
+nightly: install-test ## Run what takes long: 100,000 histories, fast paths beside Linux, fuzzing, the eBPF programs on further kernels
+	$(MAKE) simulate HISTORIES=$(NIGHTLY_HISTORIES)
+	EUROPA_DIFFERENTIAL=$(NIGHTLY_RUNS) cargo test $(CARGO_FLAGS) --release --workspace \
+		--test slow_differential -- --test-threads=1 --nocapture
+	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_FUZZ_SECONDS)
+	$(MAKE) kernel
+ifeq ($(shell uname -m),x86_64)
+	@failed=; for package in $(NIGHTLY_KERNELS); do \
+		echo "kernel $$package"; \
+		QEMU_SECONDS=600 scripts/kernel $$package load || failed="$$failed $$package"; \
+	done; [ -z "$$failed" ] || { echo "failed on:$$failed"; exit 1; }
+endif
 
 bench: build ## Measure Europa, Linux and XDP side by side: table, JSON and SVG
 	cargo run $(CARGO_FLAGS) --release -p europa-bench
 
-# Under sudo, what its user has built is installed.
+# Under sudo, the build of the calling user is installed.
 install: $(if $(SUDO_USER),,build) ## Install below PREFIX (/usr/local): binary, manual, completions, unit
 	@scripts/install
 
-uninstall: ## Remove what `make install` has installed below PREFIX
+uninstall: ## Remove all files that `make install` has installed
 	@scripts/install --remove
 
 deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
@@ -108,5 +139,5 @@ deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
 install-build install-demo install-test:
 	@scripts/install-deps $(@:install-%=%)
 
-clean: ## Remove what was built
+clean: ## Remove all build results
 	cargo clean

@@ -10,7 +10,7 @@
 #ifndef EUROPA_CHECKSUM_H
 #define EUROPA_CHECKSUM_H
 
-#include <bpf/bpf_endian.h>
+#include "context.h"
 #include "maps.h"
 
 #define ETH_IPV4 bpf_htons(0x0800)
@@ -73,7 +73,7 @@ static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32
  * not in its copy: what has just been written to memory that another CPU used last can be read only
  * when it has come from there.
  * Not static: so it is verified once, and not with each way that leads here. */
-__noinline __u32 partial_checksum(struct xdp_md *ctx, __u32 skip, __u32 length)
+__noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	if (skip > MAX_SKIP)
@@ -141,7 +141,7 @@ __noinline __u32 partial_checksum(struct xdp_md *ctx, __u32 skip, __u32 length)
 
 /* Whether partial_checksum would find none, told without a call for what most frames are: IPv4
  * without tag and options, with UDP or TCP. */
-static __always_inline int is_surely_complete(struct xdp_md *ctx)
+static __always_inline int is_surely_complete(context *ctx)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	const __u8 *ip = data + 14;

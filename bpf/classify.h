@@ -70,7 +70,7 @@ static __always_inline struct europa_port *port_of(__u32 ifindex)
 }
 
 /* Reads what every frame has; false if it is shorter than that. */
-static __always_inline int parse(struct xdp_md *ctx, struct frame *frame)
+static __always_inline int parse(context *ctx, struct frame *frame)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	if (data + 14 > end)
@@ -80,6 +80,12 @@ static __always_inline int parse(struct xdp_md *ctx, struct frame *frame)
 	frame->type = load16(data + 12);
 	frame->network = 14;
 	frame->vlan = 0;
+#ifdef EUROPA_TC
+	if (ctx->vlan_present) {
+		frame->vlan = ctx->vlan_tci & 0xfff;
+		goto neighbour;
+	}
+#endif
 	if (frame->type == ETH_VLAN || frame->type == ETH_QINQ) {
 		if (data + 18 > end)
 			return 0;
@@ -87,6 +93,9 @@ static __always_inline int parse(struct xdp_md *ctx, struct frame *frame)
 		frame->type = load16(data + 16);
 		frame->network = 18;
 	}
+#ifdef EUROPA_TC
+neighbour:
+#endif
 	frame->is_neighbour = frame->type == ETH_ARP;
 	if (frame->type == ETH_IPV6) {
 		__u8 *ip = data + frame->network;
@@ -98,7 +107,7 @@ static __always_inline int parse(struct xdp_md *ctx, struct frame *frame)
 
 /* Where a frame is on its way through a group. */
 struct copying {
-	struct xdp_md *ctx;
+	context *ctx;
 	struct europa_port *port;
 	__u32 next, flags;
 };
@@ -119,17 +128,17 @@ static long copy_to_next(__u32 step, struct copying *copying)
 		return 0;
 	}
 	port->copy_tokens--;
-	deliver(copying->ctx, &delivery, port->flags & EUROPA_PORT_LOCAL_SENDER);
+	deliver_all(copying->ctx, &delivery, port->flags & EUROPA_PORT_LOCAL_SENDER);
 	return 0;
 }
 
 /* Copies to every interface that shares port and VLAN and has all of `flags`, as far
  * as the port's bound allows; Linux gets the frame as well. */
-static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port,
+static __noinline int copy_to_group(context *ctx, struct europa_port *port,
 				    struct frame *frame, __u32 flags)
 {
 	if (!ctx || !port || !frame)
-		return XDP_DROP;
+		return VERDICT_TAKEN;
 	struct copying copying = { .ctx = ctx, .port = port, .flags = flags };
 	copying.next = port->id << 16 | frame->vlan;
 	__u32 *first = bpf_map_lookup_elem(&groups, &copying.next);
@@ -138,10 +147,10 @@ static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port
 	/* Whoever has the whole port sees tagged frames too. */
 	if (frame->vlan && port->all != EUROPA_NONE) {
 		struct delivery whole = { .interface = port->all, .flags = EUROPA_WORD_COPY };
-		deliver(ctx, &whole, port->flags & EUROPA_PORT_LOCAL_SENDER);
+		deliver_all(ctx, &whole, port->flags & EUROPA_PORT_LOCAL_SENDER);
 	}
 	if (copying.next == EUROPA_NONE)
-		return XDP_PASS;
+		return VERDICT_LINUX;
 
 	__u64 now = bpf_ktime_get_ns();
 	__u64 since = now - port->copy_refilled_ns;
@@ -153,7 +162,7 @@ static __noinline int copy_to_group(struct xdp_md *ctx, struct europa_port *port
 		port->copy_refilled_ns = now;
 	}
 	bpf_loop(MAX_GROUP, copy_to_next, &copying, 0);
-	return XDP_PASS;
+	return VERDICT_LINUX;
 }
 
 /* An exact match of a number, in big endian, right-aligned. */
@@ -188,7 +197,7 @@ static __always_inline int from_remote(__u32 id, const __u8 *ip, __u16 type)
 }
 
 /* A frame that is addressed to the port itself. */
-static __noinline int match_own(struct xdp_md *ctx, struct europa_port *port, struct frame *frame,
+static __noinline int match_own(context *ctx, struct europa_port *port, struct frame *frame,
 				struct delivery *delivery)
 {
 	if (!ctx || !port || !frame || !delivery)

@@ -42,9 +42,12 @@ static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa
 	if (from->flags & EUROPA_IF_STRIP_VLAN) {
 		if (data + 18 > end)
 			return CAUSE(tx_drop_length);
+		/* What follows its VLAN's tag: a switch whose native VLAN is that one takes the tag
+		 * off, and an inner tag would then choose the VLAN. */
 		type = load16(data + 16);
 		ip = data + 18;
-	} else if ((type == ETH_VLAN || type == ETH_QINQ) && !(from->flags & EUROPA_IF_TAGS)) {
+	}
+	if ((type == ETH_VLAN || type == ETH_QINQ) && !(from->flags & EUROPA_IF_TAGS)) {
 		count->tx_drop_vlan++;
 		return CAUSE(tx_drop_vlan);
 	}

@@ -141,6 +141,66 @@ PREFIX_TABLE(prefix6, struct europa_prefix6);
 PREFIX_TABLE(bound4, struct europa_prefix4);
 PREFIX_TABLE(bound6, struct europa_prefix6);
 
+/* Programs of routers with `run: kernel`, each in its cage, by interface. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, EUROPA_MAX_INTERFACES_TOTAL);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, __u32);
+} cages SEC(".maps");
+
+/* What follows a router's program: the one that judges (bpf/judge.h). */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, __u32);
+} judges SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, struct europa_caged);
+} caged SEC(".maps");
+
+/* Room for a frame whose checksum is completed before its router's program sees it. */
+struct cage_frame {
+	__u8 bytes[EUROPA_LARGE_SLOT_BYTES];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, struct cage_frame);
+} cage_frames SEC(".maps");
+
+/* Zeros, for what a program uncovers before a frame. */
+struct cage_zeros {
+	__u8 bytes[EUROPA_CAGE_ROOM];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, struct cage_zeros);
+} cage_zeros SEC(".maps");
+
+/* Ways out for frames of routers with `run: kernel`, by port. Not an array: those take only programs
+ * that agree on frames of several fragments. */
+struct {
+	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
+	__uint(max_entries, EUROPA_MAX_PORTS);
+	__uint(pinning, LIBBPF_PIN_BY_NAME);
+	__type(key, __u32);
+	__type(value, __u32);
+} cage_devices SEC(".maps");
+
 /* Rows a counter has: number of CPUs and one. */
 const volatile __u32 counter_rows = 1;
 

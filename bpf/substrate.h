@@ -55,8 +55,9 @@ struct europa_port {
 #define EUROPA_IF_BOUND 8        /* source addresses are checked against `bound` */
 #define EUROPA_IF_SHARES_MAC 16  /* uses the port's own MAC: sees its ARP and ND */
 #define EUROPA_IF_VXLAN 32       /* `encap` goes before each frame */
-#define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own */
+#define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own, inside its VLAN's */
 #define EUROPA_IF_BY_MAC 128     /* (port, VLAN, MAC address) stand in `exact`, and are here */
+#define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
 
 /* In struct interface.pool: of both cursors, the second one is this pool's. Each pool that an
  * interface gets has the other one, as receive programs may still be at work on the one before. */
@@ -180,7 +181,28 @@ struct europa_counters {
 	uint64_t tx_drop_filter;   /* a rule of its slice says so */
 	uint64_t rx_drop_rate;     /* over what its slice has reserved of the port */
 	uint64_t rx_kernel_ns;     /* CPU time of receive programs, from one of 64 frames */
-	uint64_t reserved_to_end[5];
+	uint64_t rx_drop_program;  /* the router's XDP program says so */
+	uint64_t rx_drop_aborted;  /* the router's XDP program failed: XDP_ABORTED, or no verdict */
+	uint64_t rx_drop_target;   /* the router's XDP program named a device that it does not have */
+	uint64_t reserved_to_end[2];
+};
+
+/* Devices that the XDP program of a router can name: 1 to this, less one. */
+#define EUROPA_CAGE_DEVICES 64
+/* Bytes that a frame may grow by at once. */
+#define EUROPA_CAGE_ROOM 256
+
+/* A frame that is in the cage of a router's XDP program. Table `caged`, one entry a CPU. */
+struct europa_caged {
+	/* the receive program */
+	uint32_t interface; /* that it came in by */
+	uint32_t bytes;
+	/* the cage */
+	uint32_t target;  /* interface that it is redirected to, or NONE */
+	uint32_t verdict; /* XDP_ */
+	uint32_t metadata; /* bytes before the frame */
+	uint32_t resized;  /* the program has changed its length */
+	uint32_t reserved[2];
 };
 
 /* What one CPU has received for routers. Table `receivers`, by CPU. */
@@ -243,6 +265,7 @@ struct europa_record {
 #define EUROPA_WAY_LIVE 1 /* out by a kick */
 #define EUROPA_WAY_SOCKET 2
 #define EUROPA_WAY_LINK 3
+#define EUROPA_WAY_CAGE 4 /* into, or out of, the cage of a router's XDP program */
 
 /* Exact matches: table `exact`. */
 #define EUROPA_MATCH_MAC 1
@@ -280,6 +303,7 @@ _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 192, "counters");
 _Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
+_Static_assert(sizeof(struct europa_caged) == 32, "caged");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

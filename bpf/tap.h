@@ -8,21 +8,25 @@
 #ifndef EUROPA_TAP_H
 #define EUROPA_TAP_H
 
+#include "context.h"
 #include "maps.h"
 
 /* Number of a drop counter, as records carry it. */
 #define CAUSE(counter) ((__u32)(__builtin_offsetof(struct europa_counters, counter) / 8))
 
-/* What is copied. */
+/* The router does not see the VLAN tag. */
+#define TAPPED_TAGGED 1
+/* The frame does not hold it. */
+#define TAPPED_NOTHING 2
+
+/* What is copied. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
 struct tapped {
+	__u64 copy; /* address of the router's copy; 0: the frame is as it sees it */
 	__u32 taps;
 	__u32 interface;
-	__u32 length;   /* as the router sees it */
+	__u16 length;   /* as the router sees it */
 	__u16 skip;     /* bytes before what the router sees */
-	__u16 patch_at; /* where its copy differs: a checksum that was completed */
-	__u16 patch;
-	__u8 tagged;  /* the router does not see the VLAN tag */
-	__u8 nothing; /* the frame does not hold it */
+	__u8 form; /* TAPPED_ */
 	__u8 direction;
 	__u8 cause;
 	__u8 way;
@@ -47,7 +51,7 @@ static __always_inline int tap_allows(struct europa_tap_side *side, __u64 rate, 
 }
 
 /* Copies into a record of `bytes`, a constant in each of its uses; 0 if there is room. */
-static __always_inline int tap_into(struct xdp_md *ctx, void *ring, const struct tapped *t,
+static __always_inline int tap_into(context *ctx, void *ring, const struct tapped *t,
 				    __u64 now, __u32 captured, const __u32 bytes)
 {
 	const __u32 room = bytes - sizeof(struct europa_record);
@@ -67,21 +71,16 @@ static __always_inline int tap_into(struct xdp_md *ctx, void *ring, const struct
 	__u32 skip = t->skip;
 	if (captured <= 12) {
 		captured = 0;
-	} else if (t->tagged) {
-		if (bpf_xdp_load_bytes(ctx, skip, data, 12) ||
-		    bpf_xdp_load_bytes(ctx, skip + 16, data + 12, captured - 12))
+	} else if (t->copy) {
+		if (bpf_probe_read_kernel(data, captured, (void *)t->copy))
 			captured = 0;
-	} else if (bpf_xdp_load_bytes(ctx, skip, data, captured)) {
+	} else if (t->form & TAPPED_TAGGED) {
+		if (frame_load(ctx, skip, data, 12) ||
+		    frame_load(ctx, skip + 16, data + 12, captured - 12))
+			captured = 0;
+	} else if (frame_load(ctx, skip, data, captured)) {
 		captured = 0;
 	}
-	/* Neither comparison is to become one with the other; see `deliver`. */
-	__u32 at = t->patch_at;
-	asm volatile("" : "+r"(at));
-	if (at >= room - 1)
-		at = 0;
-	asm volatile("" : "+r"(at));
-	if (at && at + 2 <= captured)
-		*(__u16 *)(data + at) = t->patch;
 	record->captured = captured;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
@@ -89,7 +88,7 @@ static __always_inline int tap_into(struct xdp_md *ctx, void *ring, const struct
 
 /* Copies the frame for every tap that wants it. Not static: the verifier looks at it once,
  * not once more for every state in which it may be called. */
-__noinline int tap(struct xdp_md *ctx, const struct tapped *t)
+__noinline int tap(context *ctx, const struct tapped *t)
 {
 	if (!ctx || !t)
 		return 0;
@@ -108,7 +107,7 @@ __noinline int tap(struct xdp_md *ctx, const struct tapped *t)
 			__sync_fetch_and_add(&side->lost_rate, 1);
 			continue;
 		}
-		__u32 captured = t->nothing ? 0 : t->length;
+		__u32 captured = t->form & TAPPED_NOTHING ? 0 : t->length;
 		if (captured > state->snaplen)
 			captured = state->snaplen;
 		int lost;

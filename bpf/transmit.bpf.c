@@ -141,8 +141,8 @@ SEC("xdp") int europa_transmit(struct xdp_md *ctx)
 			.interface = id,
 			.length = word & EUROPA_WORD_LENGTH_MASK,
 			.skip = from->flags & EUROPA_IF_VXLAN ? before_frame(id, from) : 0,
-			.tagged = !(from->flags & EUROPA_IF_VXLAN) && from->flags & EUROPA_IF_STRIP_VLAN,
-			.nothing = !copied,
+			.form = (!(from->flags & EUROPA_IF_VXLAN) && from->flags & EUROPA_IF_STRIP_VLAN
+					 ? TAPPED_TAGGED : 0) | (copied ? 0 : TAPPED_NOTHING),
 			.direction = EUROPA_TAP_OUT,
 			.cause = cause,
 			.way = EUROPA_WAY_LIVE,

@@ -13,7 +13,7 @@ use crate::measure::Timing;
 /// Builds a generator, a router and a sink in three network namespaces, runs every
 /// system in its best arrangement, and writes tables, JSON and SVG. Needs root.
 /// Run it from the release build: `make bench`.
-#[derive(Parser, Debug)]
+#[derive(Parser, Clone, Debug)]
 #[command(name = "europa-bench", version)]
 pub(crate) struct Options {
     /// What to measure
@@ -85,6 +85,8 @@ pub(crate) enum Case {
     All,
     /// Rate of small packets, CPU time per packet, and a sweep of the offered load
     Veth,
+    /// Programs in kernel routers beside the same ones attached natively
+    Xdp,
     /// Round trips: one ping a second, and one after the other
     Latency,
     /// One TCP stream and eight, with default offloads and without
@@ -109,6 +111,8 @@ pub(crate) enum Case {
     Filters,
     /// One, ten, a hundred and a thousand routers: rate, fairness, memory and start of each
     Scale,
+    /// How long a tenant waits for its changes while another one does its worst
+    Interference,
     /// Over a packet pool to an isolated process and back, beside testpmd over memif
     Pool,
     /// Pools of 2 to 8192 slots, one and two routers: packets and TCP
@@ -122,6 +126,7 @@ impl Options {
     pub(crate) fn cases(&self) -> Vec<Case> {
         [
             Case::Veth,
+            Case::Xdp,
             Case::Latency,
             Case::Tcp,
             Case::Graph,
@@ -134,6 +139,7 @@ impl Options {
             Case::Preemption,
             Case::Filters,
             Case::Scale,
+            Case::Interference,
             Case::Pool,
             Case::PoolSize,
             Case::Instructions,
@@ -170,6 +176,12 @@ impl Options {
         }
     }
 
+    /// The same options for these systems.
+    pub(crate) fn only(&self, systems: &[&str]) -> Self {
+        let systems = systems.iter().map(|name| (*name).to_owned()).collect();
+        Self { systems, ..self.clone() }
+    }
+
     /// Whether a system is to be measured.
     pub(crate) fn wants(&self, system: &str) -> bool {
         self.systems.is_empty()
@@ -199,8 +211,8 @@ mod tests {
     #[test]
     fn all_is_every_case_once() {
         for (arguments, cases) in [
-            (&["europa-bench"][..], 16),
-            (&["europa-bench", "all"], 16),
+            (&["europa-bench"][..], 18),
+            (&["europa-bench", "all"], 18),
             (&["europa-bench", "tcp", "veth", "tcp"], 2),
         ] {
             assert_eq!(Options::parse_from(arguments).cases().len(), cases, "{arguments:?}");

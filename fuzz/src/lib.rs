@@ -4,6 +4,8 @@
 use std::io;
 use std::os::fd::OwnedFd;
 
+use europa_cage::user::{self, Frame, Input, Limits, Machine, Setup};
+use europa_cage::{Object, link};
 use europa_click::{ClassTable, Options, Shape, compile, compile_with};
 use europa_elements::registry;
 use europa_engine::{
@@ -130,6 +132,30 @@ pub fn arguments(data: &[u8]) {
             }
         }
     });
+}
+
+/// An object file: read, linked, checked, and run on a frame.
+pub fn xdp(data: &[u8]) {
+    let Ok(object) = Object::read(data) else { return };
+    let programs = object.functions.iter().enumerate().filter(|(_, function)| function.program);
+    let programs: Vec<usize> = programs.map(|(number, _)| number).take(8).collect();
+    let linked = match link(&object, &programs) {
+        Ok(linked) => linked,
+        Err(problems) => return drop(problems.to_string()),
+    };
+    let limits = Limits { map_bytes: 1 << 22, fuel: 10_000 };
+    match Machine::new(&object, &linked, &Setup { limits, ..Setup::default() }) {
+        Ok(mut machine) => {
+            let mut buffer = [0; 512];
+            let mut frame = Frame { buffer: &mut buffer, meta: 256, start: 256, end: 320 };
+            let _ = machine.run(
+                &mut frame,
+                Input { device: 1, queue: 0 },
+                &mut user::Closed::default(),
+            );
+        }
+        Err(problems) => drop(problems.to_string()),
+    }
 }
 
 /// A router of this graph, if its elements agree.

@@ -11,12 +11,15 @@
  *	if (europa_open(&pool) < 0)
  *		return 1;
  *	for (;;) {
- *		while (europa_receive(&pool, 0, &packet))
- *			if (!europa_send(&pool, 1, &packet))
- *				europa_drop(&pool, &packet);
+ *		for (uint32_t from = 0; from < pool.interfaces; from++)
+ *			while (europa_receive(&pool, from, &packet))
+ *				if (!europa_send(&pool, 1 - from, &packet))
+ *					europa_drop(&pool, &packet);
  *		europa_wait(&pool);
  *	}
  *
+ * europa_receive() ends such a loop after EUROPA_BATCH packets of an interface, so that an interface
+ * that is flooded does not keep the others waiting, and tells the switch what was sent meanwhile.
  * Every packet that was received must be sent or dropped, once: its slot is lost otherwise. */
 #ifndef EUROPA_H
 #define EUROPA_H
@@ -37,6 +40,9 @@
 /* How often an idle program looks before it sleeps. */
 #define EUROPA_LOOKS 64
 
+/* Most packets of an interface before it is the turn of the next one. */
+#define EUROPA_BATCH 64
+
 /* A packet in the pool. Its bytes may be changed; `data` and `length` too, as long as it stays
  * inside its slot: there is room in front of a received frame. */
 struct europa_packet {
@@ -54,6 +60,7 @@ struct europa_ring {
 	_Atomic uint64_t *words;
 	uint32_t mask;
 	uint32_t at;
+	uint32_t turn; /* packets received in this turn */
 };
 
 struct europa {
@@ -76,6 +83,7 @@ struct europa {
 	int waker;
 	int wake;
 	int sent;
+	int received;
 	int busy;
 	unsigned idle;
 };
@@ -96,7 +104,7 @@ static inline struct europa_ring europa_ring_at(const struct europa *pool,
 {
 	uint8_t *control = pool->memory + (size_t)pool->slots * pool->slot_bytes;
 	struct europa_ring ring = {
-		(_Atomic uint64_t *)(control + (size_t)place.first_word * 8), place.words - 1, 0,
+		(_Atomic uint64_t *)(control + (size_t)place.first_word * 8), place.words - 1, 0, 0,
 	};
 
 	return ring;
@@ -184,7 +192,22 @@ static inline int europa_interface(const struct europa *pool, const char *name)
 	return -1;
 }
 
-/* Takes the next packet of an interface; 0 if there is none. */
+/* Tells the switch what was sent. europa_receive() and europa_wait() do it where they end a turn; only
+ * a program that sends much between them needs it. */
+static inline void europa_flush(struct europa *pool)
+{
+	if (!pool->sent)
+		return;
+	pool->sent = 0;
+	/* What was sent is published; the flag is read after it. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load_explicit(pool->switch_sleeps, memory_order_relaxed))
+		/* A doorbell that rings already rings. */
+		(void)!write(pool->doorbell, "", 1);
+}
+
+/* Takes the next packet of an interface; 0 if there is none, or after EUROPA_BATCH packets: then it is
+ * the turn of the next interface. */
 static inline int europa_receive(struct europa *pool, uint32_t interface,
 				 struct europa_packet *packet)
 {
@@ -193,10 +216,14 @@ static inline int europa_receive(struct europa *pool, uint32_t interface,
 	uint64_t word = atomic_load_explicit(entry, memory_order_acquire);
 	uint32_t offset;
 
-	if (!(word & EUROPA_WORD_VALID))
+	if (!(word & EUROPA_WORD_VALID) || ring->turn == EUROPA_BATCH) {
+		ring->turn = 0;
+		europa_flush(pool);
 		return 0;
+	}
 	atomic_store_explicit(entry, 0, memory_order_release);
 	ring->at++;
+	ring->turn++;
 	packet->slot = (uint32_t)(word >> EUROPA_WORD_SLOT_SHIFT) & EUROPA_WORD_SLOT_MASK;
 	packet->slot &= pool->slots - 1;
 	packet->length = (uint32_t)word & EUROPA_WORD_LENGTH_MASK;
@@ -208,6 +235,7 @@ static inline int europa_receive(struct europa *pool, uint32_t interface,
 	if (word >> EUROPA_WORD_FLAGS_SHIFT & EUROPA_WORD_RESULT)
 		packet->result = pool->memory + (size_t)packet->slot * pool->slot_bytes +
 				 offsetof(struct europa_metadata, result);
+	pool->received = 1;
 	pool->idle = 0;
 	return 1;
 }
@@ -290,21 +318,18 @@ static inline int europa_look_on(const struct europa *pool)
 	return 0;
 }
 
-/* To be called when no interface has a packet: tells the switch what was sent, and sleeps if
- * there has been nothing to do for a while. */
+/* To be called when all interfaces have had their turn: tells the switch what was sent, and sleeps if
+ * there has been nothing to do for a while. It returns at once if a packet was received since. */
 static inline void europa_wait(struct europa *pool)
 {
 	_Atomic uint32_t *asleep = (_Atomic uint32_t *)&pool->header->asleep;
 	struct pollfd fds[2] = { { pool->waker, POLLIN, 0 }, { pool->wake, POLLIN, 0 } };
 	uint8_t bin[4096];
 
-	if (pool->sent) {
-		pool->sent = 0;
-		/* What was sent is published; the flag is read after it. */
-		atomic_thread_fence(memory_order_seq_cst);
-		if (atomic_load_explicit(pool->switch_sleeps, memory_order_relaxed))
-			/* A doorbell that rings already rings. */
-			(void)!write(pool->doorbell, "", 1);
+	europa_flush(pool);
+	if (pool->received) {
+		pool->received = 0;
+		return;
 	}
 	if (pool->busy || pool->idle++ < EUROPA_LOOKS) {
 		sched_yield();

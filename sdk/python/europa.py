@@ -12,6 +12,9 @@ router's sandbox with the pool's descriptors, whose numbers are in its environme
                 pool.send(interface, packet)
         pool.wait()
 
+`receive` ends after BATCH packets, so that an interface that is flooded does not keep the others
+waiting, and tells the switch what was sent meanwhile.
+
 Packets are memory views of the pool: what is assigned to them is in the packet. Every packet that
 was received must be sent or dropped, once. Rings are written by plain stores of eight bytes, whose
 order x86 keeps; other machines need sdk/c.
@@ -29,6 +32,7 @@ HEADER, ROW = 512, 64
 ASLEEP = 64
 KEY, RESULT = slice(0, 40), slice(40, 56)
 LOOKS = 64
+BATCH = 64  # Most packets of an interface before it is the turn of the next one.
 
 
 class Interface:
@@ -114,20 +118,24 @@ class Pool:
         self.poll = select.poll()
         for descriptor in (self.waker, self.wake):
             self.poll.register(descriptor, select.POLLIN)
-        self.sent, self.idle = False, 0
+        self.sent, self.received, self.idle = False, False, 0
 
     def receive(self, interface):
-        """The packets that wait at an interface."""
+        """The packets that wait at an interface, BATCH at most."""
         ring = self.rx[interface]
-        while (word := ring.peek()) & VALID:
+        for _ in range(BATCH):
+            word = ring.peek()
+            if not word & VALID:
+                break
             ring.put(0)
-            self.idle = 0
+            self.received, self.idle = True, 0
             slot = (word >> 26) & (self.slots - 1)
             first = slot * self.slot_bytes
             start = first + ((word >> 16) & 1023)
             metadata = self.bytes[first : first + 64]
             view = self.bytes[start : start + (word & 65535)]
             yield Packet(slot, start, view, metadata, word >> 56 & 1)
+        self.flush()
 
     def send(self, interface, packet):
         """Sends a packet; one that the ring has no room for is dropped."""
@@ -144,8 +152,8 @@ class Pool:
         """Gives a packet's slot back to reception."""
         self.fill.put(VALID | packet.slot << 26)
 
-    def wait(self):
-        """Tells the switch what was sent, and sleeps if there has been nothing for a while."""
+    def flush(self):
+        """Tells the switch what was sent."""
         if self.sent:
             self.sent = False
             if any(self.status[self.worker : self.worker + 8]):
@@ -153,6 +161,17 @@ class Pool:
                     os.write(self.doorbell, b"\0")
                 except BlockingIOError:
                     pass  # It rings already.
+
+    def wait(self):
+        """Tells the switch what was sent, and sleeps if there has been nothing for a while.
+
+        To be called when all interfaces have had their turn; returns at once if a packet was
+        received since.
+        """
+        self.flush()
+        if self.received:
+            self.received = False
+            return
         self.idle += 1
         if self.idle <= LOOKS:
             os.sched_yield()

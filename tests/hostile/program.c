@@ -237,6 +237,9 @@ int main(int count, char **arguments)
 		words = behind(&pool.tx[i]) > words ? behind(&pool.tx[i]) : words;
 	}
 	printf("begun %s\n", what);
+	/* One that ends sooner is refused. */
+	if (!strcmp(what, "crash") || !strcmp(what, "end"))
+		usleep(500000);
 	if (!strcmp(what, "crash"))
 		*(volatile int *)0 = 1;
 	if (!strcmp(what, "end"))

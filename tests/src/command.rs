@@ -1,7 +1,7 @@
 //! Commands with a time limit whose output is kept.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 /// What can go wrong in the laboratory.
@@ -255,6 +255,27 @@ impl Drop for Process {
             let _ = killpg(self.group(), Signal::SIGKILL);
             let _ = self.child.wait();
         }
+    }
+}
+
+/// Stops a process. A signal is only sent when `kill` returns: a thread that waits for a disk runs
+/// on until then, and so do those beside it.
+pub fn stop(process: Pid) {
+    kill(process, Signal::SIGSTOP).expect("a process to stop");
+    let start = Instant::now();
+    let stopped = |task: fs::DirEntry| {
+        // The state follows the name, which is in brackets. A thread may end meanwhile.
+        let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        stat.rsplit_once(')').is_none_or(|(_, rest)| rest.starts_with(" T"))
+    };
+    while !fs::read_dir(format!("/proc/{process}/task"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .all(stopped)
+    {
+        assert!(start.elapsed() < Duration::from_secs(60), "process {process} does not stop");
+        thread::sleep(Duration::from_millis(1));
     }
 }
 

@@ -19,7 +19,7 @@ mod skip;
 mod stream;
 
 pub use capture::{Capture, Captured, tshark};
-pub use command::{Error, Output, Process, run};
+pub use command::{Error, Output, Process, run, stop};
 pub use hijack::{ATTACKS, Hijacked, Neighbours, Report, can_hijack};
 pub use iperf::{Iperf, IperfServer};
 pub use lab::Lab;

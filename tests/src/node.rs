@@ -15,6 +15,10 @@ use crate::command::{Output, Process};
 use crate::namespace::Namespace;
 use crate::skip::europa;
 
+/// No turn of the node's loop takes more CPU time than this, in microseconds. The goal is 5 ms, over
+/// which the node counts them; tests run programs that are hardly optimised, on slow machines.
+const LONGEST_TURN_US: u64 = 150_000;
+
 static NODES: AtomicU32 = AtomicU32::new(0);
 
 /// A node; taken down when dropped. What goes wrong ends the test: all its methods panic.
@@ -23,6 +27,8 @@ pub struct Node {
     instance: String,
     inside: Option<PathBuf>,
     folder: tempfile::TempDir,
+    /// Microseconds that no turn of its loop exceeds.
+    longest_turn_us: u64,
 }
 
 /// What a node counts for an interface.
@@ -45,7 +51,16 @@ impl Node {
             instance: format!("e{}-{number}", std::process::id()),
             inside: inside.map(Namespace::path),
             folder: tempfile::tempdir().expect("a folder"),
+            longest_turn_us: LONGEST_TURN_US,
         }
+    }
+
+    /// The same with another bound for the CPU time of a turn of its loop, where a test does what is
+    /// known to take longer.
+    #[must_use]
+    pub fn with_turns_of(mut self, longest: Duration) -> Node {
+        self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+        self
     }
 
     /// Runs `europa` for this node, whatever comes of it.
@@ -186,6 +201,14 @@ impl Node {
         }
     }
 
+    /// Turns of the node's loop that took more than 5 ms of CPU time, and the longest in
+    /// microseconds; none if no node answers.
+    fn long_turns(&self) -> Option<(u64, u64)> {
+        let output = self.attempt(&["status", "--json"]);
+        let status: Value = serde_json::from_str(&output.stdout).ok()?;
+        Some((status["node"]["long_turns"].as_u64()?, status["node"]["longest_turn_us"].as_u64()?))
+    }
+
     fn tell(&self) {
         let mut stderr = std::io::stderr();
         let logs = fs::read_dir(self.directory().join("log")).into_iter().flatten().flatten();
@@ -209,6 +232,15 @@ impl Drop for Node {
         if std::thread::panicking() {
             self.tell();
         }
+        let turns = self.long_turns();
         self.attempt(&["down"]);
+        if let Some((long, longest)) = turns.filter(|(_, longest)| *longest > self.longest_turn_us)
+            && !std::thread::panicking()
+        {
+            panic!(
+                "the longest turn of the node's loop took {longest} us of CPU time, and {long} took \
+                 more than 5 ms: nobody was served meanwhile"
+            );
+        }
     }
 }

@@ -20,6 +20,10 @@ const SILENCE: Duration = Duration::from_millis(500);
 
 /// Packets that a paced stream has under way at most: less than a router's default pool holds.
 const MOST_UNDER_WAY: u64 = 256;
+/// The first packet of a paced stream is taken for lost after this time.
+const FIRST_ALONE: Duration = Duration::from_secs(2);
+/// The first packet of a stream that no sink paces has this much time to arrive.
+const FIRST_ALONE_UNSEEN: Duration = Duration::from_millis(20);
 /// After this long without a packet at the sink, a paced stream takes those under way for lost.
 const TAKEN_FOR_LOST: Duration = Duration::from_millis(500);
 
@@ -253,12 +257,18 @@ impl Namespace {
         let mut packets: Vec<_> =
             bytes.iter().map(|bytes| vec![0; (*bytes).max(HEADER_BYTES)]).collect();
         let thread = thread::spawn(move || {
-            let start = Instant::now();
+            let mut start = Instant::now();
             let mut sequence = 0_u64;
             while !stopped.load(Ordering::Relaxed) {
+                if sequence == 1 && pace.is_alone() {
+                    thread::sleep(Duration::from_micros(200));
+                    start = Instant::now();
+                    continue;
+                }
                 let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
                 // After a pause no more than a few at once: a burst would be our own doing.
-                let may = due.saturating_sub(sequence).min(32);
+                let most = if sequence == 0 { 1 } else { 32 };
+                let may = due.saturating_sub(sequence).min(most);
                 for _ in 0..may.min(pace.room(sequence)) {
                     let turn = sequence as usize % packets.len().max(1);
                     let Some(packet) = packets.get_mut(turn) else { return };
@@ -291,13 +301,26 @@ impl Namespace {
 struct Pace {
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
     most: Arc<AtomicU64>,
+    begun: Instant,
     last: u64,
     since: Instant,
 }
 
 impl Pace {
     fn new(seen: Arc<OnceLock<Arc<AtomicU64>>>, most: Arc<AtomicU64>) -> Pace {
-        Pace { seen, most, last: 0, since: Instant::now() }
+        let now = Instant::now();
+        Pace { seen, most, begun: now, last: 0, since: now }
+    }
+
+    /// Whether the first packet travels alone: until it has arrived. Packets that wait for an
+    /// answer to ARP or ND can be overtaken by those that are sent when it comes: the kernel of a
+    /// host sends the queue of a neighbour without a lock, and a slow path is slower than the
+    /// fast path behind it.
+    fn is_alone(&self) -> bool {
+        match self.seen.get() {
+            Some(seen) => seen.load(Ordering::Relaxed) == 0 && self.begun.elapsed() < FIRST_ALONE,
+            None => self.begun.elapsed() < FIRST_ALONE_UNSEEN,
+        }
     }
 
     /// Packets that may follow the first `sent`.
@@ -411,6 +434,17 @@ mod tests {
                 "{numbers:?}"
             );
         }
+    }
+
+    #[test]
+    fn a_stream_goes_on_without_its_first_packet() {
+        let seen = Arc::new(OnceLock::from(Arc::new(AtomicU64::new(0))));
+        let mut pace = Pace::new(seen, Arc::new(AtomicU64::new(8)));
+        assert!(pace.is_alone());
+        let long_ago = |time: Instant| time.checked_sub(FIRST_ALONE).expect("an uptime");
+        (pace.begun, pace.since) = (long_ago(pace.begun), long_ago(pace.since));
+        assert_eq!(pace.room(1), 8, "what was sent is taken for lost");
+        assert!(!pace.is_alone());
     }
 
     #[test]

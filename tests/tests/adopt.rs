@@ -117,7 +117,7 @@ fn after_adoption_everything_works() {
     kill_node(&tenants);
     // A capture ends with its node, and what it has written can be read.
     let ended = cut_off.wait(Duration::from_secs(10)).expect("a capture ends");
-    assert!(ended.stderr.contains("the node has gone"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("the node has ended"), "{}", ended.stderr);
     let read = europa_tests::run(&["tcpdump", "-nr", &path]).expect("a capture file").stdout;
     assert!(read.contains("ICMP echo request"), "{read}");
     tenants.up();

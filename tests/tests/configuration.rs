@@ -108,9 +108,9 @@ fn mistakes_are_shown_where_they_stand() {
             &["node.yaml:16:", "10.1.2.3/16 has bits after its prefix length", "10.1.0.0/16"],
         ),
         (
-            "later release",
+            "a kernel router without a program",
             replaced(ipv4, &format!("run: kernel\n{ipv4}")),
-            &["node.yaml:18:6", "run: kernel"],
+            &["node.yaml:19:12", "run: kernel"],
         ),
         (
             "two at once",

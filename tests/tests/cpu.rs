@@ -40,10 +40,6 @@ fn of(stats: &Value, slice: &str) -> Value {
     routers.into_iter().find(|router| router["name"] == name).expect("the router")
 }
 
-fn ci() -> bool {
-    std::env::var_os("CI").is_some()
-}
-
 /// Where control groups bound CPU time, and the file that says by how much.
 fn quota() -> Option<(PathBuf, &'static str)> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
@@ -95,6 +91,26 @@ impl Net {
     }
 }
 
+impl Net {
+    /// Routers never have more than their reserved parts of a core, and in some measurement they
+    /// have no less: in others the machine may give its time to other processes. A part of
+    /// `f64::MAX` is not checked.
+    fn gets<const N: usize>(&self, slices: [&str; N], parts: [f64; N]) {
+        let mut found = [0.0; N];
+        for _ in 0..15 {
+            found = self.cores(slices);
+            let pairs = || found.iter().zip(parts).filter(|(_, part)| *part < f64::MAX);
+            for (found, part) in pairs() {
+                assert!(*found < part * 1.04 + 0.002, "{found} of {part} cores");
+            }
+            if pairs().all(|(found, part)| *found > part - (part * 0.06).max(0.02)) {
+                return;
+            }
+        }
+        panic!("{found:?} of {parts:?} cores in the last of 15 measurements");
+    }
+}
+
 #[test]
 fn a_router_that_spins_has_its_part_and_no_more() {
     let Some((root, file)) = quota() else {
@@ -106,19 +122,15 @@ fn a_router_that_spins_has_its_part_and_no_more() {
     let quota = || fs::read_to_string(group.join(file)).expect("the group");
     assert!(quota().starts_with("1250"), "{}", quota());
     sleep(Duration::from_millis(300));
-    // A turn of the scheduler's that is begun ends 4 ms later at the latest, and is paid back.
-    let [red, ..] = net.cores(["red", "blue", "green", "grey"]);
-    assert!(red < 0.26, "{red}");
-    assert!(ci() || red > 0.23, "{red}");
+    // A turn of the scheduler ends at most 4 ms after the quota, and the excess is paid back.
+    net.gets(["red", "blue", "green", "grey"], [0.25, f64::MAX, f64::MAX, f64::MAX]);
 
     // In place.
     let pid = net.router("red")["pid"].clone();
     let changed = [("red", "cpu: 0.5"), ("blue", "cpu: 0.2"), ("green", ""), ("grey", "")];
     let told = net.node.run(&["apply", &net.file(&changed)]);
     assert!(told.contains("in place"), "{told}");
-    let [red, blue] = net.cores(["red", "blue"]);
-    assert!(red < 0.52 && blue < 0.21, "{red} {blue}");
-    assert!(ci() || red > 0.47 && blue > 0.18, "{red} {blue}");
+    net.gets(["red", "blue"], [0.5, 0.2]);
 
     // What does not fit: said with what is left, and nothing of it applied.
     let many = std::thread::available_parallelism().expect("CPUs").get();
@@ -135,8 +147,7 @@ fn a_router_that_spins_has_its_part_and_no_more() {
     kill(Pid::from_raw(node as i32), Signal::SIGKILL).expect("the node");
     net.node.up(&text(&net.near, &changed));
     assert_eq!(net.router("red")["pid"], pid, "nothing was restarted");
-    let [red] = net.cores(["red"]);
-    assert!(red < 0.52, "{red}");
+    net.gets(["red"], [0.5]);
 
     // Without a reservation, as others; and without the slice, without its group.
     let limit = Instant::now() + Duration::from_secs(20);
@@ -188,7 +199,7 @@ fn cpus_of(pid: i64) -> Vec<usize> {
 #[test]
 fn routers_keep_off_a_cpu_that_receives_much() {
     let all = cpus_of(0);
-    // Kicks that send are received where the switch is.
+    // Kicks that send are received where the switch is; what is received by tc is shared out.
     let Some((switch, others)) = all.split_last().filter(|(_, others)| !others.is_empty()) else {
         println!("skipped: there is one CPU");
         return;
@@ -206,7 +217,7 @@ fn routers_keep_off_a_cpu_that_receives_much() {
         )
     };
     let text = format!(
-        "kind: port\nname: to\ndevice: eth0\nnamespace: {near}\n---\n\
+        "kind: port\nname: to\ndevice: eth0\nnamespace: {near}\nreceive: xdp\n---\n\
          kind: port\nname: from\ndevice: eth1\nnamespace: {near}\n{}{}---\n\
          kind: slice\nname: grey\n---\nkind: router\nname: r\nslice: grey\nrun: inline\n\
          interfaces:\n  out: {{port: from, mac: \"02:00:00:00:00:09\"}}\n\

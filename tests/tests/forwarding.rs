@@ -5,7 +5,7 @@ mod line;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use europa_tests::{Lab, Namespace, skip_without};
+use europa_tests::{Lab, Namespace, skip_without, stop};
 use line::{A, B, IN, Line, OUT, ROUTER, ports};
 use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;
@@ -61,7 +61,7 @@ fn what_comes_while_the_router_stands_still_waits_in_its_pool() {
     let router = Pid::from_raw(line.node.process("router"));
     for _ in 0..5 {
         sleep(Duration::from_millis(200));
-        kill(router, Signal::SIGSTOP).expect("a router to stop");
+        stop(router);
         let limit = Instant::now() + Duration::from_secs(5);
         while stream.sent() < sink.packets() + AT_ONCE {
             assert!(Instant::now() < limit, "{} sent, {} seen", stream.sent(), sink.packets());
@@ -457,4 +457,60 @@ fn sixty_four_routers_share_two_ports_and_cost_nothing_when_idle() {
     eprintln!("{ROUTERS} idle routers: {used:?} of CPU time in {idle:?}");
     assert!(used < idle / 50, "{used:?} in {idle:?}");
     assert_eq!(pids, line.node.processes(), "no process has ended");
+}
+
+#[test]
+fn a_source_sends_on_when_its_slots_come_back() {
+    skip_without!();
+    let line = Line::new();
+    let click = format!(
+        "fast_path:\n  click: |\n    FromDevice(in) -> Discard; FromDevice(out) -> Discard;\n    \
+         InfiniteSource(LENGTH 100) -> UDPIPEncap(10.0.2.1, 9, 10.0.2.2, 9) \
+         -> EtherEncap(0x0800, {OUT}, {B}) -> Queue(1000) -> ToDevice(out);\n"
+    );
+    line.node.up(&(ports() + &ROUTER.replace("fast_path: {builtin: ipv4}\n", &click)));
+    // More than it has slots for its own packets, again and again.
+    let sent = || line.node.counters()["red/r1.out"].tx;
+    for _ in 0..3 {
+        let before = sent();
+        sleep(Duration::from_millis(500));
+        assert!(sent() - before > 5_000, "{} packets in half a second", sent() - before);
+    }
+}
+
+#[test]
+fn n05_a_port_has_the_name_and_the_mtu_of_its_device() {
+    skip_without!("ping");
+    let line = Line::new();
+    line.up_ipv4();
+    let told = |what: &str| {
+        let start = Instant::now();
+        while !line.node.run(&["describe", "port", "right"]).contains(what) {
+            assert!(start.elapsed() < Duration::from_secs(10), "no port has {what}");
+            sleep(Duration::from_millis(100));
+        }
+    };
+    let whole = || line.a.ping("10.0.2.2", 2, &["-s", "1400", "-M", "do"]).expect("a ping");
+    assert!(whole().is_perfect());
+    line.right.ip(&["link", "set", "eu-right", "name", "eu-other"]).expect("another name");
+    told("eu-other");
+    assert!(whole().is_perfect());
+    line.right.mtu("eu-other", 1300).expect("an MTU");
+    told("1300");
+    // Until the router knows it, too long packets reach the device.
+    let start = Instant::now();
+    while !whole().errors.iter().any(|error| error.contains("mtu = 1300")) {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", whole());
+    }
+    line.right.mtu("eu-other", 1500).expect("an MTU");
+    told("1500");
+    let start = Instant::now();
+    loop {
+        // What the host has learnt counts for ten minutes.
+        line.a.ip(&["route", "flush", "cache"]).expect("forgotten");
+        if whole().is_perfect() {
+            break;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", whole());
+    }
 }

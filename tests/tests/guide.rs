@@ -88,13 +88,15 @@ fn links_between_pages_lead_somewhere() {
 }
 
 /// Programs that tests call, and the Debian packages they are in.
-const PACKAGES: [(&str, &str); 28] = [
+const PACKAGES: [(&str, &str); 33] = [
+    ("/usr/lib/frr/frr-reload.py", "frr-pythontools"),
     ("bgpd", "frr"),
     ("bird", "bird2"),
     ("birdc", "bird2"),
     ("bpftool", "bpftool"),
     ("bridge", "iproute2"),
     ("cc", "build-essential"),
+    ("clang", "clang"),
     ("curl", "curl"),
     ("dpdk-testpmd", "dpdk-dev"),
     ("ethtool", "ethtool"),
@@ -102,6 +104,7 @@ const PACKAGES: [(&str, &str); 28] = [
     ("iperf3", "iperf3"),
     ("nft", "nftables"),
     ("nsenter", "util-linux"),
+    ("nstat", "iproute2"),
     ("ospfd", "frr"),
     ("ping", "iputils-ping"),
     ("ps", "procps"),
@@ -110,6 +113,8 @@ const PACKAGES: [(&str, &str); 28] = [
     ("ssh", "openssh-client"),
     ("ssh-keygen", "openssh-client"),
     ("sshd", "openssh-server"),
+    ("sysctl", "procps"),
+    ("tc", "iproute2"),
     ("tcpdump", "tcpdump"),
     ("traceroute", "traceroute"),
     ("tshark", "tshark"),

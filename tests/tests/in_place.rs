@@ -297,9 +297,9 @@ fn a_change_that_fails_half_way_is_taken_back() {
             "net.ipv4.nonsense",
         ),
         (
-            "a route whose next hop is unreachable",
+            "a route that there is already",
             "kind: host\nname: e\ninterfaces: {eth0: {port: lan2, addresses: [10.3.0.1/24]}}\n\
-             routes: [{to: 10.9.0.0/16, via: 172.16.0.1}]\n".to_owned(),
+             routes: [{to: 10.9.0.0/16, via: 10.3.0.2}, {to: 10.9.0.0/16, via: 10.3.0.3}]\n".to_owned(),
             "10.9.0.0/16",
         ),
         (

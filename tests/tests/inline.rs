@@ -105,6 +105,22 @@ fn memory_kb(line: &Line) -> u64 {
     own.and_then(|own| own.split_whitespace().next()?.parse().ok()).expect("a number")
 }
 
+/// The mean time of a turn, over the best of several short intervals: in others the machine takes
+/// the core away in the middle of a turn.
+fn mean_turn_us(line: &Line, name: &str) -> u64 {
+    let read = || {
+        let inline = router(line, name)["inline"].clone();
+        (number(&inline["spent_ns"]), number(&inline["turns"]))
+    };
+    let mean = |_| {
+        let (spent, turns) = read();
+        sleep(Duration::from_millis(100));
+        let (spent_later, turns_later) = read();
+        (spent_later - spent).checked_div((turns_later - turns) * 1000)
+    };
+    (0..20).filter_map(mean).min().expect("it has turns")
+}
+
 #[test]
 fn two_tenants_forward_and_one_in_circles_hurts_neither() {
     skip_without!();
@@ -141,14 +157,11 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
         assert!(received.is_perfect() && received.packets > 1000, "{received:?} of {sent}");
     }
     let hog = router(&line, "green/r3");
-    let inline = &hog["inline"];
-    let mean_us = number(&inline["spent_ns"]) / number(&inline["turns"]) / 1000;
-    eprintln!("the one in circles: {inline}, {mean_us} us a turn of 50");
     assert_eq!(hog["restarts"], 0, "it is cut off, and not ended: {hog}");
-    if std::env::var_os("CI").is_none() {
-        // A turn ends after so many batches, too: on a fast machine before its budget.
-        assert!((10..100).contains(&mean_us), "{mean_us}");
-    }
+    let mean_us = mean_turn_us(&line, "green/r3");
+    eprintln!("the one in circles: {}, {mean_us} us a turn", hog["inline"]);
+    // A turn also ends after a number of batches: on a fast machine before its budget of 100 us.
+    assert!((10..100).contains(&mean_us), "{mean_us}");
     // It is still heard, and becomes something else.
     assert!(!line.node.run(&["read", "green/r3", "b.count"]).is_empty());
     let tame = GREEN.replace("-> a;", "-> Discard;");

@@ -5,7 +5,7 @@ mod tenants;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use europa_tests::skip_without;
+use europa_tests::{skip_without, stop};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tenants::{Tenants, is_alive, kill_9};
@@ -111,7 +111,7 @@ fn a_switch_that_does_not_answer_is_replaced() {
     tenants.up();
     let victim = &tenants.victim;
     let pid = tenants.switch_pid().expect("the switch runs");
-    kill(Pid::from_raw(pid), Signal::SIGSTOP).expect("a switch to stop");
+    stop(Pid::from_raw(pid));
     // Whoever asks is answered without what the switch would say, and not never.
     let start = Instant::now();
     tenants.stats();

@@ -27,11 +27,13 @@ impl Numbers {
     /// Of a running node on these ports.
     fn of(node: &Node, ports: &[(&Namespace, &str)]) -> Numbers {
         let mut numbers = Numbers::default();
+        let mut by_tc = false;
         numbers.processes.extend(node.processes());
         for pid in &numbers.processes {
             for entry in fs::read_dir(format!("/proc/{pid}/fdinfo")).into_iter().flatten().flatten()
             {
                 let text = fs::read_to_string(entry.path()).unwrap_or_default();
+                by_tc |= text.contains("link_type:\ttcx");
                 for line in text.lines() {
                     let Some((name, number)) = line.split_once(':') else { continue };
                     let kind = match name {
@@ -45,10 +47,10 @@ impl Numbers {
             }
         }
         for (namespace, device) in ports {
-            let text = shown(namespace, device);
-            let id = text.split("prog/xdp id ").nth(1).and_then(|rest| rest.split(' ').next());
-            let id = id.and_then(|id| id.parse().ok()).expect("an XDP program");
-            numbers.bpf.insert(("prog", id));
+            // One of tc has a link, which a process holds with its program.
+            let program = receive_program(namespace, device);
+            assert!(program.is_some() || by_tc, "{device} has no receive program");
+            numbers.bpf.extend(program.map(|number| ("prog", number)));
         }
         numbers
     }
@@ -67,6 +69,13 @@ impl Numbers {
             .chain(bpf.map(|(kind, number)| format!("{kind} {number}")))
             .collect()
     }
+}
+
+/// The number of the receive program of a device, if it is one of XDP.
+fn receive_program(namespace: &Namespace, device: &str) -> Option<u32> {
+    let text = shown(namespace, device);
+    let rest = text.split("prog/xdp id ").nth(1)?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// A device as `ip` shows it, with its program, promiscuity and all.

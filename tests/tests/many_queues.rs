@@ -12,6 +12,9 @@ use europa_tests::{Lab, Node, skip_without};
 use serde_json::Value;
 
 const QUEUES: usize = 10_000;
+/// Measurements of four seconds, of which one has to be right: in others the machine or the sender
+/// may stand still, so that queues run empty.
+const WINDOWS: usize = 12;
 /// The longest frame, and what a queue of weight 1 may send in a turn.
 const LONGEST: f64 = 1514.0;
 
@@ -113,7 +116,7 @@ fn ten_thousand_queues_have_their_shares() {
 
     let weights: usize = (1..=QUEUES).map(weight).sum();
     let mut nearest = f64::MAX;
-    for _ in 0..4 {
+    for _ in 0..WINDOWS {
         let start = Instant::now();
         let before = sent(&node.stats());
         sleep(Duration::from_secs(4));
@@ -150,7 +153,5 @@ fn ten_thousand_queues_have_their_shares() {
             break;
         }
     }
-    // Where machine or sender stand still, queues run empty.
-    let most = if std::env::var_os("CI").is_some() { 40.0 } else { 1.0 };
-    assert!(nearest <= most, "{nearest:.2} times what is allowed");
+    assert!(nearest <= 1.0, "{nearest:.2} times what is allowed");
 }

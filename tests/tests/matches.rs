@@ -34,6 +34,8 @@ const KINDS: &[Kind] = &[
     ("tunnel4", "match: {vxlan: {vni: 100, local: 10.0.1.1, remote: 10.0.1.2}}"),
     ("tunnel6", "match: {vxlan: {vni: 101, local: 'fd00:1::1', remote: 'fd00:1::2'}}"),
     ("vlan30", "match: {vlan: 30, all: true}"),
+    ("inner", "mac: '02:00:00:00:00:01', match: {vlan: 20, inner_tags: true}"),
+    ("inner40", "match: {vlan: 40, all: true, inner_tags: true}"),
 ];
 
 /// The tag on the right of interface `index` on the left.
@@ -47,8 +49,8 @@ fn router(kinds: &[Kind]) -> String {
     let mut click = String::new();
     for (index, (name, fields)) in kinds.iter().enumerate() {
         text += &format!("  {name}: {{port: left, {fields}}}\n");
-        text +=
-            &format!("  r{name}: {{port: right, match: {{vlan: {}, all: true}}}}\n", tag(index));
+        let all = format!("{{vlan: {}, all: true, inner_tags: true}}", tag(index));
+        text += &format!("  r{name}: {{port: right, match: {all}}}\n");
         for (from, to) in [(*name, format!("r{name}")), (&*format!("r{name}"), (*name).to_owned())]
         {
             click += &format!(
@@ -59,15 +61,27 @@ fn router(kinds: &[Kind]) -> String {
     text + "fast_path:\n  click: |\n" + &click
 }
 
-/// The line with addresses for Linux on the left port, and the router on it.
-fn up(kinds: &[Kind]) -> Line {
+/// The line with addresses for Linux on the left port, which receives by `by`, and the router on it.
+fn up(kinds: &[Kind], by: &str) -> Line {
     let line = Line::new();
     line.middle.sysctl("net.ipv6.conf.eu-left.disable_ipv6", "0").expect("a parameter");
     line.middle.address("eu-left", "10.0.1.1/24").expect("an address");
     line.middle.address("eu-left", "fd00:1::1/64").expect("an address");
-    line.node.up(&router(kinds));
+    let port = format!("device: eu-left\nreceive: {by}");
+    line.node.up(&router(kinds).replace("device: eu-left", &port));
+    let (seen, shown) = ((&line.middle, "seen"), (&line.middle, "shown"));
+    line.lab.veth(seen, shown).expect("a veth pair");
+    line.middle.run(&["nft", COPY]).expect("copies");
     line
 }
+
+/// How the left port receives; by itself that is by tc, where the kernel can.
+const WAYS: [&str; 2] = ["xdp", "auto"];
+/// Copies what Linux is given by the left port to `seen`: behind programs of XDP and of tc. A capture
+/// at the port itself stands before those of tc, and sees what they take as well.
+const COPY: &str = "add table netdev seen; add chain netdev seen by \
+    { type filter hook ingress device eu-left priority 0; }; \
+    add rule netdev seen by dup to seen";
 
 /// A frame that comes to the left port: who sees which bytes, and whether Linux does.
 struct Arrival {
@@ -92,7 +106,11 @@ const LINUX: bool = true;
 const ALONE: bool = false;
 const NOBODY: &[(&str, &str)] = &[];
 
-fn check_arrivals(line: &Line, kinds: &[Kind], rows: &[Arrival]) {
+fn check_arrivals(kinds: &[Kind], rows: &[Arrival]) {
+    WAYS.iter().for_each(|by| check_arrivals_at(&up(kinds, by), kinds, rows));
+}
+
+fn check_arrivals_at(line: &Line, kinds: &[Kind], rows: &[Arrival]) {
     let mut expressions = Vec::new();
     for (index, row) in rows.iter().enumerate() {
         expressions.push((index, row.frame));
@@ -104,7 +122,7 @@ fn check_arrivals(line: &Line, kinds: &[Kind], rows: &[Arrival]) {
         .iter()
         .map(|row| (row, next(), row.seen.iter().map(|(by, _)| (*by, next())).collect::<Vec<_>>()))
         .collect();
-    let linux = line.middle.capture("eu-left", "ether src 02:00:00:00:00:0a").expect("a capture");
+    let linux = line.middle.capture("shown", "ether src 02:00:00:00:00:0a").expect("a capture");
     let right = line.b.capture("eth0", "").expect("a capture");
     send(&line.a, "eth0", &rows.iter().map(|(_, frame, _)| frame.clone()).collect::<Vec<_>>(), 1);
     let [linux, right] = [linux, right].map(|capture| capture.stop().expect("captured"));
@@ -224,10 +242,8 @@ fn check_departures(line: &Line, kinds: &[Kind], rows: &[Departure]) {
 
 #[test]
 fn each_kind_gets_its_own_and_linux_the_rest() {
-    skip_without!("tcpdump", "scapy");
-    let line = up(KINDS);
+    skip_without!("tcpdump", "scapy", "nft");
     check_arrivals(
-        &line,
         KINDS,
         &[
             // MAC addresses and VLANs.
@@ -555,7 +571,7 @@ fn each_kind_gets_its_own_and_linux_the_rest() {
 #[test]
 fn each_kind_adds_what_it_took_off() {
     skip_without!("tcpdump", "scapy");
-    let line = up(KINDS);
+    let line = up(KINDS, "auto");
     check_departures(
         &line,
         KINDS,
@@ -568,11 +584,27 @@ fn each_kind_adds_what_it_took_off() {
             departure("a service tag of its own", "mac", "E(A, src=I, type=0x88a8)/V(10)/U()", TAG),
             departure("VLAN", "office", "E(A, src=I)/U()", Ok("E(A, src=I)/V(10)/U()")),
             departure("VLAN, IPv6", "office", "E(A, src=I)/U6()", Ok("E(A, src=I)/V(10)/U6()")),
+            // A switch whose native VLAN is 10 would put these into VLAN 9.
+            departure("tag in a VLAN", "office", "E(A, src=I)/V(9)/U()", TAG),
+            departure("priority tag in a VLAN", "office", "E(A, src=I)/V(0)/U()", TAG),
+            departure("service tag in a VLAN", "office", "E(A, src=I, type=0x88a8)/V(9)/U()", TAG),
+            departure("tag in a VLAN, UDP port", "udp10", "E(A, src=P)/V(9)/U()", TAG),
+            departure("tag in a whole VLAN", "vlan30", "E(A, src=X)/V(9)/U()", TAG),
             departure(
-                "tag in a VLAN",
-                "office",
+                "allowed tag in a VLAN",
+                "inner",
                 "E(A, src=I)/V(9)/U()",
-                Ok("E(A, src=I)/V(10)/V(9)/U()"),
+                Ok("E(A, src=I)/V(20)/V(9)/U()"),
+            ),
+            departure("no tag where one is allowed", "inner", "E(A, src=I)/U()", {
+                Ok("E(A, src=I)/V(20)/U()")
+            }),
+            departure("foreign MAC before an allowed tag", "inner", "E(A, src=X)/V(9)/U()", SOURCE),
+            departure(
+                "allowed tags in a whole VLAN",
+                "inner40",
+                "E(A, src=X, type=0x88a8)/V(9)/V(8)/U()",
+                Ok("E(A, src=X)/V(40, type=0x88a8)/V(9)/V(8)/U()"),
             ),
             departure("foreign MAC in a VLAN", "office", "E(A, src=X)/U()", SOURCE),
             departure("prefix", "net", "E(A, src=P)/U()", Ok("E(A, src=P)/U()")),
@@ -637,10 +669,8 @@ const WHOLE: &[Kind] = &[("whole", "match: {all: true}")];
 
 #[test]
 fn a_whole_port_sees_everything_as_it_is() {
-    skip_without!("tcpdump", "scapy");
-    let line = up(WHOLE);
+    skip_without!("tcpdump", "scapy", "nft");
     check_arrivals(
-        &line,
         WHOLE,
         &[
             arrival("any MAC", "E(X)/U()", &[("whole", "E(X)/U()")], ALONE),
@@ -670,6 +700,7 @@ fn a_whole_port_sees_everything_as_it_is() {
             arrival("ARP to another MAC", "E(X)/N4/M", &[("whole", "E(X)/N4/M")], ALONE),
         ],
     );
+    let line = up(WHOLE, "auto");
     check_departures(
         &line,
         WHOLE,
@@ -691,12 +722,13 @@ const BOUND: &[Kind] = &[
     ("office", "mac: '02:00:00:00:00:01', match: {vlan: 10}, bind: [10.2.0.0/16]"),
     ("net", "match: {prefix: [10.3.0.0/16]}, bind: [10.3.0.0/16, 'fd03::/64']"),
     ("vlan30", "match: {vlan: 30, all: true}, bind: [10.4.0.0/16, 'fd04::/64']"),
+    ("inner", "mac: '02:00:00:00:00:01', match: {vlan: 20, inner_tags: true}, bind: [10.2.0.0/16]"),
 ];
 
 #[test]
 fn only_bound_addresses_leave() {
     skip_without!("tcpdump", "scapy");
-    let line = up(BOUND);
+    let line = up(BOUND, "auto");
     check_departures(
         &line,
         BOUND,
@@ -737,8 +769,8 @@ fn only_bound_addresses_leave() {
                 UNBOUND,
             ),
             departure(
-                "hidden behind a tag",
-                "office",
+                "hidden behind an allowed tag",
+                "inner",
                 "E(A, src=I)/V(5)/U(src='10.1.0.1')",
                 UNBOUND,
             ),

@@ -83,10 +83,10 @@ impl Net {
     }
 
     /// Looks for a second in which red is given its rate, in bits a second, to within 2 %. It is
-    /// never given more. Where machine or sender stand still in all of them, it gets less.
+    /// never given more. Seconds in which the machine or the sender stands still give less.
     fn is_cut_to(&self, bits: f64) {
         let (wanted, mut nearest) = (bits / 8.0, f64::MAX);
-        for _ in 0..12 {
+        for _ in 0..30 {
             let start = Instant::now();
             let (before, _) = self.red();
             let least = start.elapsed();
@@ -105,8 +105,7 @@ impl Net {
                 return;
             }
         }
-        let bound = if std::env::var_os("CI").is_some() { 0.5 } else { 0.02 };
-        assert!(nearest <= bound, "{:.2} % off", nearest * 100.0);
+        panic!("{:.2} % off in the best of 30 seconds", nearest * 100.0);
     }
 
     fn pids(&self) -> [Value; 2] {

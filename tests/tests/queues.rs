@@ -117,13 +117,12 @@ fn sent(stats: &Value, slice: &str) -> u64 {
     number(&of.expect("a router")["interfaces"][0]["tx_bytes"])
 }
 
-/// Looks for a second in which several things have the parts of a port's rate, in bytes a second,
-/// that they should have: to within 1 %. That a second goes by in which machine or senders stand
-/// still, and queues run empty, is no fault; where in no second the port even kept its rate, parts
-/// have to be right by and large. Says whether it did.
-fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) -> Vec<u64>) -> bool {
-    let (mut nearest, mut steady) = (f64::MAX, false);
-    for _ in 0..12 {
+/// Looks for a second in which several objects have their wanted parts of a port's rate, in bytes a
+/// second, to within 1 %. In other seconds the machine or the senders may stand still, so that
+/// queues run empty.
+fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) -> Vec<u64>) {
+    let mut nearest = f64::MAX;
+    for _ in 0..40 {
         let start = Instant::now();
         let before = look(&net.node.stats());
         sleep(Duration::from_secs(1));
@@ -135,7 +134,6 @@ fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) ->
         // Either look takes its time, and so much more may have been sent.
         let most = rate * start.elapsed().as_secs_f64();
         assert!(sum < 1.01 * most, "more than the rate: {sum} of {most}");
-        steady |= sum > 0.995 * rate * seconds;
         eprintln!("{:.2} % of the rate", sum / (rate * seconds) * 100.0);
         let mut off: f64 = 0.0;
         for ((what, wanted), found) in wanted.iter().zip(&each) {
@@ -146,16 +144,14 @@ fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) ->
             nearest = nearest.min(off);
         }
         if nearest <= 0.01 {
-            break;
+            return;
         }
     }
-    let bound = if steady { 0.01 } else { 0.4 };
-    assert!(nearest <= bound, "shares are {:.2} % off", nearest * 100.0);
-    steady
+    panic!("shares are {:.2} % off in the best of 40 seconds", nearest * 100.0);
 }
 
 /// The same of slices' interfaces, as the programs count them.
-fn shares_of(net: &Net, rate: f64, wanted: &[(&str, f64)]) -> bool {
+fn shares_of(net: &Net, rate: f64, wanted: &[(&str, f64)]) {
     shares(net, rate, wanted, |stats| wanted.iter().map(|(slice, _)| sent(stats, slice)).collect())
 }
 
@@ -188,6 +184,28 @@ fn drops(one: &Value) -> u64 {
     all.iter().map(|drop| number(&drop[1])).sum()
 }
 
+/// Packets of a queue by the upper bound of their waiting time in nanoseconds.
+fn waited(queue: &Value) -> Vec<(u64, u64)> {
+    let pairs = queue["waited"].as_array().cloned().unwrap_or_default();
+    pairs.iter().map(|pair| (number(&pair[0]), number(&pair[1]))).collect()
+}
+
+/// The bound below which 99 of 100 packets between two readings waited; all bits without packets.
+fn p99(before: &[(u64, u64)], after: &[(u64, u64)]) -> u64 {
+    let grown = |(ns, count): &(u64, u64)| {
+        let then = before.iter().find(|(bound, _)| bound == ns).map_or(0, |(_, count)| *count);
+        (*ns, count - then)
+    };
+    let grown: Vec<(u64, u64)> = after.iter().map(grown).collect();
+    let all: u64 = grown.iter().map(|(_, count)| count).sum();
+    let mut sum = 0;
+    let found = grown.iter().find(|(_, count)| {
+        sum += count;
+        *count > 0 && sum * 100 >= all * 99
+    });
+    found.map_or(u64::MAX, |(ns, _)| *ns)
+}
+
 #[test]
 fn a_guaranteed_slice_loses_nothing_and_waits_little_while_another_floods() {
     let voice = "RatedSource(LENGTH 200, RATE 2000) -> Queue -> FRAME -> OUT;";
@@ -206,22 +224,27 @@ fn a_guaranteed_slice_loses_nothing_and_waits_little_while_another_floods() {
     );
     sleep(Duration::from_millis(300));
     let part = 2000.0 * 214.0 / 2.5e6;
-    let steady = shares_of(&net, 20e6 / 8.0, &[("voice", part), ("flood", 1.0 - part)]);
-    // One moment in which a whole core stands still is more than a hundredth of a second's packets,
-    // but not of ten seconds'. Buckets are powers of two.
-    let most_ns = if std::env::var_os("CI").is_some() || !steady { u64::MAX } else { 1 << 21 };
-    let limit = Instant::now() + Duration::from_secs(10);
-    let (voice, flood) = loop {
-        let stats = net.node.stats();
-        let voice = queue(&stats, Some("voice"), Some(0));
-        if number(&voice["waited_p99_ns"]) <= most_ns || Instant::now() > limit {
-            break (voice, queue(&stats, Some("flood"), Some(9)));
+    shares_of(&net, 20e6 / 8.0, &[("voice", part), ("flood", 1.0 - part)]);
+    // If a core stands still for a moment, more than a hundredth of a second's packets wait longer:
+    // another second counts. Buckets are powers of two.
+    const MOST_NS: u64 = 1 << 21;
+    let mut stats = net.node.stats();
+    let mut p99_ns = u64::MAX;
+    for _ in 0..30 {
+        let before = stats;
+        sleep(Duration::from_secs(1));
+        stats = net.node.stats();
+        let [before, after] =
+            [&before, &stats].map(|stats| waited(&queue(stats, Some("voice"), Some(0))));
+        p99_ns = p99_ns.min(p99(&before, &after));
+        if p99_ns <= MOST_NS {
+            break;
         }
-        sleep(Duration::from_millis(200));
-    };
-    let p99_ns = number(&voice["waited_p99_ns"]);
-    eprintln!("voice waits less than {} µs at p99", p99_ns / 1000);
-    assert!(p99_ns <= most_ns, "{voice:#}");
+    }
+    let (voice, flood) =
+        (queue(&stats, Some("voice"), Some(0)), queue(&stats, Some("flood"), Some(9)));
+    eprintln!("voice waits less than {} us at p99", p99_ns / 1000);
+    assert!(p99_ns <= MOST_NS, "{p99_ns} ns: {voice:#}");
     assert_eq!(drops(&voice), 0, "{voice:#}");
     assert!(drops(&flood) > 1000, "{flood:#}");
     assert_eq!(flood["drops"][0][0], "queue full of packets");

@@ -59,7 +59,8 @@ fn outage(line: &Line, act: impl FnOnce(u64)) -> (Duration, u64) {
     (received.longest_gap, received.lost)
 }
 
-fn say(what: &str, outages: &mut [(Duration, u64)]) -> Duration {
+/// Prints the outages; the median and the longest.
+fn say(what: &str, outages: &mut [(Duration, u64)]) -> [Duration; 2] {
     outages.sort();
     let median = outages[outages.len() / 2].0;
     let (longest, _) = outages[outages.len() - 1];
@@ -69,7 +70,7 @@ fn say(what: &str, outages: &mut [(Duration, u64)]) -> Duration {
          {longest:.1?} at most; lost {lost:?}",
         outages.len()
     );
-    longest
+    [median, longest]
 }
 
 /// Packets that the hosts' own ends dropped.
@@ -111,10 +112,11 @@ fn a_router_is_back_soon_and_others_lose_nothing() {
         received.lost
     );
     received.lost = received.lost.saturating_sub(dropped);
-    let longest = [say("asked to restart", &mut asked), say("killed", &mut killed)];
+    let outages = [say("asked to restart", &mut asked), say("killed", &mut killed)];
     assert!(received.is_perfect(), "{received:?}");
-    // A machine that others use too may stand still for longer than that: there, only a router
-    // that does not come back is a failure.
-    let bound = if std::env::var_os("CI").is_some() { PROMISED * 40 } else { PROMISED };
-    assert!(longest.iter().all(|longest| *longest <= bound), "{longest:?}");
+    // A shared machine may stand still once for longer than the promise, so that holds for the
+    // median. `europa bench changes` measures the longest outage.
+    for [median, longest] in outages {
+        assert!(median <= PROMISED && longest <= PROMISED * 40, "{outages:?}");
+    }
 }

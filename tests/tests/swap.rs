@@ -82,9 +82,8 @@ impl Load {
             let sent = stream.stop();
             let received: Received = sink.stop(sent);
             eprintln!("{rate:.0} packets/s, of {sent}: {received:?}");
-            if std::env::var_os("CI").is_none() {
-                assert!(rate > f64::from(RATE) * 0.8, "too slow to show anything: {rate}");
-            }
+            // A stream is paced by its sink, which a busy machine slows down.
+            assert!(rate > f64::from(RATE) * 0.25, "too slow to show anything: {rate}");
             assert!(received.is_perfect(), "of {sent}: {received:?}; {}", counters());
         }
     }

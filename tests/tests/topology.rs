@@ -323,21 +323,18 @@ fn a_host_runs_its_commands_with_its_parameters() {
     skip_without!("ping");
     let _turn = turn();
     let node = Node::new(None);
-    let folder = tempfile::tempdir().expect("a folder");
-    let seen = folder.path().join("seen");
-    node.up(&format!(
+    node.up(
         "kind: slice\nname: s\n---\n\
-         kind: router\nname: r\nslice: s\nfast_path: {{builtin: ipv4}}\n\
-         interfaces: {{p: {{port: p, addresses: [10.1.0.1/24]}}, q: {{port: p, addresses: [10.2.0.1/24]}}}}\n\
+         kind: router\nname: r\nslice: s\nfast_path: {builtin: ipv4}\n\
+         interfaces: {p: {port: p, addresses: [10.1.0.1/24]}, q: {port: p, addresses: [10.2.0.1/24]}}\n\
          ---\nkind: host\nname: h\n\
-         interfaces: {{eth0: {{port: p, mac: \"02:00:00:00:77:01\", mtu: 1400,\n\
-         \x20 addresses: [10.1.0.2/24, 10.2.0.2/24]}}}}\n\
-         sysctls: {{net.ipv4.ip_forward: 1, net.ipv4.conf.eth0.rp_filter: 0}}\n\
-         env: {{WORD: two words}}\n\
-         run:\n  - echo \"$WORD\" > {seen}\n  - ls /sys/class/net >> {seen}\n\
-         \x20 - sleep 1000 &\n  - cat /sys/class/net/eth0/address /proc/sys/net/ipv4/ip_forward >> {seen}\n",
-        seen = seen.display()
-    ));
+         interfaces: {eth0: {port: p, mac: \"02:00:00:00:77:01\", mtu: 1400,\n\
+         \x20 addresses: [10.1.0.2/24, 10.2.0.2/24]}}\n\
+         sysctls: {net.ipv4.ip_forward: 1, net.ipv4.conf.eth0.rp_filter: 0}\n\
+         env: {WORD: two words}\n\
+         run:\n  - echo \"$WORD\" > /seen\n  - ls /sys/class/net >> /seen\n\
+         \x20 - sleep 1000 &\n  - cat /sys/class/net/eth0/address /proc/sys/net/ipv4/ip_forward >> /seen\n",
+    );
     let host = node.host("h");
     // Two interfaces share the port that the host makes.
     for to in ["10.1.0.1", "10.2.0.1"] {
@@ -346,7 +343,7 @@ fn a_host_runs_its_commands_with_its_parameters() {
     }
     let limit = Instant::now() + Duration::from_secs(5);
     let text = loop {
-        let text = std::fs::read_to_string(&seen).unwrap_or_default();
+        let text = node.attempt(&["exec", "h", "cat", "/seen"]).stdout;
         if text.ends_with("1\n") || Instant::now() > limit {
             break text;
         }

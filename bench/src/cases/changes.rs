@@ -28,7 +28,7 @@ struct Event {
     what: fn(&Europa) -> Result<()>,
 }
 
-const EVENTS: [Event; 5] = [
+const EVENTS: [Event; 6] = [
     Event { name: "nothing", interrupts: false, what: |_| interrupt::sleep(QUIET) },
     Event { name: "node killed, its successor adopts", interrupts: false, what: adopt },
     Event { name: "100 routes added and removed", interrupts: false, what: routes },
@@ -37,6 +37,11 @@ const EVENTS: [Event; 5] = [
         name: "the router itself restarted",
         interrupts: true,
         what: |europa| europa.call(&["restart", "bench/r1"]),
+    },
+    Event {
+        name: "the router itself killed",
+        interrupts: true,
+        what: |europa| europa.kill_router("bench/r1"),
     },
 ];
 

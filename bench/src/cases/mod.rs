@@ -7,6 +7,7 @@ mod filter_changes;
 mod filters;
 mod graph;
 mod instructions;
+mod interference;
 mod latency;
 mod many;
 mod policing;
@@ -41,6 +42,7 @@ pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<
 fn run_here(case: Case, options: &Options, progress: &Progress) -> Result<Outcome> {
     match case {
         Case::Veth | Case::All => veth::run(options, progress),
+        Case::Xdp => veth::run_xdp(options, progress),
         Case::Latency => latency::run(options, progress),
         Case::Tcp => tcp::run(options, progress),
         Case::Graph => graph::run(options, progress),
@@ -52,6 +54,7 @@ fn run_here(case: Case, options: &Options, progress: &Progress) -> Result<Outcom
         Case::Substrate => substrate::run(options, progress),
         Case::Preemption => preemption::run(options, progress),
         Case::Filters => filters::run(options, progress),
+        Case::Interference => interference::run(options, progress),
         Case::Scale => scale::run(options, progress),
         Case::PoolSize => pool_size::run(options, progress),
         Case::Pool => pool::run(options, progress),

@@ -105,6 +105,15 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// Programs in kernel routers beside the same ones attached natively, and an isolated router.
+pub(super) fn run_xdp(options: &Options, progress: &Progress) -> Result<Outcome> {
+    let systems = ["xdp-redirect", "europa-kernel", "xdp-router", "europa-kernel-router", "europa"];
+    let mut outcome = run(&options.only(&systems), progress)?;
+    outcome.name = "xdp";
+    outcome.title = "XDP programs, natively and in kernel routers".into();
+    Ok(outcome)
+}
+
 /// Writes down what was found.
 fn report(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &Ends) -> Outcome {
     let best: Vec<(&Measured, &Arranged)> =

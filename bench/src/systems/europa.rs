@@ -3,6 +3,7 @@
 use std::io::Read as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::getsockopt;
@@ -12,6 +13,7 @@ use tempfile::NamedTempFile;
 
 use crate::cli::Options;
 use crate::error::{Context, Error, Result};
+use crate::interrupt;
 use crate::shell;
 use crate::sink::Hook;
 use crate::systems::{Arrangement, Placement, System};
@@ -157,6 +159,38 @@ impl Europa {
         kill(Pid::from_raw(node.pid()), Signal::SIGKILL).context("killing the node")?;
         // The socket is closed when the process has ended.
         let _ = (&socket).read(&mut [0]);
+        Ok(())
+    }
+
+    /// The program.
+    pub(crate) fn program(&self) -> String {
+        self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy().into_owned()
+    }
+
+    /// Kills a router's process and waits until the node has started another one.
+    pub(crate) fn kill_router(&self, name: &str) -> Result<()> {
+        let router = || -> Result<(i32, u64)> {
+            let text = self.ask(&["stats", "--json"])?;
+            let stats: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+            let routers = stats["routers"].as_array().cloned().unwrap_or_default();
+            let router = routers.iter().find(|router| router["name"] == name);
+            let router = router.cloned().unwrap_or_default();
+            let pid = router["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+            Ok((pid.unwrap_or(0), router["restarts"].as_u64().unwrap_or(0)))
+        };
+        let failed = |what: &str| Error::System { system: "europa", message: what.to_owned() };
+        let (pid, restarts) = router()?;
+        if pid <= 0 {
+            return Err(failed("the router has no process"));
+        }
+        kill(Pid::from_raw(pid), Signal::SIGKILL).context("killing the router")?;
+        let limit = Instant::now() + Duration::from_secs(10);
+        while router()?.1 == restarts {
+            if Instant::now() > limit {
+                return Err(failed("the killed router is not started again"));
+            }
+            interrupt::sleep(Duration::from_millis(5))?;
+        }
         Ok(())
     }
 

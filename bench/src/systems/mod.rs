@@ -2,6 +2,7 @@
 
 mod click;
 pub(crate) mod europa;
+mod kernel;
 pub(crate) mod linux;
 mod testpmd;
 mod xdp;
@@ -45,6 +46,8 @@ pub(crate) fn all(options: &Options) -> Vec<Box<dyn System>> {
         Box::new(xdp::Xdp::redirect()),
         Box::new(europa::Europa::new(options.europa.clone())),
         Box::new(europa::Europa::inline(options.europa.clone())),
+        Box::new(kernel::Kernel::redirect(options.europa.clone())),
+        Box::new(kernel::Kernel::router(options.europa.clone())),
         Box::new(testpmd::Testpmd::default()),
         Box::new(click::Click::fast(options)),
         Box::new(click::Click::original(options)),

@@ -7,7 +7,7 @@ use crate::sink::{Hook, index_of, program_of};
 use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::{MAC, Testbed};
 
-static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.bpf.o"));
+pub(super) static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/forward.bpf.o"));
 
 /// One of the two programs of bpf/forward.bpf.c on both ports.
 pub(crate) struct Xdp {
@@ -29,6 +29,13 @@ impl Xdp {
     }
 }
 
+/// Ways to spread what runs in the kernel over both cores.
+pub(super) fn arrangements() -> Vec<Arrangement> {
+    [Placement::Sender, Placement::RouterThread, Placement::SinkThread]
+        .map(|placement| Arrangement { placement, sink: Hook::Xdp })
+        .to_vec()
+}
+
 impl System for Xdp {
     fn name(&self) -> &'static str {
         self.name
@@ -39,9 +46,7 @@ impl System for Xdp {
     }
 
     fn arrangements(&self) -> Vec<Arrangement> {
-        [Placement::Sender, Placement::RouterThread, Placement::SinkThread]
-            .map(|placement| Arrangement { placement, sink: Hook::Xdp })
-            .to_vec()
+        arrangements()
     }
 
     fn hops(&self) -> u8 {

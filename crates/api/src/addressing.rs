@@ -4,7 +4,8 @@
 //! and routers with `builtin: ipv4`. Its /31 (RFC 3021) and /127 (RFC 6164) are found by
 //! the link's name in the range of the slice; should two names meet, or the place be
 //! written elsewhere, the next free one is taken, in the order of the names. The end
-//! whose name comes first has the lower address.
+//! whose name comes first has the lower address. As long as a link has one end only, that end has
+//! the lower address if it needs one, and the other one is kept free.
 //!
 //! Routes through such an interface that name no next hop go to the other end, and so does
 //! everything of a host that has no other interface and says no route.
@@ -72,13 +73,15 @@ pub(crate) fn assign(documents: &mut Documents) -> Vec<(String, String)> {
     let mut taken = written(documents);
     for (name, mut ends) in links {
         ends.sort_by(|a, b| a.name.cmp(&b.name));
-        let [first, second] = ends.as_slice() else { continue };
-        let document = documents.links.iter().find(|link| *link.name.value == *name);
-        let addressing = document.and_then(|link| link.addresses).map(|a| a.value);
-        if !(first.wants && second.wants) || addressing == Some(Addressing::None) {
+        if !matches!(ends.len(), 1 | 2) || !ends.iter().all(|end| end.wants) {
             continue;
         }
-        let slice = first.slice.as_ref().or(second.slice.as_ref());
+        let document = documents.links.iter().find(|link| *link.name.value == *name);
+        let addressing = document.and_then(|link| link.addresses).map(|a| a.value);
+        if addressing == Some(Addressing::None) {
+            continue;
+        }
+        let slice = ends.iter().find_map(|end| end.slice.as_ref());
         let (ipv4, ipv6) = ranges(documents, slice.map(String::as_str));
         let hash = hash(&name);
         let pairs = [pair4(ipv4, hash, &taken), ipv6.and_then(|net| pair6(net, hash, &taken))];
@@ -86,30 +89,32 @@ pub(crate) fn assign(documents: &mut Documents) -> Vec<(String, String)> {
             without.push((slice.clone(), name.clone()));
         }
         for pair in pairs.into_iter().flatten() {
-            for (number, (end, address)) in ends.iter().zip(pair).enumerate() {
-                taken.push(address);
-                let [first, second] = pair.map(|address| address.addr());
-                lead(documents, end, if number == 0 { second } else { first });
+            taken.extend(pair);
+            let [first, second] = pair.map(|address| address.addr());
+            for ((end, address), other) in ends.iter().zip(pair).zip([second, first]) {
+                lead(documents, end, other);
                 let address = At { value: address, place: end.place };
-                let addresses = match end.of {
-                    Of::Router(router, index) => documents
-                        .routers
-                        .get_mut(router)
-                        .and_then(|router| router.interfaces.0.get_mut(index))
-                        .map(|(_, interface)| &mut interface.value.addresses),
-                    Of::Host(host, index) => documents
-                        .hosts
-                        .get_mut(host)
-                        .and_then(|host| host.interfaces.0.get_mut(index))
-                        .map(|(_, interface)| &mut interface.value.addresses),
-                };
-                if let Some(addresses) = addresses {
+                if let Some(addresses) = addresses(documents, end.of) {
                     addresses.push(address);
                 }
             }
         }
     }
     without
+}
+
+/// The addresses of an interface.
+fn addresses(documents: &mut Documents, of: Of) -> Option<&mut Vec<At<IpNet>>> {
+    match of {
+        Of::Router(router, index) => {
+            let (_, interface) = documents.routers.get_mut(router)?.interfaces.0.get_mut(index)?;
+            Some(&mut interface.value.addresses)
+        }
+        Of::Host(host, index) => {
+            let (_, interface) = documents.hosts.get_mut(host)?.interfaces.0.get_mut(index)?;
+            Some(&mut interface.value.addresses)
+        }
+    }
 }
 
 /// Leads routes through an interface to the other end of its link.
@@ -263,6 +268,29 @@ mod tests {
             + &two("e: {link: l}", "e: {link: l}");
         let documents = assigned(&text);
         assert!(documents.routers[0].interfaces.0[0].1.addresses.is_empty(), "none are wanted");
+    }
+
+    #[test]
+    fn one_end_alone_has_the_lower_address_until_the_other_comes() {
+        let one = SLICE.to_owned()
+            + &router("a", "e: {link: l}", "{to: 10.1.0.0/16, interface: e}")
+            + "---\nkind: host\nname: h\ninterfaces: {eth0: {link: m}}\n";
+        let alone = assigned(&one);
+        let both = assigned(&(one + &router("b", "e: {link: l}, f: {link: m}", "")));
+        // s/a comes before s/b: nothing changes for it.
+        assert_eq!(alone.routers[0], both.routers[0]);
+        assert!(alone.routers[0].fast_path.routes[0].via.is_some());
+        let host = &alone.hosts[0];
+        let own = host.interfaces.0[0].1.addresses.iter().map(|a| a.value.addr());
+        let gateways = host.gateway.iter().map(|gateway| gateway.value);
+        assert!(own.zip(gateways).all(|(own, gateway)| own < gateway), "{host:?}");
+        assert_eq!(host.gateway.len(), 1, "its slice is not known: the default is IPv4 alone");
+        let none = assigned(
+            &("kind: link\nname: l\naddresses: none\n---\n".to_owned()
+                + SLICE
+                + &router("a", "e: {link: l}", "")),
+        );
+        assert!(none.routers[0].interfaces.0[0].1.addresses.is_empty());
     }
 
     #[test]

@@ -6,11 +6,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::documents::{Document, Documents, parse};
+use crate::documents::{Document, Documents};
 use crate::fast_path::Configuration;
+use crate::parse::parse;
 use crate::problem::{Problem, Problems};
 use crate::router::Router;
 use crate::source::{At, Place, Source};
@@ -69,7 +72,7 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// What stands in it.
+    /// What stands in it; of an object file in base64 (RFC 4648).
     Text(String),
     /// Why it could not be read.
     Unreadable {
@@ -146,18 +149,24 @@ enum Sort {
 
 /// The text of a file, or why there is none.
 fn text_of(path: &Path, sort: Sort) -> Result<String, String> {
-    let read = || -> std::io::Result<Result<String, String>> {
+    let bytes = bytes_of(path, sort)?;
+    String::from_utf8(bytes).map_err(|_| "stream did not contain valid UTF-8".to_owned())
+}
+
+/// What stands in a file, or why it cannot be told.
+fn bytes_of(path: &Path, sort: Sort) -> Result<Vec<u8>, String> {
+    let read = || -> std::io::Result<Result<Vec<u8>, String>> {
         // Looked at before it is opened: that would wait at a pipe.
         let is_regular = path.metadata()?.is_file();
         if sort == Sort::Regular && !is_regular {
             return Ok(Err("it is no regular file".to_owned()));
         }
-        let mut text = String::new();
-        let bytes = File::open(path)?.take(MOST_FILE_BYTES + 1).read_to_string(&mut text)?;
-        if bytes as u64 > MOST_FILE_BYTES {
+        let mut bytes = Vec::new();
+        let count = File::open(path)?.take(MOST_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+        if count as u64 > MOST_FILE_BYTES {
             return Ok(Err(format!("it is larger than {} MB", MOST_FILE_BYTES >> 20)));
         }
-        Ok(Ok(text))
+        Ok(Ok(bytes))
     };
     read().unwrap_or_else(|error| Err(error.to_string()))
 }
@@ -172,9 +181,16 @@ impl Bundle {
     pub fn of(sources: Vec<Source>) -> Bundle {
         let mut files = BTreeMap::new();
         for source in &sources {
-            for file in named_files(&source.text) {
+            for (file, form) in named_files(&source.text) {
                 let path = beside(source, &file);
-                let named = match text_of(Path::new(&path), Sort::Regular) {
+                let place = Path::new(&path);
+                let read = match form {
+                    Form::Text => text_of(place, Sort::Regular),
+                    Form::Object => {
+                        bytes_of(place, Sort::Regular).map(|bytes| BASE64.encode(bytes))
+                    }
+                };
+                let named = match read {
                     Ok(text) => NamedFile::Text(text),
                     Err(error) => NamedFile::Unreadable { error },
                 };
@@ -261,7 +277,8 @@ impl Bundle {
                     }
                 }
             }
-            let place = match (&fast_path.click, &fast_path.click_file) {
+            let object = fast_path.xdp.as_ref().map(|xdp| &xdp.value.object);
+            let place = match (&fast_path.click, fast_path.click_file.as_ref().or(object)) {
                 (Some(click), _) => click.place,
                 (None, Some(file)) => file.place,
                 (None, None) => continue,
@@ -274,7 +291,7 @@ impl Bundle {
                     first_line: before.matches('\n').count() + 1,
                     text: click.value.clone(),
                 });
-            } else if let Some(file) = &fast_path.click_file {
+            } else if let Some(file) = fast_path.click_file.as_ref().or(object) {
                 match self.file(source, file) {
                     Ok((file, text)) => {
                         fast_path.configuration = Some(Configuration { file, first_line: 1, text });
@@ -359,9 +376,19 @@ fn keys(yaml: &str) -> Vec<Key> {
         .collect()
 }
 
+/// What a named file is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Text,
+    /// Of a program: bytes.
+    Object,
+}
+
 /// Files that the documents of a text name.
-fn named_files(yaml: &str) -> Vec<String> {
+fn named_files(yaml: &str) -> Vec<(String, Form)> {
     let click = |node: &Node| Some(text(field(node, "fast_path")?, "click_file")?.to_owned());
+    let object =
+        |node: &Node| Some(text(field(field(node, "fast_path")?, "xdp")?, "object")?.to_owned());
     let copied = |node: &Node| -> Option<Vec<String>> {
         let Value::List(files) = &field(field(node, "slow_path")?, "files")?.value else {
             return None;
@@ -371,7 +398,11 @@ fn named_files(yaml: &str) -> Vec<String> {
     tree::documents(yaml)
         .into_iter()
         .filter_map(|range| tree::parse(yaml, range).ok())
-        .flat_map(|node| click(&node).into_iter().chain(copied(&node).into_iter().flatten()))
+        .flat_map(|node| {
+            let texts = click(&node).into_iter().chain(copied(&node).into_iter().flatten());
+            let objects = object(&node).into_iter().map(|name| (name, Form::Object));
+            texts.map(|name| (name, Form::Text)).chain(objects).collect::<Vec<_>>()
+        })
         .collect()
 }
 

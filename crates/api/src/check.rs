@@ -4,16 +4,21 @@
 mod addresses;
 mod attachments;
 mod filters;
+mod hosts;
 mod inline;
+mod kernel;
 mod names;
+mod next_hops;
 mod queues;
+mod room;
 mod routers;
 mod routes;
 mod topology;
 
 pub use self::filters::MOST_FILTERS;
 
-use crate::documents::Draft;
+use crate::draft::Draft;
+use crate::ends::ends;
 use crate::problem::Problem;
 
 /// Checks everything that was read together.
@@ -21,18 +26,21 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     names::duplicates(&draft.documents, problems);
     names::devices(&draft.documents, problems);
     names::references(draft, problems);
-    attachments::links(draft, problems);
+    let ends = ends(&draft.documents);
+    attachments::links(draft, &ends, problems);
     attachments::matches(&draft.documents, problems);
     queues::all(draft, problems);
+    room::queues(&draft.documents, problems);
     for port in &draft.documents.ports {
         routers::port(port, problems);
     }
     for link in &draft.documents.links {
-        topology::link(link, &draft.documents, draft.complete, problems);
+        topology::link(link, draft, &ends, problems);
     }
     for host in &draft.documents.hosts {
-        topology::host(host, problems);
+        hosts::values(host, problems);
     }
+    next_hops::all(draft, problems);
     for slice in &draft.documents.slices {
         addresses::ranges(slice, problems);
     }
@@ -43,6 +51,7 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
         if *whole {
             routers::fast_path(router, problems);
             inline::inline(router, problems);
+            kernel::kernel(router, &draft.documents, problems);
             routers::slow_path(router, problems);
             routes::all(router, problems);
         }
@@ -53,5 +62,6 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
             routers::addressed(router, problems);
         }
         addresses::room(&draft.documents, problems);
+        next_hops::assigned(&draft.documents, problems);
     }
 }

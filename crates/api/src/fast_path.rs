@@ -8,22 +8,23 @@ use serde::Serialize;
 
 use crate::decode::{Context, Decode, Fields, word};
 use crate::problem::Problem;
-use crate::slow_path::{Kernel, is_kernel};
 use crate::source::At;
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac};
+use crate::xdp::Xdp;
 
 /// The program that handles a router's packets: exactly one of `builtin`, `click`,
-/// `click_file` and `program`.
+/// `click_file`, `program` and `xdp`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct FastPath {
     /// One of Europa's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builtin: Option<At<Builtin>>,
-    /// Routes of `builtin: ipv4`, beside those to its interfaces' own subnets.
+    /// Routes of `builtin: ipv4`, beside those to its interfaces' own subnets; with `xdp`, of the slow
+    /// path's Linux.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Option<crate::slow_path::RoutesSchema>")]
+    #[schemars(with = "Option<RoutesSchema>")]
     pub routes: Vec<At<Route>>,
     /// `routes: kernel`: they are those of the slow path's Linux. Never there beside a list.
     #[serde(rename = "routes", skip_serializing_if = "Option::is_none")]
@@ -43,7 +44,11 @@ pub struct FastPath {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub program: Vec<At<String>>,
-    /// The text of `click` or of the file that `click_file` names, filled in by `load`.
+    /// An XDP program, for `run: kernel`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub xdp: Option<At<Xdp>>,
+    /// The text of `click` or of the file that `click_file` names, or the object that `xdp` names in
+    /// base64 (RFC 4648), filled in by `load`.
     #[serde(skip)]
     pub configuration: Option<Configuration>,
 }
@@ -84,6 +89,30 @@ pub struct Route {
     pub interface: Option<At<InterfaceName>>,
 }
 
+/// What `routes` of a fast path may be.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+#[allow(dead_code, reason = "only its schema is used")]
+enum RoutesSchema {
+    /// Those of the slow path's Linux.
+    Kernel(Kernel),
+    /// These.
+    List(Vec<Route>),
+}
+
+/// The word `kernel`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Kernel {
+    /// Those of the slow path's Linux.
+    Kernel,
+}
+
+/// Whether a value is the word `kernel`.
+fn is_kernel(node: &Node) -> bool {
+    matches!(&node.value, Value::Text(text) if text == "kernel")
+}
+
 /// A neighbour whose Ethernet address is known.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -112,6 +141,8 @@ pub enum Choice<'a> {
     Click(&'a Configuration),
     /// `program`: command and arguments.
     Program(&'a [At<String>]),
+    /// `xdp`, and its object in base64.
+    Xdp(&'a Xdp, &'a Configuration),
 }
 
 impl FastPath {
@@ -123,12 +154,16 @@ impl FastPath {
             }
             Some(Builtin::Bridge) => Some(Choice::Bridge),
             None if !self.program.is_empty() => Some(Choice::Program(&self.program)),
-            None => self.configuration.as_ref().map(Choice::Click),
+            None => match (&self.xdp, &self.configuration) {
+                (Some(xdp), Some(object)) => Some(Choice::Xdp(xdp, object)),
+                (None, Some(configuration)) => Some(Choice::Click(configuration)),
+                (_, None) => None,
+            },
         }
     }
 }
 
-const CHOICES: [&str; 4] = ["builtin", "click", "click_file", "program"];
+const CHOICES: [&str; 5] = ["builtin", "click", "click_file", "program", "xdp"];
 
 impl Decode for FastPath {
     fn decode(node: &Node, context: &mut Context) -> Option<FastPath> {
@@ -142,6 +177,7 @@ impl Decode for FastPath {
             click: fields.optional("click"),
             click_file: fields.optional("click_file"),
             program: fields.list("program"),
+            xdp: fields.optional("xdp"),
             configuration: None,
         };
         let message = format!("a fast path is one of {}", CHOICES.join(", "));
@@ -149,7 +185,7 @@ impl Decode for FastPath {
         let bridge = fast_path.builtin.as_ref().is_some_and(|b| b.value == Builtin::Bridge);
         for list in ["routes", "neighbours"] {
             if let Some((key, _)) = fields.take(list)
-                && (bridge || !fields.has("builtin"))
+                && (bridge || !fields.has("builtin") && !fields.has("xdp"))
             {
                 let place = fields.context.place(key);
                 let problem = Problem::new(place, format!("`{list}` belongs to `builtin: ipv4`"))
@@ -157,8 +193,7 @@ impl Decode for FastPath {
                 fields.context.report(problem);
             }
         }
-        if let Some((key, Node { value: crate::tree::Value::List(words), .. })) =
-            fields.take("program")
+        if let Some((key, Node { value: Value::List(words), .. })) = fields.take("program")
             && words.is_empty()
         {
             let place = fields.context.place(key);
@@ -185,6 +220,12 @@ impl Decode for Route {
         fields.leads_somewhere("a route needs `via` or `interface`");
         fields.close();
         Some(Route { to: to?, via, interface })
+    }
+}
+
+impl Decode for Kernel {
+    fn decode(node: &Node, context: &mut Context) -> Option<Kernel> {
+        word(node, context, "where routes come from", &[("kernel", Kernel::Kernel)])
     }
 }
 

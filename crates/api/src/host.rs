@@ -41,6 +41,11 @@ pub struct Host {
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
     pub sysctls: Texts,
+    /// Files and directories of the machine that its programs see in other places, as `FROM:TO`
+    /// or, for reading only, `FROM:TO:ro`. What programs write elsewhere goes with the host.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub binds: Vec<At<String>>,
     /// Environment of `run`.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
@@ -96,7 +101,8 @@ pub struct HostRoute {
     pub interface: Option<At<InterfaceName>>,
 }
 
-/// Names and texts, in the order of the file; numbers are texts too.
+/// Names and texts, in the order of the file. Numbers and truth values are texts too, as they are
+/// written: `007`, `1.10`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Texts(pub Vec<(At<String>, At<String>)>);
 
@@ -104,9 +110,10 @@ pub struct Texts(pub Vec<(At<String>, At<String>)>);
 #[derive(JsonSchema)]
 #[schemars(untagged, inline)]
 #[allow(dead_code, reason = "only its schema is used")]
-enum Word {
+pub(crate) enum Word {
     Text(String),
-    Number(i64),
+    Number(f64),
+    Truth(bool),
 }
 
 /// One next hop, or one of each family.
@@ -163,6 +170,47 @@ impl Host {
     }
 }
 
+/// A file or directory of the machine in a place of a host's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostBind<'a> {
+    /// Its path on the machine.
+    pub from: &'a str,
+    /// Its path in the host.
+    pub to: &'a str,
+    /// Programs cannot write there.
+    pub read_only: bool,
+}
+
+impl<'a> HostBind<'a> {
+    /// Reads `FROM:TO`, `FROM:TO:ro` or `FROM:TO:rw`, both absolute paths.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn parse(text: &'a str) -> Result<HostBind<'a>, String> {
+        let mut parts = text.split(':');
+        let (from, to) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let read_only = match (parts.next(), parts.next()) {
+            (None | Some("rw"), None) => false,
+            (Some("ro"), None) => true,
+            _ => return Err(format!("{text:?} is no bind: FROM:TO or FROM:TO:ro")),
+        };
+        let upward = to.split('/').any(|one| one == "..");
+        if !from.starts_with('/') || !to.starts_with('/') || upward {
+            return Err(format!(
+                "{text:?} is no bind: both paths are absolute, and the second has no `..`"
+            ));
+        }
+        let taken = ["/", "/dev", "/proc", "/sys"].iter().any(|own| {
+            to.trim_end_matches('/') == own.trim_end_matches('/')
+                || (*own != "/" && to.starts_with(&format!("{own}/")))
+        });
+        if taken {
+            return Err(format!("a host has its own {to}"));
+        }
+        Ok(HostBind { from, to, read_only })
+    }
+}
+
 impl Host {
     /// The port that an interface makes: the one that it names, or, on a link, one that no
     /// user can name. A device makes none.
@@ -212,6 +260,7 @@ impl Decode for Host {
         let message = "a host is one of `namespace`, `pid`, `container`";
         fields.one_of(&["namespace", "pid", "container"], message, None);
         let sysctls = fields.optional("sysctls").unwrap_or_default();
+        let binds = fields.list("binds");
         let env = fields.optional("env").unwrap_or_default();
         let run = fields.list("run");
         fields.close();
@@ -224,6 +273,7 @@ impl Decode for Host {
             pid,
             container,
             sysctls,
+            binds,
             env,
             run,
         })
@@ -272,21 +322,26 @@ impl Decode for Texts {
             return None;
         };
         let decode = |(key, value): &(Node, Node)| {
-            let name = At::decode(key, context)?;
-            let text = match &value.value {
-                Value::Text(text) => text.clone(),
-                Value::Integer(number) => number.to_string(),
-                Value::Float(number) => number.to_string(),
-                Value::Bool(truth) => truth.to_string(),
-                _ => {
-                    context.wrong_type(value, "a text or a number");
-                    return None;
-                }
-            };
-            Some((name, At { value: text, place: context.place(value) }))
+            // Both, so that both are complained of.
+            let (name, text) = (scalar(key, context), scalar(value, context));
+            Some((name?, text?))
         };
         Some(Texts(entries.iter().filter_map(decode).collect()))
     }
+}
+
+/// A text, or a number or truth value with its characters: a kernel parameter or a variable may mean
+/// `01`.
+fn scalar(node: &Node, context: &mut Context) -> Option<At<String>> {
+    let text = match (&node.value, &node.written) {
+        (Value::Text(text), _) => text.clone(),
+        (_, Some(written)) => written.to_string(),
+        _ => {
+            context.wrong_type(node, "a text or a number");
+            return None;
+        }
+    };
+    Some(At { value: text, place: context.place(node) })
 }
 
 impl Serialize for HostInterfaces {

@@ -72,6 +72,12 @@ impl Interface {
         self.matches.as_ref().and_then(|m| m.vlan.as_ref()).map(|vlan| vlan.value)
     }
 
+    /// Whether the router may send frames with a VLAN tag inside the interface's own VLAN.
+    pub fn inner_tags(&self) -> bool {
+        let of_match = |m: &At<Match>| m.inner_tags.is_some_and(|allowed| allowed.value);
+        self.vlan().is_some() && self.matches.as_ref().is_some_and(of_match)
+    }
+
     /// Which packets of port and VLAN are its own.
     pub fn selector(&self) -> Selector<'_> {
         self.matches.as_ref().map_or(Selector::Mac, |m| m.selector())
@@ -122,6 +128,11 @@ pub struct Match {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 4094))]
     pub vlan: Option<At<u16>>,
+    /// With `vlan`: whether the router may send frames that carry a VLAN tag inside this one
+    /// (Q-in-Q). Each inner tag counts towards the MTU. Default: false, such frames are dropped:
+    /// a switch whose native VLAN is `vlan` would take the inner tag for the frame's VLAN.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inner_tags: Option<At<bool>>,
     /// Packets to the interface's own Ethernet address. The default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<At<MacChoice>>,
@@ -222,6 +233,7 @@ impl Decode for Match {
         let mut fields = Fields::open(node, "a match", context)?;
         let matches = Match {
             vlan: fields.optional("vlan"),
+            inner_tags: fields.optional("inner_tags"),
             mac: fields.optional("mac"),
             prefix: fields.list("prefix"),
             udp: fields.list("udp"),
@@ -229,6 +241,15 @@ impl Decode for Match {
             mpls: fields.list("mpls"),
             all: fields.optional("all"),
         };
+        if let Some((key, _)) = fields.take("inner_tags")
+            && !fields.has("vlan")
+        {
+            let place = fields.context.place(key);
+            let problem = Problem::new(place, "`inner_tags` needs `vlan`")
+                .label("inside which tag?")
+                .help("add `vlan`; an interface with `all: true` alone may send any tag");
+            fields.context.report(problem);
+        }
         for list in ["prefix", "udp", "mpls"] {
             if let Some((key, Node { value: Value::List(items), .. })) = fields.take(list)
                 && items.is_empty()

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::decode::{Context, Decode, Fields};
+use crate::decode::{Context, Decode, Fields, word};
 use crate::source::At;
 use crate::tree::Node;
 use crate::values::{Name, Rate};
@@ -26,6 +26,38 @@ pub struct Port {
     /// Longest packet, in bytes, without the Ethernet header. Default: the device's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<At<u32>>,
+    /// Where frames are received.
+    #[serde(skip_serializing_if = "Receive::is_auto")]
+    #[schemars(with = "Option<Receive>")]
+    pub receive: Receive,
+}
+
+/// Where a port's frames are received.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Receive {
+    /// By tc on a veth whose peer can be reached, unless many frames are live frames of XDP; by XDP
+    /// elsewhere.
+    #[default]
+    Auto,
+    /// In the driver, before Linux makes a socket buffer. On a veth the sender then cuts every
+    /// packet to segments itself.
+    Xdp,
+    /// In the stack: senders on this machine hand over packets of up to 64 kB, which are cut here.
+    Tc,
+}
+
+impl Receive {
+    fn is_auto(&self) -> bool {
+        *self == Receive::Auto
+    }
+}
+
+impl Decode for Receive {
+    fn decode(node: &Node, context: &mut Context) -> Option<Receive> {
+        let words = [("auto", Receive::Auto), ("xdp", Receive::Xdp), ("tc", Receive::Tc)];
+        word(node, context, "a way to receive", &words)
+    }
 }
 
 impl Decode for Port {
@@ -37,7 +69,8 @@ impl Decode for Port {
         let namespace = fields.optional("namespace");
         let rate = fields.optional("rate");
         let mtu = fields.optional("mtu");
+        let receive = fields.optional("receive").unwrap_or_default();
         fields.close();
-        Some(Port { name: name?, device: device?, namespace, rate, mtu })
+        Some(Port { name: name?, device: device?, namespace, rate, mtu, receive })
     }
 }

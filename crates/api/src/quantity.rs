@@ -260,8 +260,7 @@ impl Serialize for QueueLength {
 impl Decode for QueueLength {
     fn decode(node: &Node, context: &mut Context) -> Option<QueueLength> {
         if let Value::Integer(number) = node.value {
-            let text =
-                Node { value: Value::Text(format!("{number} packets")), span: node.span.clone() };
+            let text = Node::new(Value::Text(format!("{number} packets")), node.span.clone());
             return from_text(&text, context, "a queue's length");
         }
         from_text(node, context, "a queue's length")

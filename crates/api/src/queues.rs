@@ -114,7 +114,7 @@ impl Decode for QueueNumber {
             Value::Text(text) => text.parse().ok().map(Value::Integer),
             _ => None,
         };
-        let node = Node { value: number.unwrap_or(node.value.clone()), span: node.span.clone() };
+        let node = Node::new(number.unwrap_or(node.value.clone()), node.span.clone());
         u16::decode(&node, context).map(QueueNumber)
     }
 }

@@ -108,6 +108,9 @@ pub struct Applied {
     pub changes: Vec<Change>,
     /// Objects that stay as they are.
     pub unchanged: u64,
+    /// What is done, step by step, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<String>,
     /// What is worth knowing about ports.
     pub warnings: Vec<String>,
 }
@@ -196,6 +199,12 @@ pub struct NodeInfo {
     pub version: String,
     /// Its process.
     pub pid: u32,
+    /// Turns of its loop that took more than 5 ms of CPU time, in which nobody was served.
+    #[serde(default)]
+    pub long_turns: u64,
+    /// The longest, in microseconds of CPU time.
+    #[serde(default)]
+    pub longest_turn_us: u64,
     /// Since when it runs, as RFC 3339 has it.
     pub since: String,
     /// Number of the desired state.

@@ -67,6 +67,8 @@ pub enum Run {
     /// Inside the switch, beside others: configurations made of Europa's own elements, as far as
     /// their work is bounded.
     Inline,
+    /// In the kernel, where packets arrive: an XDP program.
+    Kernel,
 }
 
 /// What a router inside the switch may take.
@@ -245,23 +247,11 @@ impl JsonSchema for Interfaces {
 
 impl Decode for Run {
     fn decode(node: &Node, context: &mut Context) -> Option<Run> {
-        if let Value::Text(text) = &node.value
-            && text == "kernel"
-        {
-            let problem = Problem::new(
-                context.place(node),
-                format!("`run: {text}` comes with a later release"),
-            )
-            .label("not yet there")
-            .help("`run: isolated` is the default and runs every fast path");
-            context.report(problem);
-            return None;
-        }
         word(
             node,
             context,
             "a place to run",
-            &[("isolated", Run::Isolated), ("inline", Run::Inline)],
+            &[("isolated", Run::Isolated), ("inline", Run::Inline), ("kernel", Run::Kernel)],
         )
     }
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::decode::{Context, Decode, Fields};
+use crate::decode::{Context, Decode, Fields, word};
 use crate::link::LinkAddresses;
 use crate::reservation::Reservation;
 use crate::source::At;
@@ -25,6 +25,42 @@ pub struct Slice {
     /// Its part of the node. Default: what others leave, shared alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
+    /// Which XDP programs of its routers run in the kernel.
+    #[serde(skip_serializing_if = "Programs::is_none")]
+    #[schemars(with = "Option<Programs>")]
+    pub programs: Programs,
+}
+
+/// Which XDP programs run in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Programs {
+    /// None.
+    #[default]
+    None,
+    /// Those that the kernel's verifier takes from anybody: without packets' headers of variable
+    /// length.
+    Tenant,
+    /// Those that it takes from an operator, as far as no address of the kernel's can leave them.
+    Operator,
+}
+
+impl Programs {
+    /// Whether none run there.
+    pub fn is_none(&self) -> bool {
+        *self == Programs::None
+    }
+}
+
+impl Decode for Programs {
+    fn decode(node: &Node, context: &mut Context) -> Option<Programs> {
+        let words = [
+            ("none", Programs::None),
+            ("tenant", Programs::Tenant),
+            ("operator", Programs::Operator),
+        ];
+        word(node, context, "whose programs run in the kernel", &words)
+    }
 }
 
 impl Decode for Slice {
@@ -35,7 +71,8 @@ impl Decode for Slice {
         let description = fields.optional("description");
         let links = fields.optional("links");
         let reservation = fields.optional("reservation");
+        let programs = fields.optional("programs").unwrap_or_default();
         fields.close();
-        Some(Slice { name: name?, description, links, reservation })
+        Some(Slice { name: name?, description, links, reservation, programs })
     }
 }

@@ -61,7 +61,35 @@ pub struct Daemon {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub capabilities: Vec<At<String>>,
+    /// Programs of this list that it needs: it is started after them, and again with them.
+    /// Default: FRR's daemons need zebra where it is in the list, others need none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub needs: Option<Vec<At<Name>>>,
+    /// What makes it read its files again. Default: FRR's daemons are reloaded by
+    /// `frr-reload.py`, BIRD by `birdc`; others are started again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Reload>")]
+    pub reload: Option<At<Reload>>,
+    /// Paths of `files` whose change reloads it. Default: those that its command names, and
+    /// those that such files name. A file that no program names concerns all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub reload_on: Option<Vec<At<String>>>,
 }
+
+/// What makes a program read its files again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Reload {
+    /// A signal, like `HUP`.
+    Signal(String),
+    /// Program and arguments; it fails unless it ends with code 0.
+    Command(Vec<String>),
+}
+
+/// Signals that may reload a program.
+const RELOAD_SIGNALS: [&str; 6] = ["HUP", "INT", "QUIT", "USR1", "USR2", "WINCH"];
 
 /// What is done when a program ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -74,30 +102,6 @@ pub enum Restart {
     OnFailure,
     /// Nothing.
     Never,
-}
-
-/// What `routes` of a fast path may be.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-#[allow(dead_code, reason = "only its schema is used")]
-pub(crate) enum RoutesSchema {
-    /// Those of the slow path's Linux.
-    Kernel(Kernel),
-    /// These.
-    List(Vec<crate::fast_path::Route>),
-}
-
-/// The word `kernel`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Kernel {
-    /// Those of the slow path's Linux.
-    Kernel,
-}
-
-/// Whether a value is the word `kernel`.
-pub(crate) fn is_kernel(node: &Node) -> bool {
-    matches!(&node.value, Value::Text(text) if text == "kernel")
 }
 
 impl Decode for SlowPath {
@@ -115,6 +119,8 @@ impl Decode for SlowPath {
             }
             names.push(&daemon.name);
         }
+        check_needs(&slow_path.run, fields.context);
+        check_reload_on(&slow_path, fields.context);
         let mut files: Vec<&At<File>> = Vec::new();
         for file in &slow_path.files {
             let path = file.path.trim_end_matches('/');
@@ -216,14 +222,100 @@ impl Decode for Daemon {
             let problem = Problem::new(fields.place(), "`command` is empty").label("no program");
             fields.context.report(problem);
         }
+        let needs: Option<Vec<At<Name>>> = fields.optional("needs");
+        let reload = fields.optional("reload");
+        let reload_on = fields.optional("reload_on");
         fields.close();
-        Some(Daemon { name: name?, command: command?, restart, capabilities })
+        Some(Daemon {
+            name: name?,
+            command: command?,
+            restart,
+            capabilities,
+            needs,
+            reload,
+            reload_on,
+        })
     }
 }
 
-impl Decode for Kernel {
-    fn decode(node: &Node, context: &mut Context) -> Option<Kernel> {
-        word(node, context, "where routes come from", &[("kernel", Kernel::Kernel)])
+impl Decode for Reload {
+    fn decode(node: &Node, context: &mut Context) -> Option<Reload> {
+        match &node.value {
+            Value::List(_) => {
+                let words = Vec::<String>::decode(node, context)?;
+                if words.is_empty() {
+                    let problem = Problem::new(context.place(node), "`reload` is empty")
+                        .label("neither a command nor a signal");
+                    context.report(problem);
+                    return None;
+                }
+                Some(Reload::Command(words))
+            }
+            Value::Text(text) => {
+                let name = text.to_uppercase();
+                let name = name.strip_prefix("SIG").unwrap_or(&name);
+                if RELOAD_SIGNALS.contains(&name) {
+                    return Some(Reload::Signal(name.to_owned()));
+                }
+                let problem = Problem::new(
+                    context.place(node),
+                    format!("{text:?} is no signal that reloads"),
+                )
+                .label("not a signal")
+                .help(format!(
+                    "one of {}; a command is a list: [birdc, configure]",
+                    RELOAD_SIGNALS.join(", ")
+                ));
+                context.report(problem);
+                None
+            }
+            _ => {
+                context.wrong_type(node, "a command (a list) or the name of a signal");
+                None
+            }
+        }
+    }
+}
+
+/// Reports needs that no program meets, and programs that need each other.
+fn check_needs(run: &[At<Daemon>], context: &mut Context) {
+    let find = |name: &Name| run.iter().find(|other| other.name.value == *name);
+    let mut is_known = true;
+    for need in run.iter().flat_map(|daemon| daemon.needs.iter().flatten()) {
+        if find(need).is_none() {
+            is_known = false;
+            let problem = Problem::new(need.place, format!("there is no program {need}"))
+                .label("not in this list");
+            context.report(problem);
+        }
+    }
+    // Each round takes away the programs that need none of those that are left.
+    let mut left: Vec<&At<Daemon>> = run.iter().collect();
+    while is_known && !left.is_empty() {
+        let waits = |daemon: &&At<Daemon>| {
+            let mut needs = daemon.needs.iter().flatten();
+            needs.any(|need| left.iter().any(|other| other.name.value == need.value))
+        };
+        let waiting: Vec<&At<Daemon>> = left.iter().copied().filter(waits).collect();
+        if waiting.len() == left.len() {
+            let names: Vec<String> = left.iter().map(|daemon| daemon.name.to_string()).collect();
+            let place = left.first().map_or(Default::default(), |daemon| daemon.name.place);
+            let message = format!("programs need each other: {}", names.join(", "));
+            context.report(Problem::new(place, message).label("could never be started"));
+            return;
+        }
+        left = waiting;
+    }
+}
+
+/// Reports paths of `reload_on` that are no files of this slow path.
+fn check_reload_on(slow_path: &SlowPath, context: &mut Context) {
+    for path in slow_path.run.iter().flat_map(|daemon| daemon.reload_on.iter().flatten()) {
+        if !slow_path.files.iter().any(|file| *file.path.value == *path.value) {
+            let problem = Problem::new(path.place, format!("{} is not in `files`", path.value))
+                .label("never changes");
+            context.report(problem);
+        }
     }
 }
 

@@ -52,6 +52,9 @@ pub struct RouterStats {
     /// What it takes of the switch, if it runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineStats>,
+    /// Packets that went through its Linux because that decides on them, by reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_linux: Vec<(String, u64)>,
     /// Its interfaces.
     pub interfaces: Vec<InterfaceStats>,
 }

@@ -34,6 +34,23 @@ pub(crate) enum Value {
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) span: Range<usize>,
+    /// The characters of a number or truth value, which its value does not always give back:
+    /// `007`, `1.10`, `1e3`.
+    pub(crate) written: Option<Box<str>>,
+}
+
+impl Node {
+    /// A value at a place of the file.
+    pub(crate) fn new(value: Value, span: Range<usize>) -> Node {
+        Node { value, span, written: None }
+    }
+}
+
+/// A value as the parser gives it, whose places still have to be understood.
+enum Parsed {
+    Scalar(Value),
+    List(Vec<Spanned<Parsed>>),
+    Map(Vec<(Spanned<Parsed>, Spanned<Parsed>)>),
 }
 
 /// Why a document is no YAML, and where.
@@ -85,6 +102,11 @@ const MEANINGS: &[(&str, &str, &str)] = &[
         "alias references unknown anchor",
         "`*` begins the name of something that was not marked with `&`",
         "a text that begins with `*` needs quotes",
+    ),
+    (
+        "non-finite float",
+        "this is no number that can be counted with",
+        "a text that looks like a number needs quotes",
     ),
     (
         "budget breached: Depth",
@@ -156,11 +178,10 @@ pub(crate) fn documents(text: &str) -> Vec<Range<usize>> {
 pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError> {
     let piece = &text[range.clone()];
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
-    match serde_saphyr::from_str_with_options::<Spanned<Value>>(piece, options) {
-        Ok(spanned) => {
-            let mut node = node(spanned, piece);
-            finish(&mut node, range.start, text);
-            Ok(node)
+    match serde_saphyr::from_str_with_options::<Spanned<Parsed>>(piece, options) {
+        Ok(parsed) => {
+            let span = place(&parsed.referenced, piece);
+            Ok(node(parsed, span, range.start, text))
         }
         Err(error) => {
             let span = error.location().map_or(0..0, |location| place(&location, piece));
@@ -177,13 +198,30 @@ pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError
     }
 }
 
-fn node(spanned: Spanned<Value>, piece: &str) -> Node {
-    Node { span: place(&spanned.referenced, piece), value: spanned.value }
-}
-
-/// Inside the tree every value has byte offsets: the text is not asked.
-fn child(spanned: Spanned<Value>) -> Node {
-    node(spanned, "")
+/// A parsed value as a node, at `span` of the document that begins at byte `start` of `text`.
+fn node(parsed: Spanned<Parsed>, span: Range<usize>, start: usize, text: &str) -> Node {
+    // Inside the tree every value has byte offsets: the text is not asked.
+    let child = |parsed: Spanned<Parsed>| {
+        let span = place(&parsed.referenced, "");
+        node(parsed, span, start, text)
+    };
+    let span = tidy(span.start + start..span.end + start, text);
+    let value = match parsed.value {
+        Parsed::Scalar(value) => value,
+        Parsed::List(items) => Value::List(items.into_iter().map(child).collect()),
+        Parsed::Map(entries) => {
+            let entry = |(key, value)| (child(key), child(value));
+            Value::Map(entries.into_iter().map(entry).collect())
+        }
+    };
+    // An alias stands elsewhere than what it means.
+    let written = || {
+        let defined = place(&parsed.defined, "");
+        let written = text.get(defined.start + start..defined.end + start)?.trim();
+        (!written.is_empty()).then(|| written.into())
+    };
+    let is_text = matches!(value, Value::Bool(_) | Value::Integer(_) | Value::Float(_));
+    Node { written: is_text.then(written).flatten(), value, span }
 }
 
 /// Bytes of `piece` that a location means. Values have byte offsets; the parser's
@@ -224,21 +262,8 @@ fn tidy(span: Range<usize>, text: &str) -> Range<usize> {
     }
 }
 
-/// Turns the document's ranges into the file's.
-fn finish(node: &mut Node, by: usize, text: &str) {
-    node.span = tidy(node.span.start + by..node.span.end + by, text);
-    match &mut node.value {
-        Value::List(items) => items.iter_mut().for_each(|item| finish(item, by, text)),
-        Value::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
-            finish(key, by, text);
-            finish(value, by, text);
-        }),
-        _ => {}
-    }
-}
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
+impl<'de> Deserialize<'de> for Parsed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Parsed, D::Error> {
         deserializer.deserialize_any(Builder)
     }
 }
@@ -246,61 +271,111 @@ impl<'de> Deserialize<'de> for Value {
 struct Builder;
 
 impl<'de> Visitor<'de> for Builder {
-    type Value = Value;
+    type Value = Parsed;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any YAML value")
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Null))
     }
 
-    fn visit_none<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_none<E>(self) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Null))
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Parsed, D::Error> {
         deserializer.deserialize_any(Builder)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Bool(value)))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::Integer(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Integer(value.into())))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::Integer(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Integer(value.into())))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Value, E> {
-        Ok(Value::Integer(value))
+    fn visit_i128<E>(self, value: i128) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Integer(value)))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::Float(value))
+    fn visit_f64<E>(self, value: f64) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Float(value)))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<Parsed, E> {
+        Ok(Parsed::Scalar(Value::Text(value.to_owned())))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Parsed, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element::<Spanned<Value>>()? {
-            items.push(child(item));
+        while let Some(item) = seq.next_element::<Spanned<Parsed>>()? {
+            items.push(item);
         }
-        Ok(Value::List(items))
+        Ok(Parsed::List(items))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Parsed, A::Error> {
         let mut entries = Vec::new();
-        while let Some((key, value)) = map.next_entry::<Spanned<Value>, Spanned<Value>>()? {
-            entries.push((child(key), child(value)));
+        while let Some((key, value)) = map.next_entry()? {
+            entries.push((key, value));
         }
-        Ok(Value::Map(entries))
+        Ok(Parsed::Map(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_without_end_are_told() {
+        for yaml in ["a: 1e400", "a: .nan", "a: -.inf"] {
+            let error = parse(yaml, 0..yaml.len()).expect_err("no number");
+            assert_eq!(error.message, "this is no number that can be counted with", "{yaml}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_truth_values_keep_what_is_written() {
+        for (yaml, wanted) in [
+            ("01", Some("01")),
+            ("007", Some("007")),
+            ("0o17", Some("0o17")),
+            ("1.10", Some("1.10")),
+            ("1e3", Some("1e3")),
+            ("-5", Some("-5")),
+            ("true", Some("true")),
+            ("\"01\"", None),
+            ("NO", None),
+            ("text", None),
+        ] {
+            // As a document, in braces, in lines, behind an anchor and through an alias.
+            for (text, path) in [
+                (format!("# é\n{yaml} # one\n"), &[][..]),
+                (format!("{{é: {{b: {yaml} }}}}"), &[0, 0]),
+                (format!("a:\n  b: {yaml}   # é\n"), &[0, 0]),
+                (format!("a:\n  - &x {yaml}\n  - *x\n"), &[0, 0]),
+                (format!("a:\n  - &x {yaml}\n  - *x\n"), &[0, 1]),
+            ] {
+                let text = format!("kind: none\n---\n{text}");
+                let range = documents(&text).pop().expect("a document");
+                let mut node = parse(&text, range).unwrap_or_else(|e| panic!("{text}: {e:?}"));
+                for index in path {
+                    node = match node.value {
+                        Value::Map(mut entries) => entries.remove(*index).1,
+                        Value::List(mut items) => items.remove(*index),
+                        other => panic!("{text}: {other:?}"),
+                    };
+                }
+                assert_eq!(node.written.as_deref(), wanted, "{text}");
+            }
+        }
     }
 }

@@ -2,25 +2,18 @@
 
 use crate::bundle::Key;
 use crate::documents::Documents;
+use crate::ends::ends;
+use crate::link::Link;
 use crate::router::Router;
 
 impl Documents {
     /// Why an object cannot go as long as others are there, and what to do, or `None` if no
-    /// other object needs it.
+    /// other object needs it. A link may lose an end, unless its document would have none left or
+    /// names that one.
     pub fn needed(&self, key: &Key) -> Option<String> {
-        let mut sentences = Vec::new();
         let users = self.users(key);
-        if !users.is_empty() {
-            let users = users.join(", ");
-            sentences.push(format!("{key} is still needed by {users}; delete these first"));
-        }
-        for (link, other) in self.joined_to(key) {
-            sentences.push(format!(
-                "{key} is one end of link {link}, and {other} the other: apply a configuration \
-                 without both, with `--prune`"
-            ));
-        }
-        (!sentences.is_empty()).then(|| sentences.join("\n"))
+        let all = users.join(", ");
+        (!users.is_empty()).then(|| format!("{key} is still needed by {all}; delete these first"))
     }
 
     /// Objects that name this one.
@@ -59,24 +52,23 @@ impl Documents {
                     .any(|rule| rule.interfaces().any(|interface| names_router(&interface.router)))
         });
         let filters = filters.map(|filters| format!("filters {}", filters.name));
-        routers.chain(slices).chain(filters).collect()
+        routers.chain(slices).chain(filters).chain(self.links_of(key)).collect()
     }
 
-    /// Links that end at a router or host, and what is at their other ends.
-    fn joined_to(&self, key: &Key) -> Vec<(String, String)> {
-        let of_routers = self.routers.iter().flat_map(|router| {
-            let links = router.interfaces.0.iter().filter_map(|(_, i)| i.link.as_ref());
-            links.map(|link| (link.to_string(), Key::new("router", router.full_name())))
-        });
-        let of_hosts = self.hosts.iter().flat_map(|host| {
-            let links = host.interfaces.0.iter().filter_map(|(_, i)| i.link.as_ref());
-            links.map(|link| (link.to_string(), Key::new("host", host.name.to_string())))
-        });
-        let ends: Vec<(String, Key)> = of_routers.chain(of_hosts).collect();
-        let own: Vec<&String> =
-            ends.iter().filter(|(_, end)| end == key).map(|(link, _)| link).collect();
-        let others = ends.iter().filter(|(link, end)| end != key && own.contains(&link));
-        others.map(|(link, end)| (link.clone(), end.to_string())).collect()
+    /// Documents of links that name a router or host, or have no other end.
+    fn links_of(&self, key: &Key) -> Vec<String> {
+        if !matches!(key.kind.as_str(), "router" | "host") {
+            return Vec::new();
+        }
+        let ends = ends(self);
+        let needs = |link: &&Link| {
+            let Some(ends) = ends.get(&**link.name) else { return false };
+            let mut own = ends.iter().map(|end| end.owner.is(&key.kind, &key.name)).peekable();
+            let is_a = link.a.as_ref().is_some_and(|a| a.value == key.name);
+            let alone = own.peek().is_some() && own.clone().all(|own| own);
+            alone || (is_a && own.any(|own| own))
+        };
+        self.links.iter().filter(needs).map(|link| format!("link {}", &**link.name)).collect()
     }
 }
 
@@ -93,6 +85,14 @@ mod tests {
             kind: router\nname: r1\nslice: red\nfast_path: {builtin: ipv4}\n\
             interfaces: {a: {port: left, addresses: [10.0.1.1/24]}, b: {link: l}, c: {port: p}}\n\
             ---\nkind: host\nname: h\ninterfaces: {e: {link: l}, f: {port: p}}\n---\n\
+            kind: host\nname: g\ninterfaces: {e: {link: k}, f: {link: n}}\n---\n\
+            kind: link\nname: k\n---\n\
+            kind: router\nname: r2\nslice: blue\nfast_path: {builtin: ipv4}\n\
+            interfaces: {a: {link: m}, b: {link: n}, c: {link: o}, d: {link: o}}\n---\n\
+            kind: router\nname: r3\nslice: blue\nfast_path: {builtin: ipv4}\n\
+            interfaces: {a: {link: m}}\n---\n\
+            kind: link\nname: m\na: blue/r2\na_to_b: {delay: 1ms}\n---\n\
+            kind: link\nname: n\n---\nkind: link\nname: o\n---\n\
             kind: filters\nname: f\nslice: red\nrules: [{interface: r1.a, action: drop}]\n";
         let source = Source { path: "t.yaml".into(), text: text.to_owned() };
         let documents = parse(&[source]).unwrap_or_else(|p| panic!("{}", p.render(false)));
@@ -100,17 +100,20 @@ mod tests {
             ("slice", "red", Some("slice red is still needed by router red/r1, filters f; delete")),
             ("port", "left", Some("port left is still needed by router red/r1, slice red; delete")),
             ("router", "red/r1", Some("router red/r1 is still needed by filters f; delete")),
-            ("router", "red/r1", Some("end of link l, and host h the other: apply")),
             ("host", "h", Some("host h is still needed by router red/r1; delete")),
-            ("host", "h", Some("end of link l, and router red/r1 the other: apply")),
-            ("slice", "blue", None),
+            // The only end of a link with a document; link n keeps one.
+            ("host", "g", Some("host g is still needed by link k; delete")),
+            // The `a` of link m, and both ends of link o.
+            ("router", "blue/r2", Some("router blue/r2 is still needed by link m, link o; delete")),
+            ("router", "blue/r3", None),
+            ("link", "m", None),
             ("filters", "f", None),
         ] {
             let found = documents.needed(&Key::new(kind, name));
             match wanted {
                 None => assert_eq!(found, None, "{kind} {name}"),
                 Some(wanted) => {
-                    assert!(found.as_ref().is_some_and(|f| f.contains(wanted)), "{found:?}");
+                    assert!(found.as_ref().is_some_and(|f| f.starts_with(wanted)), "{found:?}");
                 }
             }
         }

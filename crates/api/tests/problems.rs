@@ -139,7 +139,8 @@ fn routers() {
                 "13:3 \"a-long-interface\" is not an interface's name: an interface's name has at most 15 characters, as in Linux; this one has 16",
             ],
         ),
-        ("  up: {link: core}\n", BUILTIN, &["13:14 link \"core\" has one end and needs two"]),
+        // A link with one end leads nowhere as long as the other one is not there.
+        ("  up: {link: core}\n", BUILTIN, &[]),
         (
             "  a: {link: core}\n  b: {link: core}\n  c: {link: core}\n",
             BUILTIN,
@@ -149,6 +150,19 @@ fn routers() {
             "  a: {link: core, match: {vlan: 1}}\n  b: {link: core}\n",
             BUILTIN,
             &["13:26 an interface on a link has no `match`"],
+        ),
+        (
+            "  a: {port: left, match: {vlan: 7, inner_tags: true}, addresses: [10.0.0.1/24]}\n",
+            BUILTIN,
+            &[],
+        ),
+        (
+            "  a: {port: left, match: {inner_tags: true}}\n  b: {port: left, match: {vlan: 7, inner_tags: 9}}\n",
+            BUILTIN,
+            &[
+                "13:27 `inner_tags` needs `vlan`",
+                "14:48 expected true or false, found the number 9",
+            ],
         ),
         (
             "  a: {port: left, mac: \"02:00:00:00:00:01\"}\n  b: {port: left, mac: \"02:00:00:00:00:01\"}\n",
@@ -305,12 +319,12 @@ fn routers() {
         (
             "  a: {port: left}\n",
             "fast_path: {}\n",
-            &["14:12 a fast path is one of builtin, click, click_file, program"],
+            &["14:12 a fast path is one of builtin, click, click_file, program, xdp"],
         ),
         (
             "  a: {port: left}\n",
             "fast_path: {builtin: bridge, click: \"\"}\n",
-            &["14:30 a fast path is one of builtin, click, click_file, program"],
+            &["14:30 a fast path is one of builtin, click, click_file, program, xdp"],
         ),
         (
             "  a: {port: left}\n",
@@ -361,7 +375,7 @@ fn routers() {
         (
             "  a: {port: left}\n",
             "fast_path: {builtin: ipv4}\nrun: kernel\n",
-            &["15:6 `run: kernel` comes with a later release"],
+            &["14:12 a router that runs in the kernel has an XDP program"],
         ),
         (
             "  a: {port: left, addresses: [10.0.0.1/24]}\n",

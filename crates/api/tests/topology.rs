@@ -12,7 +12,9 @@ fn read(text: &str) -> Result<Documents, Vec<String>> {
 fn line(link: &str, host: &str) -> String {
     format!(
         "kind: slice\nname: s\n---\nkind: link\nname: l\n{link}\n---\n\
-         kind: host\nname: h\ninterfaces: {{eth0: {{link: l}}, eth1: {{port: p}}}}\n{host}\n---\n\
+         kind: host\nname: h\ninterfaces:\n  \
+         eth0: {{link: l, addresses: [10.0.0.2/24, \"fd00::2/64\"]}}\n  \
+         eth1: {{port: p, addresses: [10.1.0.2/24, 10.2.0.0/31]}}\n{host}\n---\n\
          kind: router\nname: r\nslice: s\nfast_path: {{builtin: ipv4}}\n\
          interfaces: {{e0: {{link: l}}, e1: {{port: p}}}}\n"
     )
@@ -30,7 +32,25 @@ fn links_and_hosts_that_are_right() {
         ("a: h\ndelay: 5ms\na_to_b: {jitter: 1ms}", ""),
         ("", "gateway: 10.0.0.1"),
         ("", "gateway: [10.0.0.1, \"fd00::1\"]"),
+        ("", "gateway: [\"fd00::\", 10.0.0.0]"),
         ("", "routes: [{to: 10.0.0.0/8, via: 10.1.0.1}, {to: \"fd00::/8\", interface: eth0}]"),
+        ("", "routes: [{to: 10.0.0.0/8, via: 10.1.0.1, interface: eth1}]"),
+        ("", "routes: [{to: 10.0.0.0/8, via: 10.2.0.1}]"),
+        ("", "routes: [{to: \"::/0\", via: \"fe80::1\", interface: eth0}]"),
+        // A next hop outside all subnets has a route to itself before.
+        ("", "routes: [{to: 10.9.9.9/32, interface: eth0}]\ngateway: 10.9.9.9"),
+        (
+            "",
+            "routes: [{to: 10.9.9.0/24, interface: eth0}, {to: 10.8.0.0/16, via: 10.9.9.9}, \
+             {to: 10.7.0.0/16, via: 10.9.9.9, interface: eth0}]",
+        ),
+        (
+            "",
+            "routes: [{to: \"fd09::9/128\", interface: eth0}, {to: \"fd08::/64\", via: \"fd09::9\"}]",
+        ),
+        // Nobody knows which subnets a namespace has that is there already.
+        ("", "namespace: blue\ngateway: 10.99.0.1"),
+        ("", "container: web\nroutes: [{to: 10.7.0.0/16, via: 10.99.0.1}]"),
         ("", "sysctls: {net.ipv4.ip_forward: 1}\nrun: [\"iperf3 -s &\"]\nenv: {A: b, N: 1}"),
         ("", "namespace: blue"),
         ("", "pid: 17"),
@@ -38,6 +58,88 @@ fn links_and_hosts_that_are_right() {
     ] {
         if let Err(problems) = read(&line(link, host)) {
             panic!("{link:?} {host:?}: {problems:?}");
+        }
+    }
+}
+
+#[test]
+fn variables_and_parameters_are_the_characters_that_are_written() {
+    let host = "env: {A: 01, B: NO, C: 1.10, D: 007, E: 1e3, F: true, G: \"0x10\", H: 0x10}\n\
+                sysctls: {net.ipv4.ip_forward: 01}";
+    let documents = read(&line("", host)).expect("right");
+    let texts: Vec<&str> =
+        documents.hosts[0].env.0.iter().map(|(_, text)| text.value.as_str()).collect();
+    assert_eq!(texts, ["01", "NO", "1.10", "007", "1e3", "true", "0x10", "0x10"]);
+    assert_eq!(documents.hosts[0].sysctls.0[0].1.value, "01");
+    let problems = read(&line("", "env: {A: ~}")).expect_err("nothing is no text");
+    assert!(problems[0].contains("expected a text or a number"), "{problems:?}");
+}
+
+/// A host whose only interface has the addresses of its link.
+fn bare(gateway: &str, other: &str) -> String {
+    format!(
+        "kind: slice\nname: s\nlinks: {{ipv4: 10.9.0.0/31}}\n---\n\
+         kind: host\nname: h\ninterfaces: {{eth0: {{link: l}}}}\ngateway: {gateway}\n---\n\
+         kind: router\nname: r\nslice: s\nfast_path: {{builtin: ipv4}}\n\
+         interfaces: {{e0: {{link: l{other}}}}}\n"
+    )
+}
+
+#[test]
+fn gateways_on_addresses_that_nobody_has_written() {
+    // The host's name comes first: it has 10.9.0.0.
+    for (gateway, other, wanted) in [
+        ("10.9.0.1", "", None),
+        ("10.9.0.0", "", Some("10.9.0.0 cannot be a next hop")),
+        ("10.9.0.2", "", Some("10.9.0.2 is on no subnet of host \"h\"")),
+        // Only one end says something, so the other has no address.
+        ("10.9.0.1", ", addresses: [10.9.0.1/24]", Some("10.9.0.1 is on no subnet of host")),
+    ] {
+        let found = read(&bare(gateway, other)).err().unwrap_or_default();
+        match wanted {
+            None => assert_eq!(found, [""; 0], "{gateway}"),
+            Some(wanted) => {
+                let [only] = found.as_slice() else { panic!("{gateway}: {found:?}") };
+                assert!(only.contains(wanted), "{wanted}: {only}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_link_may_have_one_end() {
+    let with = |link: &str, rest: &str| {
+        let slice = "kind: slice\nname: s\n---\n";
+        let router = "kind: router\nname: r\nslice: s\nfast_path: {builtin: ipv4}\n\
+                      interfaces: {e0: {link: l}}\n---\n";
+        format!("{slice}{router}kind: link\nname: {link}\n---\n{rest}")
+    };
+    let host = "kind: host\nname: h\ninterfaces: {eth0: {link: l}}\n---\n";
+    let other = "kind: host\nname: g\ninterfaces: {eth0: {link: m}}\n";
+    for (link, rest, wanted) in [
+        ("l", "", None),
+        ("l\ndelay: 1ms", "", None),
+        ("l\na: s/r\na_to_b: {delay: 1ms}", "", None),
+        ("l\na: h\na_to_b: {delay: 1ms}", host, None),
+        // One host alone may be waiting for a router.
+        ("m\ndelay: 1ms", other, None),
+        // What `a` names must be there, and be an end.
+        ("l\na: h\na_to_b: {delay: 1ms}", "", Some("link \"l\" does not end at \"h\"")),
+        ("l\na: s/x\na_to_b: {delay: 1ms}", "", Some("did you mean \"s/r\"? its only end is s/r")),
+        ("l\na: g\na_to_b: {delay: 1ms}", other, Some("not one of its ends")),
+        ("k\ndelay: 1ms", "", Some("did you mean \"l\"?")),
+        ("kernel\ndelay: 1ms", "", Some("the interfaces that it joins say `link: kernel`")),
+    ] {
+        let text = with(link, rest);
+        let source = Source { path: "t.yaml".into(), text: text.clone() };
+        match (parse(&[source]), wanted) {
+            (Ok(_), None) => {}
+            (Err(problems), Some(wanted)) => {
+                let report = problems.render(false);
+                assert!(report.contains(wanted), "{wanted}: {report}");
+            }
+            (Ok(_), Some(wanted)) => panic!("{wanted}: {text}"),
+            (Err(problems), None) => panic!("{}", problems.render(false)),
         }
     }
 }
@@ -63,6 +165,36 @@ fn links_and_hosts_that_are_wrong() {
         ("", "routes: [{to: 10.0.0.0/8, via: \"fd00::1\"}]", "of another family"),
         ("", "routes: [{to: 10.0.0.0/8, interface: eth7}]", "no interface \"eth7\""),
         ("", "routes: [{to: \"fd00::/8\", via: \"fe80::1\"}]", "link-local next hop"),
+        ("", "gateway: \"fe80::1\"", "a link-local gateway needs an interface"),
+        ("", "gateway: 10.9.9.9", "10.9.9.9 is on no subnet of host \"h\""),
+        ("", "gateway: \"fd09::9\"", "fd09::9 is on no subnet of host \"h\""),
+        ("", "gateway: [10.0.0.1, \"fd09::9\"]", "fd09::9 is on no subnet of host \"h\""),
+        ("", "routes: [{to: 10.7.0.0/16, via: 10.9.9.9}]", "10.9.9.9 is on no subnet of host"),
+        (
+            "",
+            "routes: [{to: 10.7.0.0/16, via: 10.1.0.1, interface: eth0}]",
+            "10.1.0.1 is on no subnet of interface \"eth0\"",
+        ),
+        // Neither a route over another next hop helps, nor one that stands behind.
+        (
+            "",
+            "routes: [{to: 10.9.0.0/16, via: 10.0.0.1}, {to: 10.7.0.0/16, via: 10.9.9.9}]",
+            "10.9.9.9 is on no subnet of host",
+        ),
+        (
+            "",
+            "routes: [{to: 10.7.0.0/16, via: 10.9.9.9}, {to: 10.9.9.9/32, interface: eth0}]",
+            "10.9.9.9 is on no subnet of host",
+        ),
+        (
+            "",
+            "routes: [{to: 10.9.9.9/32, interface: eth0}, \
+             {to: 10.7.0.0/16, via: 10.9.9.9, interface: eth1}]",
+            "10.9.9.9 is on no subnet of interface \"eth1\"",
+        ),
+        ("", "gateway: 10.0.0.2", "10.0.0.2 cannot be a next hop"),
+        ("", "gateway: \"fd00::2\"", "fd00::2 cannot be a next hop"),
+        ("", "gateway: 10.0.0.255", "10.0.0.255 cannot be a next hop"),
         ("", "sysctls: {kernel.hostname: x}", "no parameter of a network namespace"),
         ("", "pid: 1\nrun: [ls]", "`run` is for hosts that Europa makes"),
         ("", "pid: 1\ncontainer: web", "one of `namespace`, `pid`, `container`"),
@@ -71,7 +203,6 @@ fn links_and_hosts_that_are_wrong() {
         assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted}: {problems:?}");
     }
     for (text, wanted) in [
-        ("kind: host\nname: h\ninterfaces: {e: {link: l}}", "link \"l\" has one end"),
         ("kind: host\nname: h\ninterfaces: {e: {}}", "one of `link`, `port` and `device`"),
         ("kind: host\nname: h\ninterfaces: {e: {port: p, link: l}}", "one of `link`"),
         ("kind: host\nname: h\ninterfaces: {lo: {port: p}}", "a `lo` of its own"),

@@ -221,6 +221,7 @@ fn comment(packet: &Packet, interface: &Named) -> String {
         (Direction::In, _) => format!("received from {place}"),
         (Direction::Out, Way::Live) => format!("sent to {place} by a kick"),
         (Direction::Out, Way::Socket) => format!("sent to {place} by a socket"),
+        (Direction::Out, Way::Cage) => format!("sent to {place} from the kernel"),
         (Direction::Out, _) => format!("sent to {place}"),
     };
     match packet.drop {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use europa_channel::{Channel, ChannelError};
 use europa_substrate::tap::{Direction, Lost, MemoryRing, ProgramRing, Record, Way};
@@ -17,6 +17,8 @@ use crate::target::Named;
 /// The two rings are written by different processes: a record waits this long for one of the
 /// other ring that is older.
 const PATIENCE_NS: u64 = 20_000_000;
+/// A node that does not answer for so long is stopped.
+const DEADLINE: Duration = Duration::from_secs(15);
 
 /// Why there is no capture.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,13 @@ pub enum CaptureError {
     /// The node says no.
     #[error("{0}")]
     Refused(String),
+    /// The node does not answer.
+    #[error(
+        "the node has not answered for {} s: its process seems to be stopped; `ps -C europa-node \
+         -o pid,stat,args` shows it (state T is stopped, `kill -CONT PID` lets it go on)",
+        DEADLINE.as_secs()
+    )]
+    Silent,
     /// The node has gone, or babbles.
     #[error("the node: {0}")]
     Channel(#[from] ChannelError),
@@ -78,10 +87,16 @@ fn ask(
     question: &Question,
 ) -> Result<(Answer, Vec<OwnedFd>), CaptureError> {
     node.send(question, &[])?;
-    match node.receive()? {
-        (Answer::Refused(why), _) => Err(CaptureError::Refused(why)),
-        other => Ok(other),
+    let start = Instant::now();
+    // A signal ends a wait early.
+    while start.elapsed() < DEADLINE {
+        match node.receive_within(DEADLINE.saturating_sub(start.elapsed()))? {
+            Some((Answer::Refused(why), _)) => return Err(CaptureError::Refused(why)),
+            Some(other) => return Ok(other),
+            None => {}
+        }
     }
+    Err(CaptureError::Silent)
 }
 
 fn babble() -> CaptureError {
@@ -196,7 +211,7 @@ impl Session {
     pub fn stop(&mut self) -> Result<(Vec<Packet>, Lost), CaptureError> {
         let (answer, _) = ask(&mut self.node, &Question::Stop)?;
         // A program or the switch may still be at its last record.
-        std::thread::sleep(std::time::Duration::from_millis(2));
+        std::thread::sleep(Duration::from_millis(2));
         self.gather();
         let last = std::mem::take(&mut self.waiting).into_values().collect();
         match answer {

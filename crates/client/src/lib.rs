@@ -1,7 +1,7 @@
 //! A client of a node's REST interface, for the command line and for tests.
 //!
-//! A call waits for its answer. Each has a connection of its own: they are local, and an
-//! answer that takes long holds up nobody else.
+//! Each call has a connection of its own and waits for its answer. A call never waits for a
+//! process that is stopped: see [`Deadlines`].
 //!
 //! ```no_run
 //! use europa_api::stats::NodeStats;
@@ -11,9 +11,10 @@
 //! # Ok::<(), europa_client::ClientError>(())
 //! ```
 
+use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use europa_api::rest::ProblemDetails;
 use http_body_util::{BodyExt, Full};
@@ -25,24 +26,51 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
-/// Why there is no answer, or not the wanted one.
+/// Why a request has no answer, or another one than wanted.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
-    #[error("nobody listens at {}", .0.display())]
+    /// No process listens at this socket.
+    #[error("no node listens at {}", .0.display())]
     Absent(PathBuf),
-    /// We may not ask.
-    #[error("no permission to ask the node at {}: are you root?", .0.display())]
+    /// The caller may not use this socket.
+    #[error("no permission to ask the node at {}: only root may", .0.display())]
     Forbidden(PathBuf),
-    /// The connection.
+    /// The connection failed.
     #[error("talking to the node: {0}")]
     Connection(String),
-    /// The node says no.
+    /// The node's process does not answer at all.
+    #[error(
+        "the node at {} has not answered for {} s: its process seems to be stopped. `ps -C \
+         europa-node -o pid,stat,args` shows it (state T is stopped, `kill -CONT PID` lets it go \
+         on; D waits for a disk); for a node of systemd, `systemctl status europa@NAME` and `systemctl restart \
+         europa@NAME`",
+        socket.display(), waited.as_secs()
+    )]
+    Silent {
+        /// Where the node listens.
+        socket: PathBuf,
+        /// How long this client waited.
+        waited: Duration,
+    },
+    /// The node's process runs, but has not done what was asked in time.
+    #[error(
+        "the node at {} runs, but has not finished this request within {} s; it may still do so: \
+         `europa events` and `europa logs node` say what it does",
+        socket.display(), waited.as_secs()
+    )]
+    Busy {
+        /// Where the node listens.
+        socket: PathBuf,
+        /// How long this client waited.
+        waited: Duration,
+    },
+    /// The node refused the request.
     #[error("{0}")]
     Problem(Box<ProblemDetails>),
-    /// An answer that is none of ours.
-    #[error("the node answered something else: {0}")]
+    /// The answer has another form than this client knows.
+    #[error("the node's answer is not understood: {0}")]
     Answer(String),
 }
 
@@ -56,10 +84,42 @@ impl ClientError {
     }
 }
 
+/// How long a [`Client`] waits.
+///
+/// A request without an answer after `silence` is followed by a probe, which the node's REST
+/// thread answers even while the node is busy. Without an answer to the probe the call ends with
+/// [`ClientError::Silent`]; with one, the call goes on until `reading` or `changing` is over.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadlines {
+    /// Time without an answer before a probe is sent.
+    pub silence: Duration,
+    /// Time for the answer to a probe.
+    pub probe: Duration,
+    /// Time for requests that read.
+    pub reading: Duration,
+    /// Time for requests that change something.
+    pub changing: Duration,
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self {
+            silence: Duration::from_secs(7),
+            probe: Duration::from_secs(3),
+            reading: Duration::from_secs(150),
+            changing: Duration::from_secs(900),
+        }
+    }
+}
+
+/// A path that does not exist: every REST thread answers it at once.
+const PROBE: &str = "/v1";
+
 /// Talks to the node behind one socket.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
+    deadlines: Deadlines,
 }
 
 /// A body that is sent.
@@ -73,34 +133,49 @@ enum Body {
 impl Client {
     /// A client of the node that listens at `socket`. Nothing is connected yet.
     pub fn new(socket: impl AsRef<Path>) -> Client {
-        Client { socket: socket.as_ref().to_owned() }
+        Client { socket: socket.as_ref().to_owned(), deadlines: Deadlines::default() }
     }
 
-    /// Whether a node listens. One that was just killed may accept and not answer: it is
-    /// asked again until its socket has gone.
+    /// The same client with other deadlines.
+    #[must_use]
+    pub fn with_deadlines(self, deadlines: Deadlines) -> Client {
+        Client { deadlines, ..self }
+    }
+
+    /// Whether a node listens, also one that does not answer.
     pub fn is_there(&self) -> bool {
+        self.look().unwrap_or(true)
+    }
+
+    /// Whether a node listens. A node that was just killed may accept a connection and not
+    /// answer: it is asked again until its socket has gone.
+    ///
+    /// # Errors
+    /// A node listens and does not answer.
+    pub fn look(&self) -> Result<bool, ClientError> {
         for _ in 0..40 {
             match self.get::<serde_json::Value>("/v1/node") {
-                Err(ClientError::Absent(_)) => return false,
+                Err(ClientError::Absent(_)) => return Ok(false),
                 Err(ClientError::Connection(_)) => std::thread::sleep(Duration::from_millis(50)),
+                Err(error @ ClientError::Silent { .. }) => return Err(error),
                 _ => break,
             }
         }
-        true
+        Ok(true)
     }
 
-    /// Asks for something.
+    /// Reads something.
     ///
     /// # Errors
-    /// No node, or what it says.
+    /// There is no node, it does not answer, or it refuses.
     pub fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.call(&Method::GET, path, Body::None)
     }
 
-    /// Sends something to be done.
+    /// Has something done.
     ///
     /// # Errors
-    /// No node, or what it says.
+    /// There is no node, it does not answer, or it refuses.
     pub fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -109,10 +184,10 @@ impl Client {
         self.call(&Method::POST, path, json(body)?)
     }
 
-    /// Makes something be as given.
+    /// Makes something equal to `body`.
     ///
     /// # Errors
-    /// No node, or what it says.
+    /// There is no node, it does not answer, or it refuses.
     pub fn put<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -121,10 +196,10 @@ impl Client {
         self.call(&Method::PUT, path, json(body)?)
     }
 
-    /// Sends a text of another type.
+    /// Sends a text that is not JSON.
     ///
     /// # Errors
-    /// No node, or what it says.
+    /// There is no node, it does not answer, or it refuses.
     pub fn post_text<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -137,15 +212,15 @@ impl Client {
     /// Removes something.
     ///
     /// # Errors
-    /// No node, or what it says.
+    /// There is no node, it does not answer, or it refuses.
     pub fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.call(&Method::DELETE, path, Body::None)
     }
 
-    /// Asks for something that need not be JSON.
+    /// Reads something that need not be JSON.
     ///
     /// # Errors
-    /// No node, or what it says.
+    /// There is no node, it does not answer, or it refuses.
     pub fn get_bytes(&self, path: &str) -> Result<Vec<u8>, ClientError> {
         let mut all = Vec::new();
         self.stream(path, |bytes| {
@@ -155,25 +230,28 @@ impl Client {
         Ok(all)
     }
 
-    /// Asks for something that comes bit by bit, perhaps for ever. Ends when the node ends
-    /// it, or when `take` has an error, which a pipe that closed is.
+    /// Reads an answer piece by piece, perhaps without end. Returns when the node ends the answer,
+    /// or when `take` fails, as it does for a closed pipe. The deadline is for the first piece; a
+    /// node that stops later is found too, however long there is nothing to say.
     ///
     /// # Errors
-    /// No node, what it says, or what `take` says.
+    /// There is no node, it does not answer, it refuses, or `take` fails.
     pub fn stream(
         &self,
         path: &str,
         mut take: impl FnMut(&[u8]) -> io::Result<()>,
     ) -> Result<(), ClientError> {
         runtime()?.block_on(async {
-            let response = self.send(&Method::GET, path, Body::None).await?;
+            let request = self.send(&Method::GET, path, Body::None);
+            let response = self.in_time(request, self.deadlines.reading).await?;
             let status = response.status();
             let mut body = response.into_body();
             if !status.is_success() {
                 let bytes = body.collect().await.map_err(lost)?.to_bytes();
                 return Err(problem(status, &bytes));
             }
-            while let Some(frame) = body.frame().await {
+            let mut next = async || Ok(body.frame().await);
+            while let Some(frame) = self.in_time(next(), Duration::MAX).await? {
                 if let Some(bytes) = frame.map_err(lost)?.data_ref() {
                     take(bytes).map_err(|error| ClientError::Connection(error.to_string()))?;
                 }
@@ -188,15 +266,51 @@ impl Client {
         path: &str,
         body: Body,
     ) -> Result<T, ClientError> {
-        runtime()?.block_on(async {
+        let most = match *method {
+            Method::GET => self.deadlines.reading,
+            _ => self.deadlines.changing,
+        };
+        let whole = async {
             let response = self.send(method, path, body).await?;
             let status = response.status();
             let bytes = response.into_body().collect().await.map_err(lost)?.to_bytes();
+            Ok((status, bytes))
+        };
+        runtime()?.block_on(async {
+            let (status, bytes) = self.in_time(whole, most).await?;
             if !status.is_success() {
                 return Err(problem(status, &bytes));
             }
             serde_json::from_slice(&bytes).map_err(|error| ClientError::Answer(error.to_string()))
         })
+    }
+
+    /// Waits for `request` until its deadline, or until the node's process does not answer.
+    async fn in_time<T>(
+        &self,
+        request: impl Future<Output = Result<T, ClientError>>,
+        most: Duration,
+    ) -> Result<T, ClientError> {
+        let start = Instant::now();
+        let mut request = std::pin::pin!(request);
+        loop {
+            let left = most.saturating_sub(start.elapsed()).min(self.deadlines.silence);
+            if let Ok(answer) = timeout(left, &mut request).await {
+                return answer;
+            }
+            let socket = || self.socket.clone();
+            if start.elapsed() >= most {
+                return Err(ClientError::Busy { socket: socket(), waited: start.elapsed() });
+            }
+            let probe = self.send(&Method::GET, PROBE, Body::None);
+            let silent = tokio::select! {
+                answer = &mut request => return answer,
+                probe = timeout(self.deadlines.probe, probe) => probe.is_err(),
+            };
+            if silent {
+                return Err(ClientError::Silent { socket: socket(), waited: start.elapsed() });
+            }
+        }
     }
 
     async fn send(
@@ -268,9 +382,9 @@ pub fn escape(text: &str) -> String {
         .collect()
 }
 
-/// Waits a little longer each time until `client`'s node listens or `patience` is over.
+/// Waits until `client`'s node listens, `gone` says that it has ended, or `patience` is over.
 pub fn await_node(client: &Client, patience: Duration, mut gone: impl FnMut() -> bool) -> bool {
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     while !client.is_there() {
         if gone() || start.elapsed() > patience {
             return client.is_there();
@@ -283,6 +397,9 @@ pub fn await_node(client: &Client, patience: Duration, mut gone: impl FnMut() ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::{UnixListener, UnixStream as Stream};
+    use std::thread;
 
     #[test]
     fn escapes() {
@@ -299,5 +416,88 @@ mod tests {
         assert!(!client.is_there());
         let error = client.get::<serde_json::Value>("/v1/stats").unwrap_err();
         assert!(matches!(error, ClientError::Absent(_)), "{error}");
+    }
+
+    const SHORT: Deadlines = Deadlines {
+        silence: Duration::from_millis(50),
+        probe: Duration::from_millis(200),
+        reading: Duration::from_millis(600),
+        changing: Duration::from_secs(5),
+    };
+
+    /// Answers a probe at once and anything else after `delay`.
+    fn answer(stream: Stream, delay: Duration) {
+        let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+        let mut line = String::new();
+        let _ = reader.read_line(&mut line);
+        if !line.contains(&format!(" {PROBE} ")) {
+            thread::sleep(delay);
+        }
+        // The client may have left.
+        let _ = (&stream).write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nnull");
+    }
+
+    fn busy_node(delay: Duration) -> (tempfile::TempDir, Client) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("node.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                thread::spawn(move || answer(stream, delay));
+            }
+        });
+        (folder, Client::new(socket).with_deadlines(SHORT))
+    }
+
+    #[test]
+    fn a_node_that_stops_while_it_is_followed_is_found() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("node.sock");
+        let listener = UnixListener::bind(&socket).expect("a socket");
+        let begin = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n";
+        // It answers the first request in part, and accepts no probe.
+        let node = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
+            reader.read_line(&mut String::new()).expect("a request");
+            stream.write_all(begin).expect("it is read");
+            (listener, stream)
+        });
+        let client = Client::new(&socket).with_deadlines(SHORT);
+        let mut said = Vec::new();
+        let end = client.stream("/v1/events?follow=true", |bytes| {
+            said.extend_from_slice(bytes);
+            Ok(())
+        });
+        let _stopped = node.join().expect("a node");
+        assert_eq!(said, b"one");
+        assert!(matches!(end, Err(ClientError::Silent { .. })), "{end:?}");
+    }
+
+    #[test]
+    fn a_stopped_node_is_told_from_a_busy_one() {
+        // The kernel accepts connections of a stopped process.
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("node.sock");
+        let _stopped = UnixListener::bind(&socket).expect("a socket");
+        let client = Client::new(&socket).with_deadlines(SHORT);
+        for error in [
+            client.get::<serde_json::Value>("/v1/stats").unwrap_err(),
+            client.post::<serde_json::Value>("/v1/apply", &()).unwrap_err(),
+            client.get_bytes("/v1/events").unwrap_err(),
+        ] {
+            assert!(matches!(error, ClientError::Silent { .. }), "{error}");
+            assert!(client.is_there() && client.look().is_err());
+            assert!(error.to_string().contains("systemctl status"), "{error}");
+        }
+
+        let (_folder, client) = busy_node(Duration::from_millis(300));
+        client.get::<serde_json::Value>("/v1/stats").expect("it is busy, and then answers");
+        client.post::<serde_json::Value>("/v1/apply", &()).expect("it is busy, and then answers");
+
+        let (_folder, client) = busy_node(Duration::from_secs(2));
+        let error = client.get::<serde_json::Value>("/v1/stats").unwrap_err();
+        assert!(matches!(error, ClientError::Busy { .. }), "{error}");
+        client.post::<serde_json::Value>("/v1/apply", &()).expect("a change may take longer");
     }
 }

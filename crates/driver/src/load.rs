@@ -8,6 +8,7 @@ use europa_click::{Diagnostics, Options as Language, compile_with, configuration
 use europa_engine::{Arena, BuildError, Devices, Graph, Registry, Router};
 use europa_router::graph::{Classes, flat};
 
+use crate::devices::Unopened;
 use crate::options::Source;
 
 /// A configuration's text and what errors call it.
@@ -82,7 +83,7 @@ pub fn check(
     let graph =
         compile_with(&text.text, &text.file, &Classes(registry), &language).map_err(|errors| {
             let end = if errors.are_of_ports() { NOT_MADE } else { "" };
-            errors.plain().to_string() + end
+            advised(&errors) + end
         })?;
     let provided = |name: &str| {
         let own = graph.provisions.iter().any(|provision| provision == name);
@@ -93,6 +94,58 @@ pub fn check(
         missing.map(|r| format!("requirement '{}' not available\n", r.value)).collect();
     if lines.is_empty() { Ok(graph) } else { Err(lines) }
 }
+
+/// A line for each mistake, and below each unknown class those that may be meant.
+fn advised(errors: &Diagnostics) -> String {
+    let unknown = |message: &str| {
+        message.starts_with("unknown element class") || message.starts_with("undeclared element")
+    };
+    let hints: Vec<(String, String)> = errors
+        .iter()
+        .filter(|error| unknown(&error.message))
+        .map(|error| {
+            let place = error.at.as_ref().map_or_else(String::new, |at| format!("{at}: "));
+            let help = error.help.clone().unwrap_or_default();
+            (place + &error.message, help)
+        })
+        .collect();
+    let mut text = String::new();
+    for line in errors.plain().to_string().lines() {
+        text += line;
+        text.push('\n');
+        if let Some((_, help)) =
+            hints.iter().find(|(start, help)| line == start && !help.is_empty())
+        {
+            text += &format!("  {help}\n");
+        }
+    }
+    if !hints.is_empty() {
+        text += "'europa click --list' names all classes\n";
+    }
+    text
+}
+
+/// Has all elements of a checked graph read their arguments, without a device, file or socket.
+/// Returns what they find odd.
+///
+/// # Errors
+/// All mistakes, a line each.
+pub fn check_arguments(
+    checked: &europa_click::Graph,
+    registry: &Registry,
+    warnings: bool,
+) -> Result<String, String> {
+    let arena = Arena::heap(CHECK_SLOTS, CHECK_SLOT_BYTES);
+    let graph = flat(checked);
+    match Router::check(&graph, registry, &arena, &Unopened::of(&graph)) {
+        Ok(found) => Ok(notes(checked, &found, warnings)),
+        Err(found) => Err(notes(checked, &found, warnings) + NOT_MADE),
+    }
+}
+
+/// Buffers of a check, in which no packet moves.
+const CHECK_SLOTS: u32 = 16;
+const CHECK_SLOT_BYTES: usize = 2048;
 
 /// The last line about a text whose router could not be made.
 const NOT_MADE: &str = "Router could not be initialized!\n";

@@ -41,6 +41,8 @@ pub struct Options {
     pub path: Option<String>,
     /// Print at the end what each element did and what it cost.
     pub profile: bool,
+    /// By port of DPDK: the interface that stands in for it.
+    pub ports: Vec<(String, String)>,
 }
 
 impl Default for Options {
@@ -59,6 +61,7 @@ impl Default for Options {
             simulated: None,
             path: None,
             profile: false,
+            ports: Vec::new(),
         }
     }
 }
@@ -111,6 +114,7 @@ const KNOWN: &[Known] = &[
     known("no-warnings", Some('w'), Takes::Nothing),
     known("output", Some('o'), Takes::Value),
     known("port", Some('p'), Takes::Value),
+    known("port-map", None, Takes::Value),
     known("profile", None, Takes::Nothing),
     known("quit", Some('q'), Takes::Nothing),
     known("simtime", None, Takes::Maybe),
@@ -265,6 +269,14 @@ impl Reader {
                 }
                 options.sockets.push(format!("TCP, {value}"));
             }
+            "port-map" => {
+                for pair in value.split(',') {
+                    let pair = pair.split_once('=').filter(|(a, b)| !a.is_empty() && !b.is_empty());
+                    let wrong = || format!("'--port-map' expects PORT=INTERFACE, not '{value}'");
+                    let (port, interface) = pair.ok_or_else(wrong)?;
+                    options.ports.push((port.trim().to_owned(), interface.trim().to_owned()));
+                }
+            }
             "unix-socket" => options.sockets.push(format!("UNIX, {value}")),
             "socket" => {
                 value.parse::<i32>().map_err(|_| "'--socket' expects a descriptor's number")?;
@@ -303,6 +315,7 @@ Usage: europa click [OPTION]... [ROUTERFILE] [NAME=VALUE]...
   -R, --allow-reconfigure       Let the handler 'hotconfig' replace the configuration.
   -p, --port PORT               Answer control connections on a TCP port; 'PORT+' takes the next
                                 that is free.
+      --port-map PORT=INTERFACE Take INTERFACE for PORT of DPDK; several with commas.
   -u, --unix-socket FILE        Answer control connections on a Unix socket.
       --socket FD               Answer the control connection that is open as descriptor FD.
   -t, --time                    Print how long it took.
@@ -340,6 +353,9 @@ mod tests {
         let long = options("--hand=a.b --simtime=5 --no-warn -R file");
         assert_eq!((long.handlers, long.simulated), (vec!["a.b".into()], Some(5.0)));
         assert!(!long.warnings && long.reconfigure);
+        let mapped = options("--port-map 0=eth1,1=eth2").ports;
+        let pair = |a: &str, b: &str| (a.to_owned(), b.to_owned());
+        assert_eq!(mapped, [pair("0", "eth1"), pair("1", "eth2")]);
         assert_eq!(long.source, Source::File("file".into()));
     }
 
@@ -352,6 +368,7 @@ mod tests {
             ("--s", "option '--s' is ambiguous"),
             ("--quit=1", "option '--quit' takes no value"),
             ("-p x", "'--port' expects a TCP port number, not 'x'"),
+            ("--port-map 0", "'--port-map' expects PORT=INTERFACE, not '0'"),
             ("A=1 A=2", "parameter 'A' multiply defined"),
         ] {
             match read(text) {

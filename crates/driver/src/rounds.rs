@@ -87,6 +87,8 @@ pub(crate) fn run(
             if running.router.signals().any(|wanted| wanted == signal) {
                 running.router.caught_signal(signal, &mut running.devices);
             } else if [SIGINT as i32, SIGTERM as i32].contains(&signal) {
+                let now_ns = clock.get().now_ns();
+                running.router.end(now_ns, &mut running.devices);
                 return Ok(());
             } else {
                 // The element that wanted it wants it no more.
@@ -97,7 +99,7 @@ pub(crate) fn run(
         if running.router.is_stopped() {
             break;
         }
-        if worked || running.router.is_busy() {
+        if worked || running.router.is_busy() || running.devices.is_waiting() {
             with(clock, Clock::worked);
             if rounds.is_multiple_of(ROUNDS) {
                 look(running, &mut signals, Some(Duration::ZERO))?;

@@ -16,6 +16,7 @@ use crate::devices::{Listeners, PacketDevices};
 use crate::globals::{Pending, add_hotconfig, add_texts, add_timewarp};
 use crate::kernel_tun::from_host::FromHost;
 use crate::kernel_tun::to_host::ToHost;
+use crate::kernel_tun::to_host_sniffers::ToHostSniffers;
 use crate::kernel_tun::{KernelTun, kernel_tap::KernelTap};
 use crate::load::{self, Text};
 use crate::options::Options;
@@ -36,6 +37,7 @@ pub fn registry() -> Registry {
     registry.add::<KernelTap>();
     registry.add::<KernelTun>();
     registry.add::<ToHost>();
+    registry.add::<ToHostSniffers>();
     registry
 }
 
@@ -69,8 +71,8 @@ impl Maker {
                 socket.split(", ").chain(retries.split(", ").skip(1)).collect();
             graph.add(&format!("click_driver@@ControlSocket{suffix}"), "ControlSocket", &arguments);
         }
-        let mut devices = PacketDevices::new(&self.arena, &self.listeners);
-        for problem in devices.open_for(&graph) {
+        let mut devices = PacketDevices::new(&self.arena, &self.listeners, &options.ports);
+        for problem in devices.open_for(&graph, &self.registry) {
             say(&format!("{problem}\n"));
         }
         let clock = self.clock.get();
@@ -86,6 +88,8 @@ impl Maker {
         )?;
         say(&load::notes(&checked, router.warnings(), options.warnings));
         router.set_wall_offset_ns(clock.wall_offset_ns);
+        // Whoever runs it has asked for its lines, and reads them as Click's.
+        router.set_line_limit(None);
         if options.profile {
             router.measure();
         }
@@ -166,6 +170,9 @@ pub fn run_with(options: Options, registry: Registry, measured: impl FnOnce(&[Co
         }
     } else if !options.quit && options.warnings {
         say(&format!("{}: configuration has no elements, exiting\n", text.file));
+    }
+    for loss in running.devices.losses() {
+        say(&loss);
     }
     if options.time {
         print(&times(before, used(), begun.elapsed()));

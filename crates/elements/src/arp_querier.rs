@@ -74,14 +74,14 @@ use std::time::Duration;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
-    InitContext, Ipv4Prefix, Packet, Verdict, parse,
+    InitContext, Ipv4Prefix, Packet, Purpose, Verdict, parse,
 };
 use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use zerocopy::IntoBytes;
 
 use crate::arp_table::{ARPTable, DEFAULTS, table};
 use crate::made::{encapsulate, make, write};
-use crate::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanoseconds, pair, room};
+use crate::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanoseconds, pair};
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
@@ -166,10 +166,6 @@ impl ARPQuerier {
     /// Has the timer set to when the table needs it.
     pub(crate) fn set_alarm(&mut self, context: &mut Context<'_>) {
         self.alarm.set(&self.neighbours, context);
-    }
-
-    pub(crate) fn neighbours(&self) -> &Neighbours<u32> {
-        &self.neighbours
     }
 
     fn source(&self, target: u32) -> Ipv4Addr {
@@ -311,9 +307,7 @@ impl Element for ARPQuerier {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        if !self.on_demand {
-            self.neighbours.set_room(room(context));
-        }
+        self.neighbours.set_share(context.share(Purpose::Neighbours));
         if !self.table.is_empty() {
             let index = context.find(&self.table);
             let found = index.and_then(|index| context.element(index));
@@ -431,9 +425,15 @@ impl Element for ARPQuerier {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPQuerier>()
             && old.mac == self.mac
         {
-            self.neighbours.take_state(&old.neighbours);
+            self.neighbours.take_state(&mut old.neighbours);
             (self.queries, self.responses) = (old.queries, old.responses);
         }
+    }
+
+    fn resume(&mut self, context: &mut Context<'_>) {
+        self.exchange();
+        self.alarm.set(&self.neighbours, context);
+        self.exchange();
     }
 }
 

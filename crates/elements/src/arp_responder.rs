@@ -46,7 +46,7 @@ use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use europa_pool::packet::annotation::VLAN_TCI;
 use zerocopy::IntoBytes;
 
-use crate::common::announce_soon;
+use crate::common::{ANNOUNCE_AFTER_NS, NEEDS_PUSH, announce_soon};
 use crate::made::{make, write};
 
 /// Answers ARP requests.
@@ -55,6 +55,8 @@ pub(crate) struct ARPResponder {
     /// Longest prefixes first.
     entries: Entries,
     announce: bool,
+    /// Its output is a push output, so that it can announce.
+    pushes: bool,
     /// What has been announced.
     announced: Entries,
 }
@@ -189,6 +191,7 @@ impl Element for ARPResponder {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.pushes = context.is_push_output(0);
         if self.announce { announce_soon(context) } else { Ok(()) }
     }
 
@@ -214,15 +217,22 @@ impl Element for ARPResponder {
     fn reconfigure(
         &mut self,
         arguments: &mut Arguments<'_>,
-        _: &mut Context<'_>,
+        context: &mut Context<'_>,
     ) -> Option<Result<(), ConfigError>> {
-        match arguments.keyword("ANNOUNCE") {
-            Ok(announce) => self.announce = announce.unwrap_or(self.announce),
+        let announce = match arguments.keyword("ANNOUNCE") {
+            Ok(announce) => announce.unwrap_or(self.announce),
             Err(error) => return Some(Err(error)),
-        }
+        };
         let entries = read(arguments);
+        if announce && !self.pushes {
+            return Some(Err(ConfigError::other(NEEDS_PUSH)));
+        }
+        // Mistakes that were noted in the arguments fail the change as well.
         if !arguments.has_errors() {
-            self.entries = entries;
+            (self.entries, self.announce) = (entries, announce);
+            if announce {
+                context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
+            }
         }
         Some(Ok(()))
     }

@@ -87,6 +87,11 @@ impl Element for ARPTable {
         arguments.finish()
     }
 
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.0.borrow_mut().set_share(context.share(Purpose::Neighbours));
+        Ok(())
+    }
+
     handlers! { this, context, value;
         read "table" => table(&this.0.borrow(), context.now_ns());
         read "drops" => this.0.borrow().drops;
@@ -113,7 +118,7 @@ impl Element for ARPTable {
 
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn std::any::Any).downcast_mut::<ARPTable>() {
-            self.0.borrow_mut().take_state(&old.0.borrow());
+            self.0.borrow_mut().take_state(&mut old.0.borrow_mut());
         }
     }
 }

@@ -250,8 +250,7 @@ impl Element for CheckIPHeader {
         if let Some(reason) = first {
             if self.verbose || self.drops == [0; REASONS.len()] {
                 let text = REASONS.get(reason as usize).copied().unwrap_or_default();
-                let line = format!("{}: IP header check failed: {text}", context.name());
-                context.log(&line);
+                context.log_with(|name| format!("{name}: IP header check failed: {text}"));
             }
             for (total, count) in self.drops.iter_mut().zip(reasons) {
                 *total += count;

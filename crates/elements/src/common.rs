@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use europa_engine::{
     Arena, Arguments, BATCH, Batch, ConfigError, Context, InitContext, Packet, Value,
 };
-use europa_pool::packet::annotation;
+use europa_pool::packet::{ANNOTATION_BYTES, annotation};
 
 /// Sends packets that do not pass out of output 1; returns how many.
 pub(crate) fn part(
@@ -72,28 +72,49 @@ pub(crate) fn annotation_of(
     arguments: &mut Arguments<'_>,
     bytes: usize,
 ) -> Result<Option<usize>, ConfigError> {
-    let Some(word) = arguments.positional::<String>("ANNO")? else { return Ok(None) };
+    let word = arguments.positional::<String>("ANNO")?;
+    word.map(|word| place(arguments, "ANNO", word, bytes)).transpose()
+}
+
+/// The same of an argument that is given by keyword only.
+pub(crate) fn annotation_keyword(
+    arguments: &mut Arguments<'_>,
+    name: &'static str,
+    bytes: usize,
+) -> Result<Option<usize>, ConfigError> {
+    let word = arguments.keyword::<String>(name)?;
+    word.map(|word| place(arguments, name, word, bytes)).transpose()
+}
+
+/// Where in the annotation area so many bytes begin that a word names.
+fn place(
+    arguments: &mut Arguments<'_>,
+    argument: &'static str,
+    word: String,
+    bytes: usize,
+) -> Result<usize, ConfigError> {
     let named = ANNOTATIONS.iter().find(|(name, _)| *name == word).map(|(_, at)| *at);
-    let most = 48 - bytes;
-    match named.or_else(|| usize::parse(&word, arguments.names())).filter(|at| *at <= most) {
-        Some(at) => Ok(Some(at)),
-        None => Err(ConfigError::Value {
-            name: "ANNO".to_owned(),
-            index: None,
-            found: word,
-            wanted: format!("annotation byte, 0 to {most}"),
-        }),
-    }
+    let most = ANNOTATION_BYTES - bytes;
+    let number = || usize::parse(&word, arguments.names());
+    named.or_else(number).filter(|at| *at <= most).ok_or_else(|| ConfigError::Value {
+        name: argument.to_owned(),
+        index: None,
+        found: word,
+        wanted: format!("annotation byte, 0 to {most}"),
+    })
 }
 
 /// Time from the start of a graph until its addresses are announced: whatever else starts with it
 /// has done so then.
 pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
 
+/// What an element says that is to announce addresses and cannot.
+pub(crate) const NEEDS_PUSH: &str = "ANNOUNCE needs a push output";
+
 /// Has an element's timer 0 run then, to announce its addresses.
 pub(crate) fn announce_soon(context: &mut InitContext<'_>) -> Result<(), ConfigError> {
     if !context.is_push_output(0) {
-        return Err(ConfigError::other("ANNOUNCE needs a push output"));
+        return Err(ConfigError::other(NEEDS_PUSH));
     }
     context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
     Ok(())
@@ -204,4 +225,53 @@ pub(crate) fn sample(arguments: &mut Arguments<'_>) -> Result<f64, ConfigError> 
         arguments.warn("SAMPLE probability is 0; emitting no packets");
     }
     Ok(sample.min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    /// Every class with an argument that names a place in the annotation area: with how many bytes.
+    const PLACES: &[(&str, &[&str], &str, usize)] = &[
+        ("CheckPaint", &["1"], "ANNO", 1),
+        ("FilterResult", &[], "ANNO", 16),
+        ("GetIPAddress", &["16"], "ANNO", 4),
+        ("ICMPPingRewriter", &["drop", "drop", "drop", "drop"], "REPLY_ANNO", 1),
+        ("IPAddrRewriter", &["drop", "drop", "drop", "drop"], "REPLY_ANNO", 1),
+        ("IPReassembler", &[], "MAX_MTU_ANNO", 2),
+        ("IPRewriter", &["drop", "drop", "drop", "drop"], "REPLY_ANNO", 1),
+        ("Paint", &["1"], "ANNO", 1),
+        ("PaintSwitch", &[], "ANNO", 1),
+        ("PaintTee", &["1"], "ANNO", 1),
+        ("SetAnnoByte", &["3", "1"], "ANNO", 1),
+        ("SetIPAddress", &["10.0.0.1"], "ANNO", 4),
+        ("TCPRewriter", &["drop", "drop", "drop", "drop"], "REPLY_ANNO", 1),
+        ("UDPRewriter", &["drop", "drop", "drop", "drop"], "REPLY_ANNO", 1),
+    ];
+
+    #[test]
+    fn places_lie_in_the_annotation_area() {
+        for (class, arguments, name, bytes) in PLACES {
+            let most = 48 - bytes;
+            let tried = |value: String| {
+                let argument = format!("{name} {value}");
+                let mut all: Vec<&str> = arguments.to_vec();
+                // Given by position there.
+                if *class == "SetAnnoByte" {
+                    all.remove(0);
+                }
+                all.push(&argument);
+                Bench::try_new(class, &all, None, None).map(drop)
+            };
+            for good in ["0".to_owned(), most.to_string(), "DST_IP".to_owned()] {
+                assert_eq!(tried(good.clone()), Ok(()), "{class} {name} {good}");
+            }
+            for bad in [(most + 1).to_string(), u64::MAX.to_string(), "-1".into(), "NOWHERE".into()]
+            {
+                let wanted = format!("annotation byte, 0 to {most}, found '{bad}'");
+                let error = tried(bad).expect_err(class);
+                assert_eq!(error, format!("{name}: expected {wanted}"), "{class}");
+            }
+        }
+    }
 }

@@ -99,6 +99,10 @@ macro_rules! delegate {
                 self.0.take_state(&mut old.0);
             }
         }
+
+        fn resume(&mut self, context: &mut Context<'_>) {
+            self.0.resume(context);
+        }
     };
 }
 

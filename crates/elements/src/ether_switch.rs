@@ -156,10 +156,29 @@ impl EtherSwitch {
         }
     }
 
+    /// Reads the arguments, whatever the number of outputs.
+    pub(crate) fn configure_for(
+        &mut self,
+        arguments: &mut Arguments<'_>,
+    ) -> Result<(), ConfigError> {
+        if let Some(time) = arguments.positional::<Duration>("TIMEOUT")? {
+            self.timeout_ns = nanoseconds(time);
+        }
+        let capacity: usize = arguments.keyword("CAPACITY")?.unwrap_or(8192);
+        if capacity > MOST {
+            return Err(ConfigError::other(format!("CAPACITY: at most {MOST}")));
+        }
+        self.reserved = arguments.keyword("RESERVED")?.unwrap_or(true);
+        let sets = capacity.div_ceil(WAYS).max(1).next_power_of_two();
+        self.table = vec![[Heard::default(); WAYS]; sets];
+        arguments.finish()
+    }
+
     /// Sends a frame to all LANs but its own.
     fn flood(&mut self, packet: Packet, from: usize, context: &mut Context<'_>) {
         self.flooded += 1;
-        let mut others = (0..context.outputs()).filter(|port| *port != from);
+        // As many LANs as inputs; another output is no LAN.
+        let mut others = (0..context.inputs()).filter(|port| *port != from);
         let Some(last) = others.next_back() else { return };
         for port in others {
             if let Some(copy) = packet.try_clone() {
@@ -172,20 +191,11 @@ impl EtherSwitch {
 
 impl Element for EtherSwitch {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        if let Some(time) = arguments.positional::<Duration>("TIMEOUT")? {
-            self.timeout_ns = nanoseconds(time);
-        }
-        let capacity: usize = arguments.keyword("CAPACITY")?.unwrap_or(8192);
-        if capacity > MOST {
-            return Err(ConfigError::other(format!("CAPACITY: at most {MOST}")));
-        }
-        self.reserved = arguments.keyword("RESERVED")?.unwrap_or(true);
-        let sets = capacity.div_ceil(WAYS).max(1).next_power_of_two();
-        self.table = vec![[Heard::default(); WAYS]; sets];
+        self.configure_for(arguments)?;
         if arguments.inputs() != arguments.outputs() {
             return Err(ConfigError::other("needs as many outputs as inputs"));
         }
-        arguments.finish()
+        Ok(())
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -24,8 +24,8 @@
 //! `SetFilterKey`, `GetIPAddress`, `PaintSwitch`
 
 use europa_pool::layout::RESULT_BYTES;
-use europa_pool::packet::ANNOTATION_BYTES;
 
+use crate::common::annotation_of;
 use crate::prelude::*;
 
 /// Reads what rules have answered.
@@ -40,11 +40,7 @@ impl Class for FilterResult {
 
 impl Element for FilterResult {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.annotation = arguments.positional("ANNO")?.unwrap_or(0);
-        let last = ANNOTATION_BYTES - RESULT_BYTES;
-        if self.annotation > last {
-            return Err(ConfigError::other(format!("ANNO: at most {last}, as 16 bytes follow")));
-        }
+        self.annotation = annotation_of(arguments, RESULT_BYTES)?.unwrap_or(0);
         arguments.finish()
     }
 
@@ -73,6 +69,9 @@ mod tests {
         assert_eq!(out, [(1, vec![b'a']), (0, vec![b'b'])]);
         let answered: Vec<_> = bench.out.iter().map(|(_, p)| p.filter_result().is_some()).collect();
         assert_eq!(answered, [false, false], "an answer is read once");
-        assert_eq!(Bench::error("FilterResult", &["33"]), "ANNO: at most 32, as 16 bytes follow");
+        assert_eq!(
+            Bench::error("FilterResult", &["33"]),
+            "ANNO: expected annotation byte, 0 to 32, found '33'"
+        );
     }
 }

@@ -9,15 +9,23 @@
 //! ## Description
 //! Receives packets from one of the router's interfaces. Packets carry their type (host,
 //! broadcast, multicast, other host), the interface's number and the place of the Ethernet
-//! header.
+//! header. In `europa click` they are as they were on the link: VLAN tags that Linux has taken off
+//! are there again, partial checksums are completed, and segments that a sender on this machine
+//! leaves to the device come one by one.
 //!
 //! ## Arguments
-//! - DEVNAME: name of the interface.
+//! - DEVNAME: name of the interface; in `europa click` also its Ethernet address, or a name that
+//!   `AddressInfo` gives to it.
 //! - PROMISC: if false, the default, frames for other hosts are dropped; in `europa click` the
 //!   device is not asked for them, and some give them all the same, as veth does.
 //! - SNAPLEN: most bytes of a packet that are kept, default all.
 //! - OUTBOUND (keyword): in `europa click`, receive what this machine sends too; default false.
-//! - SNIFFER, FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, HEADROOM, ENCAP: accepted for Click's sake; they say how to reach a Linux device, and have no effect.
+//! - SNIFFER (keyword): in `europa click`, if false, Linux gets none of the frames until the router
+//!   ends. Default true, but false in a configuration for Click's kernel module: one with
+//!   `PollDevice` or `ToHostSniffers`, or with a `ToHost` that is not for a device of `FromHost`.
+//! - FORCE_IP, METHOD, CAPTURE, BPF_FILTER, PROTOCOL, HEADROOM, ENCAP, LENGTH, QUIET,
+//!   ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL, ALIGNMENT, ACTIVE: accepted for Click's sake; they say
+//!   how to reach a Linux device, and have no effect.
 //! - BURST (keyword): most packets in a turn, default 256.
 //! - TIMESTAMP (keyword): give packets the time of their round; default true in `europa click` where
 //!   packets are shown, else false (Click: true).
@@ -35,6 +43,21 @@ use europa_engine::{
     Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
     InitContext, PacketType,
 };
+
+/// Keywords with a text that say how Click reaches a device.
+const IGNORED: [&str; 11] = [
+    "METHOD",
+    "CAPTURE",
+    "BPF_FILTER",
+    "PROTOCOL",
+    "HEADROOM",
+    "ENCAP",
+    "LENGTH",
+    "UP_CALL",
+    "DOWN_CALL",
+    "ALIGNMENT",
+    "ACTIVE",
+];
 
 /// Receives from an interface.
 pub(crate) struct FromDevice {
@@ -63,6 +86,14 @@ impl Default for FromDevice {
     }
 }
 
+impl FromDevice {
+    /// One for this interface.
+    pub(crate) fn of(name: String, promiscuous: bool, burst: Option<usize>) -> FromDevice {
+        let burst = burst.unwrap_or(BATCH).clamp(1, BATCH);
+        FromDevice { name, promiscuous, burst, ..FromDevice::default() }
+    }
+}
+
 impl Class for FromDevice {
     const INFO: ClassInfo = ClassInfo::new("FromDevice", "0/1").processing("h/h");
 }
@@ -72,10 +103,10 @@ impl Element for FromDevice {
         self.name = arguments.mandatory("DEVNAME")?;
         self.promiscuous = arguments.positional("PROMISC")?.unwrap_or(false);
         self.snap_length = arguments.positional("SNAPLEN")?.unwrap_or(u32::MAX);
-        for ignored in ["SNIFFER", "FORCE_IP", "OUTBOUND"] {
+        for ignored in ["SNIFFER", "FORCE_IP", "OUTBOUND", "QUIET", "ALLOW_NONEXISTENT"] {
             arguments.keyword::<bool>(ignored)?;
         }
-        for ignored in ["METHOD", "CAPTURE", "BPF_FILTER", "PROTOCOL", "HEADROOM", "ENCAP"] {
+        for ignored in IGNORED {
             arguments.keyword::<String>(ignored)?;
         }
         self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);

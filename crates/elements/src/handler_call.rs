@@ -61,7 +61,7 @@ impl HandlerCall {
 
     fn write_value(&self, value: &str, context: &mut Context<'_>) {
         if let Err(error) = context.write_handler(&self.path, value) {
-            context.log(&format!("{}: {error}", context.name()));
+            context.log_with(|name| format!("{name}: {error}"));
         }
     }
 }

@@ -276,7 +276,7 @@ impl Element for ICMPPingSource {
             // Its buffer may be what the next request needs.
             drop(packet);
             if self.verbose {
-                context.log(&format!("{} :: ICMPPingSource: {line}", context.name()));
+                context.log_with(|name| format!("{name} :: ICMPPingSource: {line}"));
             }
             if self.mirror
                 && let Some(packet) = self.next(&data, context)

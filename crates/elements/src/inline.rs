@@ -17,7 +17,7 @@ const BOUNDED: &str = "
     Classifier IPClassifier IPFilter IP6Classifier IP6Filter
     ARPQuerier ARPResponder ARPTable IP6NDAdvertiser IP6NDSolicitor MLDReporter
     RadixIPLookup DirectIPLookup StaticIPLookup LinearIPLookup RangeIPLookup SortedIPLookup
-    LookupIP6Route IPForward IP6Forward IPInputCombo IPOutputCombo
+    LookupIP6Route HostGate HostPolice IPForward IP6Forward IPInputCombo IPOutputCombo
     CheckIPHeader CheckIP6Header CheckLength CheckPaint CheckTCPHeader CheckUDPHeader
     CheckICMPHeader CheckARPHeader CheckCRC32 SetCRC32 HostEtherFilter
     MarkIPHeader MarkIP6Header MarkMACHeader MarkIPCE

@@ -5,7 +5,8 @@
 //!
 //! ## Ports
 //! One push input. Output 0: packets that are ready to be sent. Output 1: those that are for
-//! Linux to deal with.
+//! Linux to deal with. Output 2, if connected: those that Linux's policy has it forward; else they
+//! leave by output 1 too.
 //!
 //! ## Description
 //! As `IPForward`, for IPv6. Packets that are too long leave by output 1: Linux tells the sender.
@@ -19,7 +20,9 @@
 //! - `table` (read): all neighbours.
 //! - `used` (read): neighbours that packets were sent to since the last time.
 //! - `count` (read): number of neighbours.
-//! - `passed` (read): packets that left by output 1.
+//! - `passed` (read): packets that are for Linux.
+//! - `policy` (read, write): as of `IPForward`.
+//! - `reasons` (read): as of `IPForward`.
 //!
 //! ## See also
 //! `IPForward`, `ToHost`, `LookupIP6Route`, `IP6NDSolicitor`
@@ -34,6 +37,6 @@ forward_class!(
     IP6Forward,
     u128,
     "IP6Forward",
-    "1/1-2",
+    "1/1-3",
     "Sends IPv6 packets to neighbours, or to Linux."
 );

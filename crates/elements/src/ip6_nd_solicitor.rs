@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext, Packet, parse,
+    InitContext, Packet, Purpose, parse,
 };
 use europa_packet::icmp6::{multicast_mac, solicited_node};
 use europa_packet::{EtherType, MacAddr};
@@ -64,7 +64,7 @@ use europa_pool::packet::annotation::DST_IP6;
 use crate::made::{encapsulate, write};
 use crate::nd::{Ends, Message, hear, solicitation};
 use crate::neighbour::{
-    Alarm, Limits, Neighbours, Offer, State, Told, fixed, nanoseconds, pair, room, seconds,
+    Alarm, Limits, Neighbours, Offer, State, Told, fixed, nanoseconds, pair, seconds,
 };
 
 /// Finds neighbours' Ethernet addresses by Neighbor Discovery.
@@ -133,10 +133,6 @@ impl IP6NDSolicitor {
     fn source(&self, target: u128) -> Ipv6Addr {
         let shared = |own: &&Ipv6Addr| (u128::from(**own) ^ target).leading_zeros();
         self.addresses.iter().max_by_key(shared).copied().unwrap_or(Ipv6Addr::UNSPECIFIED)
-    }
-
-    pub(crate) fn neighbours(&self) -> &Neighbours<u128> {
-        &self.neighbours
     }
 
     /// Asks for an address: its group, or the neighbour itself.
@@ -240,9 +236,7 @@ impl Element for IP6NDSolicitor {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        if !self.on_demand {
-            self.neighbours.set_room(room(context));
-        }
+        self.neighbours.set_share(context.share(Purpose::Neighbours));
         for (address, mac) in &self.fixed {
             self.neighbours.insert((*address).into(), *mac, true, context.now_ns(), |_, _| {});
         }
@@ -377,9 +371,13 @@ impl Element for IP6NDSolicitor {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<IP6NDSolicitor>()
             && old.mac == self.mac
         {
-            self.neighbours.take_state(&old.neighbours);
+            self.neighbours.take_state(&mut old.neighbours);
             (self.queries, self.responses) = (old.queries, old.responses);
         }
+    }
+
+    fn resume(&mut self, context: &mut Context<'_>) {
+        self.alarm.set(&self.neighbours, context);
     }
 }
 

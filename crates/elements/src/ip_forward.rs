@@ -6,6 +6,7 @@
 //! ## Ports
 //! One push input. Output 0: packets that are ready to be sent. Output 1: those that are for
 //! Linux to deal with. Output 2, if connected: those that are too long and may be fragmented; else
+//! they leave by output 1 too. Output 3, if connected: those that Linux's policy has it forward; else
 //! they leave by output 1 too.
 //!
 //! ## Description
@@ -16,6 +17,10 @@
 //! so that `Unstrip(14)` and `ToHost` give Linux the frame that was received: it asks for the
 //! neighbour, forwards meanwhile, fragments, or tells the sender what is wrong.
 //!
+//! Linux's policy for the interface may change ETH and MTU, and may have all packets leave by output
+//! 3, or those that came in by a certain interface. With an MTU of its own, packets that may be
+//! fragmented leave by output 3 too.
+//!
 //! ## Arguments
 //! - ETH: the interface's Ethernet address.
 //! - MTU: longest packet in bytes.
@@ -25,10 +30,15 @@
 //! - `table` (read): all neighbours.
 //! - `used` (read): neighbours that packets were sent to since the last time.
 //! - `count` (read): number of neighbours.
-//! - `passed` (read): packets that left by output 1.
+//! - `passed` (read): packets that are for Linux.
+//! - `policy` (read, write): lines that replace the policy as a whole: `mac ETH`; `mtu MTU`;
+//!   `all REASON`, every packet leaves by output 3; `same INTERFACE REASON`, packets that came in by
+//!   the interface of this number do.
+//! - `reasons` (read): packets that left by output 3 for a reason of the policy, a line of count and
+//!   reason each.
 //!
 //! ## See also
-//! `IP6Forward`, `ToHost`, `RadixIPLookup`, `ARPQuerier`
+//! `HostGate`, `IP6Forward`, `ToHost`, `RadixIPLookup`, `ARPQuerier`
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -43,10 +53,13 @@ use europa_pool::packet::annotation::DST_IP6;
 use crate::ip_routes::{bad_line, load};
 use crate::made::encapsulate;
 use crate::neighbour::{Address, pair};
+use crate::reasons::{Reason, Reasons};
 
 /// What differs between the families.
 pub(crate) trait Family: Address + Default {
     const ETHER_TYPE: [u8; 2];
+    /// The output for packets that the policy has Linux forward.
+    const POLICY_OUTPUT: u16;
     fn target(packet: &Packet) -> Self;
     /// What is to be done with a packet that is `mtu` bytes at most, if it fits.
     fn check(packet: &Packet, mtu: usize) -> Verdict;
@@ -66,6 +79,7 @@ pub(crate) enum Verdict {
 
 impl Family for u32 {
     const ETHER_TYPE: [u8; 2] = EtherType::IPV4.0;
+    const POLICY_OUTPUT: u16 = 3;
 
     #[inline(always)]
     fn target(packet: &Packet) -> u32 {
@@ -109,6 +123,7 @@ impl Family for u32 {
 
 impl Family for u128 {
     const ETHER_TYPE: [u8; 2] = EtherType::IPV6.0;
+    const POLICY_OUTPUT: u16 = 2;
 
     #[inline(always)]
     fn target(packet: &Packet) -> u128 {
@@ -231,17 +246,37 @@ impl<A: Family> Table<A> {
     }
 }
 
+/// What Linux says of the interface, as it was written last.
+#[derive(Clone, Default)]
+struct Policy {
+    text: String,
+    mac: MacAddr,
+    mtu: usize,
+    all: Option<Reason>,
+    same: Option<(u16, Reason)>,
+}
+
 /// What both classes do.
 pub(crate) struct Forward<A> {
     table: Table<A>,
+    /// As configured: what `IPFragmenter` behind output 2 knows.
     mac: MacAddr,
     mtu: usize,
+    policy: Policy,
+    reasons: Reasons,
     passed: u64,
 }
 
 impl<A: Family> Default for Forward<A> {
     fn default() -> Forward<A> {
-        Forward { table: Table::new(), mac: MacAddr::ZERO, mtu: 0, passed: 0 }
+        Forward {
+            table: Table::new(),
+            mac: MacAddr::ZERO,
+            mtu: 0,
+            policy: Policy::default(),
+            reasons: Reasons::default(),
+            passed: 0,
+        }
     }
 }
 
@@ -252,21 +287,43 @@ pub(crate) const HANDLERS: &[Handler] = &[
     Handler::read("used"),
     Handler::read("count"),
     Handler::read("passed"),
+    Handler::both("policy"),
+    Handler::read("reasons"),
 ];
 
 impl<A: Family> Forward<A> {
     pub(crate) fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.mac = MacAddr(arguments.mandatory("ETH")?);
         self.mtu = arguments.mandatory("MTU")?;
+        self.policy = Policy { mac: self.mac, mtu: self.mtu, ..Policy::default() };
         arguments.finish()
     }
 
     pub(crate) fn push(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let (table, mtu, passed) = (&mut self.table, self.mtu, &mut self.passed);
-        let long = if context.outputs() > 2 { 2 } else { 1 };
+        let has_own = context.outputs() > usize::from(A::POLICY_OUTPUT);
+        let linux = if has_own { A::POLICY_OUTPUT } else { 1 };
+        if let Some(reason) = self.policy.all {
+            self.passed += batch.len() as u64;
+            batch.iter().for_each(|_| self.reasons.count(reason));
+            context.push_batch(usize::from(linux), batch);
+            return;
+        }
+        let (table, mtu, passed) = (&mut self.table, self.policy.mtu, &mut self.passed);
+        let (same, reasons) = (self.policy.same, &mut self.reasons);
+        // What is behind output 2 cuts to the configured length only.
+        let long = match context.outputs() > 2 {
+            true if mtu == self.mtu => 2,
+            true => linux,
+            false => 1,
+        };
         // Packets to the same next hop follow each other.
         let (mut last, mut header) = (A::default(), None);
         context.forward_each(batch, |packet| {
+            if let Some((_, reason)) = same.filter(|(from, _)| *from == packet.interface()) {
+                reasons.count(reason);
+                *passed += 1;
+                return linux;
+            }
             let target = A::target(packet);
             if header.is_none() || target != last {
                 (last, header) = (target, table.get(target));
@@ -282,7 +339,7 @@ impl<A: Family> Forward<A> {
                 (Some(_), Verdict::TooLong) => long,
                 _ => 1,
             };
-            *passed += u64::from(output == 1);
+            *passed += u64::from(output != 2);
             output
         });
     }
@@ -302,19 +359,63 @@ impl<A: Family> Forward<A> {
                 })
                 .collect(),
             "count" => self.table.count.to_string(),
+            "policy" => self.policy.text.clone(),
+            "reasons" => self.reasons.show(),
             _ => self.passed.to_string(),
         }
+    }
+
+    pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+        match handler {
+            "policy" => self.set_policy(value),
+            _ => self.load(value),
+        }
+    }
+
+    fn set_policy(&mut self, text: &str) -> Result<(), HandlerError> {
+        let wanted = "lines of mac, mtu, all or same";
+        let policy = self.read_policy(text);
+        let policy = policy.ok_or_else(|| HandlerError::value("policy", text, wanted))?;
+        if policy.mac != self.policy.mac {
+            for slot in &mut self.table.slots {
+                slot.header[6..12].copy_from_slice(&policy.mac.0);
+            }
+        }
+        self.policy = policy;
+        Ok(())
+    }
+
+    fn read_policy(&mut self, text: &str) -> Option<Policy> {
+        let mut policy = Policy { mac: self.mac, mtu: self.mtu, ..Policy::default() };
+        text.clone_into(&mut policy.text);
+        for line in text.lines() {
+            let (word, rest) = line.split_once(' ')?;
+            match word {
+                "mac" => policy.mac = rest.parse().ok()?,
+                "mtu" => policy.mtu = rest.parse().ok()?,
+                "all" => policy.all = Some(self.reasons.number(rest)?),
+                "same" => {
+                    let (interface, reason) = rest.split_once(' ')?;
+                    policy.same = Some((interface.parse().ok()?, self.reasons.number(reason)?));
+                }
+                _ => return None,
+            }
+        }
+        Some(policy)
     }
 
     /// Takes over what another knows.
     pub(crate) fn take_state(&mut self, old: &mut Forward<A>) {
         if old.mac == self.mac {
             std::mem::swap(&mut self.table, &mut old.table);
+            self.policy = std::mem::take(&mut old.policy);
+            self.policy.mtu = self.policy.mtu.min(self.mtu);
+            self.reasons = std::mem::take(&mut old.reasons);
         }
     }
 
     pub(crate) fn load(&mut self, text: &str) -> Result<(), HandlerError> {
-        let [a, b, c, d, e, f] = self.mac.0;
+        let [a, b, c, d, e, f] = self.policy.mac.0;
         let [g, h] = A::ETHER_TYPE;
         load(text, |line| match line.split_once(' ') {
             Some(("set", rest)) => {
@@ -369,11 +470,11 @@ macro_rules! forward_class {
 
             fn write(
                 &mut self,
-                _: &str,
+                handler: &str,
                 value: &str,
                 _: &mut Context<'_>,
             ) -> Result<(), HandlerError> {
-                self.0.load(value)
+                self.0.write(handler, value)
             }
 
             fn take_state(&mut self, old: &mut dyn Element) {
@@ -392,112 +493,9 @@ forward_class!(
     IPForward,
     u32,
     "IPForward",
-    "1/1-3",
+    "1/1-4",
     "Sends IPv4 packets to neighbours, or to Linux."
 );
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::Bench;
-    use europa_packet::{Frame, checksum};
-    use proptest::prelude::*;
-    use std::collections::HashMap;
-
-    const HOP: u32 = 0x0a00_0009;
-
-    fn packet(ttl: u8, flags: u8, length: usize) -> Vec<u8> {
-        let payload = vec![7; length - 28];
-        let mut bytes = Frame::bare().ipv4([192, 0, 2, 1], [192, 0, 2, 2]).udp(1, 2, &payload);
-        bytes[8] = ttl;
-        bytes[6] = flags;
-        bytes[10..12].fill(0);
-        let check = checksum::checksum(&bytes[..20]);
-        bytes[10..12].copy_from_slice(&check.to_be_bytes());
-        bytes
-    }
-
-    #[test]
-    fn packets_are_ready_or_untouched() {
-        for (what, outputs, next, bytes, output) in [
-            ("good", 3, HOP, packet(64, 0, 100), 0),
-            ("last hop", 3, HOP, packet(2, 0, 100), 0),
-            ("expired", 3, HOP, packet(1, 0, 100), 1),
-            ("unknown", 3, HOP + 1, packet(64, 0, 100), 1),
-            ("just fits", 3, HOP, packet(64, 0x40, 1000), 0),
-            ("too long, DF", 3, HOP, packet(64, 0x40, 1001), 1),
-            ("too long", 3, HOP, packet(64, 0, 1001), 2),
-            ("too long, nobody cuts", 2, HOP, packet(64, 0, 1001), 1),
-            ("too long, expired", 3, HOP, packet(1, 0, 1001), 1),
-            ("too long, unknown", 3, HOP + 1, packet(64, 0, 1001), 1),
-        ] {
-            let arguments = ["02:00:00:00:00:01", "1000"];
-            let mut bench = Bench::with_outputs("IPForward", &arguments, outputs);
-            bench.router.write("e.load", "set 10.0.0.9 02:00:00:00:00:0a").unwrap();
-            let mut packet = bench.arena.packet(&bytes).unwrap();
-            packet.set_network_header(0, 20);
-            packet.set_dst_ip(next);
-            let out = bench.push_packets(0, vec![packet]);
-            assert_eq!(out[0].0, output, "{what}");
-            if output > 0 {
-                assert_eq!(out[0].1, bytes, "{what}");
-                continue;
-            }
-            let (header, ip) = out[0].1.split_at(14);
-            assert_eq!(header, [2, 0, 0, 0, 0, 10, 2, 0, 0, 0, 0, 1, 8, 0], "{what}");
-            assert_eq!((ip[8], &ip[20..]), (bytes[8] - 1, &bytes[20..]), "{what}");
-            assert!(checksum::verify(&ip[..20]), "{what}");
-        }
-    }
-
-    #[test]
-    fn ipv6_too() {
-        let mut bench = Bench::new("IP6Forward", &["02:00:00:00:00:01", "1280"]);
-        bench.router.write("e.load", "set fe80::9 02:00:00:00:00:0a").unwrap();
-        for (hops, length, output) in [(2, 100, 0), (1, 100, 1), (64, 1281, 1)] {
-            let mut bytes = vec![0; length];
-            (bytes[0], bytes[7]) = (0x60, hops);
-            let mut packet = bench.arena.packet(&bytes).unwrap();
-            packet.set_network_header(0, 40);
-            let next: Ipv6Addr = "fe80::9".parse().unwrap();
-            packet.set_annotation(DST_IP6, next.octets());
-            let out = bench.push_packets(0, vec![packet]);
-            assert_eq!(out[0].0, output);
-            if output == 0 {
-                assert_eq!((out[0].1.len(), out[0].1[14 + 7]), (length + 14, hops - 1));
-            }
-        }
-        assert_eq!(bench.router.read("e.used", ""), Ok("fe80::9\n".into()));
-        assert_eq!(bench.router.read("e.used", ""), Ok(String::new()));
-    }
-
-    proptest! {
-        #[test]
-        fn the_table_is_a_map(orders in prop::collection::vec((0..200u32, any::<bool>()), 0..600)) {
-            let (mut table, mut model) = (Table::<u32>::new(), HashMap::new());
-            for (number, (address, add)) in orders.into_iter().enumerate() {
-                let header = [number as u8; 14];
-                if add {
-                    table.set(address, header);
-                    model.insert(address, header);
-                } else {
-                    table.remove(address);
-                    model.remove(&address);
-                }
-                prop_assert_eq!(table.count, model.len());
-            }
-            for address in 0..200 {
-                prop_assert_eq!(table.get(address), model.get(&address).copied());
-            }
-        }
-    }
-
-    #[test]
-    fn bad_lines_are_told() {
-        let mut bench = Bench::new("IPForward", &["02:00:00:00:00:01", "1500"]);
-        for bad in ["set 10.0.0.9", "set fe80::1 02:00:00:00:00:0a", "remove x", "frob 1"] {
-            assert!(bench.router.write("e.load", bad).is_err(), "{bad}");
-        }
-        assert_eq!(bench.router.read("e.count", ""), Ok("0".into()));
-    }
-}
+mod tests;

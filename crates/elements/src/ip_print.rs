@@ -19,6 +19,7 @@
 //! - ID, TTL, TOS, LENGTH, AGGREGATE, PAINT (keywords): print those too; default false.
 //! - SWAP (keyword): numbers of an echo are in network order; default true.
 //! - TIMESTAMP (keyword): print the time of reception; default true.
+//! - ETHER (keyword): accepted; no effect.
 //! - ACTIVE (keyword): whether to print; default true.
 //!
 //! ## Handlers
@@ -245,6 +246,7 @@ impl Element for IPPrint {
         if self.contents.is_some() && self.payload.is_some() {
             return Err(ConfigError::other("give CONTENTS or PAYLOAD, not both"));
         }
+        arguments.keyword::<bool>("ETHER")?;
         let length = arguments.keyword::<i64>("MAXLENGTH")?.unwrap_or(1500);
         self.max_length = usize::try_from(length).ok();
         for (name, field) in [
@@ -265,8 +267,8 @@ impl Element for IPPrint {
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         if self.active {
-            for line in batch.iter().filter_map(|packet| self.line(packet)) {
-                context.log(&line);
+            for packet in batch.iter() {
+                context.log_with(|_| self.line(packet));
             }
         }
     }

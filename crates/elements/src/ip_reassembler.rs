@@ -8,47 +8,46 @@
 //!
 //! ## Description
 //! Puts fragmented IPv4 packets together again; others pass. The network header annotation must be
-//! set. The link header is that of the first fragment. Fragments of packets that stay incomplete
-//! for 30 seconds are dropped, or leave by output 1, and so are the oldest ones when there are too
-//! many, and packets that fit into no buffer.
+//! set. The link header is that of the first fragment. Fragments are dropped, or leave by output 1,
+//! if their packet
+//! - is incomplete 30 seconds after its first fragment came (RFC 1122 section 3.3.2);
+//! - is the oldest one that is incomplete when there is no room for more, in bytes (HIMEM) or in
+//!   packets (PACKETS);
+//! - has more than 64 fragments;
+//! - fits into no buffer.
 //!
 //! ## Arguments
-//! - HIMEM (keyword): bytes of fragments that are kept, default 262144.
-//! - MAX_MTU_ANNO (keyword): offset of two bytes of the annotation area, which get the length of
-//!   the longest fragment.
+//! - HIMEM (keyword): bytes of fragments that are kept, default 262144. Each time that there are
+//!   more, the oldest packets go until a quarter of that is free.
+//! - PACKETS (keyword): fragments that are kept. The default, and the most, is an eighth of the
+//!   router's packet pool, for all elements together that keep fragments.
+//! - MAX_MTU_ANNO (keyword): two bytes of the annotation area, by name or offset, which get the
+//!   length of the longest fragment.
 //!
 //! ## Handlers
 //! - `drops` (read): fragments dropped or sent by output 1.
+//! - `fragments` (read): fragments that wait.
 //! - `size` (read): packets that are being put together.
 //!
 //! ## See also
 //! `IPFragmenter`, `CheckIPHeader`
 
-use std::collections::BTreeMap;
+mod store;
 
+use std::any::Any;
+
+use self::store::{Added, Fragment, Key, Store};
+use crate::common::annotation_keyword;
 use crate::fields::{
     be16, be32, grow_tail, is_fragment, network, network_mut, set, set_ip_checksum,
 };
 use crate::prelude::*;
 
-/// Source, destination, identification and protocol.
-type Key = (u32, u32, u16, u8);
-
-/// Fragments of a packet.
-struct Pieces {
-    /// Offset of the payload, and the fragment, in any order.
-    fragments: Vec<(usize, Packet)>,
-    /// Length of the whole payload, once the last fragment has come.
-    length: Option<usize>,
-    bytes: usize,
-    expires_ns: u64,
-}
-
 /// Puts fragments together.
 pub(crate) struct IPReassembler {
-    waiting: BTreeMap<Key, Pieces>,
-    bytes: usize,
+    waiting: Store,
     most_bytes: usize,
+    most_packets: usize,
     mtu_annotation: Option<usize>,
     drops: u64,
 }
@@ -56,9 +55,9 @@ pub(crate) struct IPReassembler {
 impl Default for IPReassembler {
     fn default() -> IPReassembler {
         IPReassembler {
-            waiting: BTreeMap::new(),
-            bytes: 0,
+            waiting: Store::default(),
             most_bytes: 256 * 1024,
+            most_packets: usize::MAX,
             mtu_annotation: None,
             drops: 0,
         }
@@ -69,10 +68,9 @@ impl Class for IPReassembler {
     const INFO: ClassInfo = ClassInfo::new("IPReassembler", "1/1-2").processing("a/ah");
 }
 
-/// How long fragments wait (RFC 791 proposes 15 seconds at least).
+/// How long fragments wait (RFC 1122 section 3.3.2: 60 to 120 seconds of a host; a router on the
+/// way waits less, as Click does).
 const TIMEOUT_NS: u64 = 30_000_000_000;
-/// How often it is looked for those that have waited long enough.
-const ALARM_NS: u64 = 10_000_000_000;
 
 /// Key, offset, length of the payload, and whether more follow.
 fn describe(packet: &Packet) -> Option<(Key, usize, usize, bool)> {
@@ -86,127 +84,116 @@ fn describe(packet: &Packet) -> Option<(Key, usize, usize, bool)> {
     fits.then_some((key, usize::from(field & 0x1fff) * 8, length, more))
 }
 
-impl Pieces {
-    /// Whether the payload is there from the start to the end.
-    fn is_complete(&mut self) -> bool {
-        let Some(length) = self.length else { return false };
-        self.fragments.sort_by_key(|(offset, _)| *offset);
-        let mut reached = 0;
-        for (offset, packet) in &self.fragments {
-            if *offset > reached {
-                return false;
-            }
-            let end = offset + describe(packet).map_or(0, |(_, _, length, _)| length);
-            reached = reached.max(end);
-        }
-        reached >= length
+/// Makes room for a payload of so many bytes behind the header of the first fragment.
+fn make_room(first: &mut Packet, length: usize) -> Option<()> {
+    let header_len = network(first)?.0.len();
+    let start = first.network_offset()? + header_len as isize;
+    let end = usize::try_from(start).ok()? + length;
+    match end.checked_sub(first.len()) {
+        _ if header_len + length > 65535 => None,
+        Some(missing) if missing > 0 => grow_tail(first, missing).map(drop),
+        _ => Some(()),
     }
+}
 
-    /// One packet of all fragments. Gives them back if it fits into no buffer.
-    fn join(mut self, annotation: Option<usize>) -> Result<Packet, Pieces> {
-        let longest =
-            self.fragments.iter().map(|(_, packet)| packet.network_len()).max().unwrap_or(0);
-        let Some((0, first)) = self.fragments.first_mut() else { return Err(self) };
-        let Some(length) = self.length else { return Err(self) };
-        let header_len = network(first).map_or(20, |(header, _)| header.len());
-        let start = first.network_offset().unwrap_or(0) + header_len as isize;
-        let end = usize::try_from(start).unwrap_or(0) + length;
-        if header_len + length > 65535
-            || (end > first.len() && grow_tail(first, end - first.len()).is_none())
-        {
-            return Err(self);
-        }
-        let mut fragments = self.fragments.into_iter();
-        // It was there.
-        let Some((_, mut whole)) = fragments.next() else {
-            return Err(Pieces { fragments: Vec::new(), length: None, bytes: 0, expires_ns: 0 });
-        };
-        for (offset, packet) in fragments {
-            let (Some((_, _, length, _)), Some((_, rest))) = (describe(&packet), network(&packet))
-            else {
-                continue;
-            };
-            if let Some((_, payload)) = network_mut(&mut whole)
-                && let (Some(to), Some(from)) =
-                    (payload.get_mut(offset..offset + length), rest.get(..length))
-            {
-                to.copy_from_slice(from);
-            }
-        }
-        if let Some(header) = whole.network_header_mut() {
-            set(header, 2, ((header_len + length) as u16).to_be_bytes());
-            let keep = be16(header, 6).unwrap_or(0) & 0xc000;
-            set(header, 6, keep.to_be_bytes());
-            set_ip_checksum(header);
-        }
-        if let Some(at) = annotation {
-            // A fragment had at most 65535 bytes.
-            whole.set_annotation(at, (longest as u16).to_ne_bytes());
-        }
-        Ok(whole)
-    }
+/// Copies a later fragment's payload to its place.
+fn fill(whole: &mut Packet, fragment: &Fragment) -> Option<()> {
+    let (_, rest) = network(&fragment.packet)?;
+    let (_, payload) = network_mut(whole)?;
+    let to = payload.get_mut(fragment.offset..fragment.offset + fragment.length)?;
+    to.copy_from_slice(rest.get(..fragment.length)?);
+    Some(())
 }
 
 impl IPReassembler {
     /// The packet that is complete with this fragment, if it is.
     fn add(&mut self, packet: Packet, context: &mut Context<'_>) -> Option<Packet> {
-        let now_ns = context.now_ns();
         let Some((key, offset, length, more)) = describe(&packet) else {
-            self.drops += 1;
-            context.push(1, packet);
+            self.refuse(packet, context);
             return None;
         };
-        let bytes = packet.len();
-        let pieces = self.waiting.entry(key).or_insert_with(|| Pieces {
-            fragments: Vec::new(),
-            length: None,
-            bytes: 0,
-            expires_ns: 0,
-        });
-        pieces.fragments.push((offset, packet));
-        pieces.bytes += bytes;
-        pieces.expires_ns = now_ns.saturating_add(TIMEOUT_NS);
-        if !more {
-            pieces.length = Some(offset + length);
-        }
-        self.bytes += bytes;
-        if pieces.is_complete() {
-            let pieces = self.waiting.remove(&key)?;
-            self.bytes -= pieces.bytes;
-            return match pieces.join(self.mtu_annotation) {
-                Ok(packet) => Some(packet),
-                Err(pieces) => {
-                    self.refuse(pieces, context);
-                    None
-                }
+        while self.waiting.is_full() || self.waiting.fragments() >= self.most_packets {
+            let Some((oldest, _)) = self.waiting.oldest() else {
+                self.refuse(packet, context);
+                return None;
             };
+            self.give_up(oldest, context);
         }
-        if self.bytes > self.most_bytes {
-            self.shrink(self.most_bytes / 4 * 3, context);
+        let now_ns = context.now_ns();
+        if self.waiting.len() == 0 {
+            context.schedule(0, now_ns.saturating_add(TIMEOUT_NS));
+        }
+        let fragment = Fragment { packet, offset, length };
+        match self.waiting.add(key, fragment, !more, now_ns.saturating_add(TIMEOUT_NS)) {
+            Added::Complete => return self.join(key, context),
+            Added::Twice(packet) => self.refuse(packet, context),
+            Added::TooMany(packet) => {
+                self.refuse(packet, context);
+                self.give_up(key, context);
+            }
+            Added::Waits => {}
+        }
+        if self.waiting.bytes() > self.most_bytes {
+            while self.waiting.bytes() > self.most_bytes / 4 * 3
+                && let Some((oldest, _)) = self.waiting.oldest()
+            {
+                self.give_up(oldest, context);
+            }
         }
         None
     }
 
-    fn refuse(&mut self, pieces: Pieces, context: &mut Context<'_>) {
-        self.drops += pieces.fragments.len() as u64;
-        for (_, packet) in pieces.fragments {
-            context.push(1, packet);
+    /// One packet of all fragments, in the buffer of the first, if they fit.
+    fn join(&mut self, key: Key, context: &mut Context<'_>) -> Option<Packet> {
+        let (mut whole, mut longest, mut refused) = (None, 0, 0);
+        let length = self.waiting.length(key)?;
+        self.waiting.remove(key, |mut fragment| {
+            longest = longest.max(fragment.packet.network_len());
+            match &mut whole {
+                Some(whole) => drop(fill(whole, &fragment)),
+                None if refused == 0 && make_room(&mut fragment.packet, length).is_some() => {
+                    whole = Some(fragment.packet);
+                }
+                None => {
+                    refused += 1;
+                    context.push(1, fragment.packet);
+                }
+            }
+        });
+        self.drops += refused;
+        let mut whole = whole?;
+        let header_len = network(&whole)?.0.len();
+        if let Some(header) = whole.network_header_mut() {
+            // It was checked that both fit into 16 bits.
+            set(header, 2, ((header_len + length) as u16).to_be_bytes());
+            let keep = be16(header, 6).unwrap_or(0) & 0xc000;
+            set(header, 6, keep.to_be_bytes());
+            set_ip_checksum(header);
         }
+        if let Some(at) = self.mtu_annotation {
+            // A fragment had at most 65535 bytes.
+            whole.set_annotation(at, (longest as u16).to_ne_bytes());
+        }
+        Some(whole)
     }
 
-    /// Gives up the oldest until there are at most so many bytes.
-    fn shrink(&mut self, bytes: usize, context: &mut Context<'_>) {
-        while self.bytes > bytes {
-            let oldest = self.waiting.iter().min_by_key(|(_, pieces)| pieces.expires_ns);
-            let Some(key) = oldest.map(|(key, _)| *key) else { return };
-            self.give_up(key, context);
-        }
+    fn refuse(&mut self, packet: Packet, context: &mut Context<'_>) {
+        self.drops += 1;
+        context.push(1, packet);
     }
 
     fn give_up(&mut self, key: Key, context: &mut Context<'_>) {
-        if let Some(pieces) = self.waiting.remove(&key) {
-            self.bytes -= pieces.bytes;
-            self.refuse(pieces, context);
+        let drops = &mut self.drops;
+        self.waiting.remove(key, |fragment| {
+            *drops += 1;
+            context.push(1, fragment.packet);
+        });
+    }
+
+    /// Has the timer run when the oldest packet expires.
+    fn set_alarm(&self, context: &mut Context<'_>) {
+        if let Some((_, expires_ns)) = self.waiting.oldest() {
+            context.schedule(0, expires_ns);
         }
     }
 }
@@ -214,15 +201,16 @@ impl IPReassembler {
 impl Element for IPReassembler {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.most_bytes = arguments.keyword("HIMEM")?.unwrap_or(self.most_bytes);
-        self.mtu_annotation = arguments.keyword("MAX_MTU_ANNO")?;
-        if self.mtu_annotation.is_some_and(|at| at > 46) {
-            return Err(ConfigError::other("MAX_MTU_ANNO: two bytes must fit, so at most 46"));
+        self.most_packets = arguments.keyword("PACKETS")?.unwrap_or(self.most_packets);
+        if self.most_packets == 0 {
+            return Err(ConfigError::other("PACKETS must be at least 1"));
         }
+        self.mtu_annotation = annotation_keyword(arguments, "MAX_MTU_ANNO", 2)?;
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        context.schedule(0, context.now_ns().saturating_add(ALARM_NS));
+        self.waiting.set_share(context.share(Purpose::Fragments));
         Ok(())
     }
 
@@ -242,18 +230,29 @@ impl Element for IPReassembler {
         context.give_batch(out);
     }
 
-    fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
-        let old = self.waiting.iter().filter(|(_, pieces)| pieces.expires_ns <= now_ns);
-        let old: Vec<Key> = old.map(|(key, _)| *key).collect();
-        for key in old {
-            self.give_up(key, context);
+        while let Some((oldest, _)) =
+            self.waiting.oldest().filter(|(_, expires_ns)| *expires_ns <= now_ns)
+        {
+            self.give_up(oldest, context);
         }
-        context.schedule(timer, now_ns.saturating_add(ALARM_NS));
+        self.set_alarm(context);
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<IPReassembler>() {
+            self.waiting.take_over(&mut old.waiting, self.most_packets);
+        }
+    }
+
+    fn resume(&mut self, context: &mut Context<'_>) {
+        self.set_alarm(context);
     }
 
     handlers! { this, context, value;
         read "drops" => this.drops;
+        read "fragments" => this.waiting.fragments();
         read "size" => this.waiting.len();
     }
 }
@@ -305,5 +304,58 @@ mod tests {
         assert_eq!(out.len(), 3);
         // A fragment in the middle that does not end at eight bytes is no fragment.
         assert_eq!(push(&mut bench, &fragment(16, 5, true))[0].0, 1);
+    }
+
+    /// A fragment of the packet of this number.
+    fn fragment_of(id: u16, at: usize) -> Vec<u8> {
+        let mut packet = fragment(at, 8, true);
+        packet[4..6].copy_from_slice(&id.to_be_bytes());
+        set_ip_checksum(&mut packet);
+        packet
+    }
+
+    fn number(bench: &mut Bench, handler: &str) -> usize {
+        bench.router.read(&format!("e.{handler}"), "").unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn n14_many_small_fragments_leave_the_pool_to_others() {
+        for (arguments, most) in [(&[][..], 1024 / 8), (&["PACKETS 20"], 20)] {
+            let mut bench = Bench::with_outputs("IPReassembler", arguments, 1);
+            for id in 0..2000 {
+                push(&mut bench, &fragment_of(id, 8));
+                assert_eq!(bench.arena.capacity() - bench.arena.free(), number(&mut bench, "size"));
+            }
+            // The newest are there, and HIMEM is far away.
+            assert_eq!(
+                (number(&mut bench, "size"), number(&mut bench, "drops")),
+                (most, 2000 - most)
+            );
+            let out = push(&mut bench, &ip_packet(1, 2, 9, b"x"));
+            assert_eq!(out.len(), 1, "others pass");
+        }
+    }
+
+    #[test]
+    fn a_packet_of_too_many_fragments_is_given_up() {
+        let mut bench = Bench::new("IPReassembler", &[]);
+        for n in 0..64 {
+            assert_eq!(push(&mut bench, &fragment_of(1, n * 8)), []);
+        }
+        assert_eq!(push(&mut bench, &fragment_of(1, 0)).len(), 1, "twice");
+        assert_eq!(push(&mut bench, &fragment_of(1, 64 * 8)).len(), 65);
+        assert_eq!(number(&mut bench, "fragments"), 0);
+    }
+
+    #[test]
+    fn a_packet_expires_after_its_first_fragment() {
+        let mut bench = Bench::new("IPReassembler", &[]);
+        for second in [0, 10, 20, 29] {
+            bench.now_ns = second * 1_000_000_000;
+            assert_eq!(push(&mut bench, &fragment_of(1, second as usize * 8)), []);
+        }
+        bench.now_ns = 30_000_000_000;
+        assert_eq!(bench.run().len(), 4);
+        assert_eq!(bench.router.next_timer_ns(), None, "nothing waits");
     }
 }

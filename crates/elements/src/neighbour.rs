@@ -9,7 +9,6 @@ mod demand;
 mod entries;
 mod limits;
 mod lines;
-mod room;
 mod sending;
 #[cfg(test)]
 mod tests;
@@ -17,13 +16,11 @@ mod waiting;
 
 use std::hash::{BuildHasher, RandomState};
 
-use europa_engine::Packet;
+use europa_engine::{Packet, Share};
 
-use self::room::Share;
 use self::waiting::Place;
 
 pub(crate) use self::limits::{Limits, nanoseconds, seconds};
-pub(crate) use self::room::room;
 pub(crate) use self::sending::{Alarm, fixed, pair};
 
 /// An IP address as a number.
@@ -143,8 +140,9 @@ pub(crate) struct Neighbours<A> {
     hand: usize,
     places: Vec<Place>,
     free_place: u32,
-    /// What it may have of the room that all tables of a graph share.
-    share: Option<Share>,
+    /// Packets that may wait, in all tables of a graph together: whoever sends to addresses where
+    /// nobody is would otherwise use the pool up.
+    share: Share,
     /// Entries in use, and those of them that are incomplete or active.
     count: usize,
     incomplete: usize,
@@ -175,7 +173,7 @@ impl<A: Address> Neighbours<A> {
             hand: 0,
             places: Vec::new(),
             free_place: NONE,
-            share: None,
+            share: Share::default(),
             count: 0,
             incomplete: 0,
             active: 0,
@@ -185,6 +183,16 @@ impl<A: Address> Neighbours<A> {
             drops: 0,
             limits,
         }
+    }
+
+    /// Has no more packets wait than this allows. Where packets are not counted by the questions
+    /// that they make, a neighbour gets a quarter of it at most.
+    pub(crate) fn set_share(&mut self, share: Share) {
+        if !self.limits.on_demand {
+            self.limits.packets_each = self.limits.packets_each.min((share.most() / 4).max(1));
+        }
+        self.share = share;
+        self.share.set(self.length);
     }
 
     /// Number of entries.
@@ -420,14 +428,16 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Takes over what another table knows, but for packets that wait.
-    pub(crate) fn take_state(&mut self, old: &Neighbours<A>) {
+    /// Takes over what another table knows, and the packets that wait there.
+    pub(crate) fn take_state(&mut self, old: &mut Neighbours<A>) {
         self.drops = old.drops;
         if self.limits.on_demand && old.limits.on_demand {
             let mut entries: Vec<_> = old.entries.iter().collect();
             entries.retain(|entry| entry.state != State::Free && !entry.fixed);
             entries.sort_by_key(|entry| (entry.confirmed_ns, entry.rank));
             entries.into_iter().for_each(|entry| self.copy(entry));
+            self.take_waiting(old);
+            self.next_due_ns = self.next_due_ns.min(old.next_due_ns);
             return;
         }
         for entry in &old.entries {
@@ -440,6 +450,7 @@ impl<A: Address> Neighbours<A> {
                 self.insert(entry.address, mac, false, entry.confirmed_ns, |_, _| {});
             }
         }
+        self.take_waiting(old);
     }
 
     fn make_header(&self, mac: [u8; 6]) -> [u8; 14] {

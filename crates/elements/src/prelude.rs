@@ -2,7 +2,7 @@
 
 pub(crate) use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext, Notifies, Packet, Signal, handlers, parse,
+    HandlerError, InitContext, Notifies, Packet, Purpose, Share, Signal, handlers, parse,
 };
 pub(crate) use europa_pool::packet::annotation;
 

@@ -159,7 +159,7 @@ impl Element for Print {
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         if self.active {
             for packet in batch.iter() {
-                context.log(&self.line(packet));
+                context.log_with(|_| self.line(packet));
             }
         }
     }

@@ -9,7 +9,8 @@
 //!
 //! ## Description
 //! Keeps packets in order until they are pulled. Packets that arrive when it is full are
-//! dropped, or leave by output 1.
+//! dropped, or leave by output 1. All queues of a router together keep at most five eighths of its
+//! packet pool, so that it can always receive.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
@@ -30,13 +31,15 @@ use std::collections::VecDeque;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Notifies, Packet,
+    InitContext, Notifies, Packet, Purpose, Share,
 };
 
 /// Keeps packets until they are pulled.
 pub(crate) struct Queue {
     packets: VecDeque<Packet>,
     capacity: usize,
+    /// What it may keep of the pool.
+    share: Share,
     highwater: usize,
     drops: u64,
     /// Packets came, and nobody has pulled in vain since: Click's queues tell of packets that long.
@@ -47,8 +50,15 @@ pub(crate) struct Queue {
 
 impl Default for Queue {
     fn default() -> Queue {
-        let packets = VecDeque::new();
-        Queue { packets, capacity: 1000, highwater: 0, drops: 0, awake: false, quick: false }
+        Queue {
+            packets: VecDeque::new(),
+            capacity: 1000,
+            share: Share::default(),
+            highwater: 0,
+            drops: 0,
+            awake: false,
+            quick: false,
+        }
     }
 }
 
@@ -56,7 +66,7 @@ impl Class for Queue {
     const INFO: ClassInfo = ClassInfo::new("Queue", "1/1-2").processing("h/lh");
 }
 
-/// Room is reserved up to this many packets, so that a queue does not allocate as it fills.
+/// Largest capacity.
 const MAX_CAPACITY: usize = 1 << 20;
 
 impl Queue {
@@ -66,7 +76,18 @@ impl Queue {
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.packets.len() >= self.capacity
+        self.room() == 0
+    }
+
+    /// How many more packets it takes.
+    fn room(&self) -> usize {
+        self.capacity.saturating_sub(self.packets.len()).min(self.share.left())
+    }
+
+    /// Packets have come or gone.
+    fn note(&mut self) {
+        self.share.set(self.packets.len());
+        self.highwater = self.highwater.max(self.packets.len());
     }
 
     pub(crate) fn is_half_full(&self) -> bool {
@@ -79,7 +100,7 @@ impl Queue {
             return Some(packet);
         }
         self.packets.push_back(packet);
-        self.highwater = self.highwater.max(self.packets.len());
+        self.note();
         None
     }
 
@@ -89,16 +110,20 @@ impl Queue {
             return Some(packet);
         }
         self.packets.push_front(packet);
-        self.highwater = self.highwater.max(self.packets.len());
+        self.note();
         None
     }
 
     pub(crate) fn pop_front(&mut self) -> Option<Packet> {
-        self.packets.pop_front()
+        let packet = self.packets.pop_front();
+        self.note();
+        packet
     }
 
     pub(crate) fn pop_back(&mut self) -> Option<Packet> {
-        self.packets.pop_back()
+        let packet = self.packets.pop_back();
+        self.note();
+        packet
     }
 
     /// A packet that there is no room for.
@@ -110,27 +135,44 @@ impl Queue {
     /// Counts packets that there is no room for, and tells of the first.
     fn say(&mut self, count: usize, context: &mut Context<'_>) {
         if count > 0 && self.drops == 0 && self.capacity > 0 {
-            let line = format!("{}: overflow", context.name());
-            context.log(&line);
+            context.log_with(|name| format!("{name}: overflow"));
         }
         self.drops += count as u64;
+    }
+
+    /// The capacity that arguments give.
+    fn read_capacity(&self, arguments: &mut Arguments<'_>) -> Result<usize, ConfigError> {
+        let capacity = arguments.positional("CAPACITY")?.unwrap_or(self.capacity);
+        if capacity > MAX_CAPACITY {
+            return Err(ConfigError::other(format!("CAPACITY: at most {MAX_CAPACITY}")));
+        }
+        arguments.finish().map(|()| capacity)
     }
 
     fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         self.packets.truncate(capacity);
-        self.packets.reserve(capacity.saturating_sub(self.packets.len()));
+        self.note();
+        self.reserve();
+    }
+
+    /// Takes memory for as many packets as there may be, so that none is taken while it fills.
+    fn reserve(&mut self) {
+        let most = self.capacity.min(self.share.most());
+        self.packets.reserve(most.saturating_sub(self.packets.len()));
     }
 }
 
 impl Element for Queue {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let capacity = arguments.positional("CAPACITY")?.unwrap_or(self.capacity);
-        if capacity > MAX_CAPACITY {
-            return Err(ConfigError::other(format!("CAPACITY: at most {MAX_CAPACITY}")));
-        }
-        self.set_capacity(capacity);
-        arguments.finish()
+        self.capacity = self.read_capacity(arguments)?;
+        Ok(())
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.share = context.share(Purpose::Queues);
+        self.reserve();
+        Ok(())
     }
 
     fn reconfigure(
@@ -138,7 +180,7 @@ impl Element for Queue {
         arguments: &mut Arguments<'_>,
         _: &mut Context<'_>,
     ) -> Option<Result<(), ConfigError>> {
-        Some(self.configure(arguments))
+        Some(self.read_capacity(arguments).map(|capacity| self.set_capacity(capacity)))
     }
 
     fn notifies(&self) -> Notifies {
@@ -154,10 +196,10 @@ impl Element for Queue {
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        let room = self.capacity.saturating_sub(self.packets.len());
+        let room = self.room();
         self.awake |= room > 0;
         self.packets.extend(batch.drain_front(room));
-        self.highwater = self.highwater.max(self.packets.len());
+        self.note();
         self.say(batch.len(), context);
         context.push_batch(1, batch);
     }
@@ -169,6 +211,7 @@ impl Element for Queue {
             // There is room: count was cut to it.
             let _ = batch.push(packet);
         }
+        self.note();
     }
 
     fn handlers(&self) -> &'static [Handler] {
@@ -202,7 +245,10 @@ impl Element for Queue {
     fn write(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<(), HandlerError> {
         match handler {
             "reset_counts" => (self.drops, self.highwater) = (0, self.packets.len()),
-            "reset" => self.packets.clear(),
+            "reset" => {
+                self.packets.clear();
+                self.note();
+            }
             other => return Err(HandlerError::NotFound(other.to_owned())),
         }
         Ok(())
@@ -214,10 +260,10 @@ impl Element for Queue {
 
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<Queue>() {
-            let room = self.capacity.saturating_sub(self.packets.len());
-            let count = room.min(old.packets.len());
+            let count = self.room().min(old.packets.len());
             self.packets.extend(old.packets.drain(..count));
-            self.highwater = self.packets.len();
+            self.awake |= old.awake;
+            self.note();
         }
     }
 }
@@ -238,6 +284,22 @@ mod tests {
         assert_eq!(bench.pull(5), [b"b".to_vec()]);
         assert_eq!(bench.pull(5), Vec::<Vec<u8>>::new());
         assert_eq!(bench.router.read("e.highwater_length", ""), Ok("2".into()));
+    }
+
+    #[test]
+    fn queues_leave_a_part_of_the_pool_to_others() {
+        let mut bench = Bench::new("Queue", &["2000"]);
+        bench.log();
+        for _ in 0..5 {
+            bench.push(0, &[&b"a"[..]; 200]);
+        }
+        let most = bench.arena.capacity() / 8 * 5;
+        assert_eq!(bench.router.read("e.length", ""), Ok(most.to_string()));
+        assert_eq!(bench.router.read("e.drops", ""), Ok((1000 - most).to_string()));
+        assert_eq!(bench.pull(9).len(), 9);
+        assert_eq!(bench.push(0, &[&b"b"[..]; 20]).len(), 11);
+        bench.router.write("e.reset", "").unwrap();
+        assert_eq!(bench.push(0, &[&b"c"[..]; 200]), []);
     }
 
     #[test]

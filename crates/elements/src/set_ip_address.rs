@@ -25,6 +25,8 @@ use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError, parse,
 };
 
+use crate::common::annotation_keyword;
+
 /// Sets the destination address annotation.
 pub(crate) struct SetIPAddress {
     address: Ipv4Addr,
@@ -44,10 +46,7 @@ impl Class for SetIPAddress {
 impl Element for SetIPAddress {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.address = arguments.mandatory("IPADDR")?;
-        self.annotation = arguments.keyword("ANNO")?.unwrap_or(0);
-        if self.annotation > 44 {
-            return Err(ConfigError::other("ANNO: four bytes must fit, so at most 44"));
-        }
+        self.annotation = annotation_keyword(arguments, "ANNO", 4)?.unwrap_or(0);
         arguments.finish()
     }
 

@@ -18,7 +18,10 @@
 //! destination address annotation. A server accepts the next one when a connection ends; a client
 //! does not connect again. What a socket does not take at once waits; when 1024 packets that were
 //! pushed wait, so does the whole router, until the peer takes some, or for a second: then packets
-//! are dropped.
+//! are dropped. All queues of a router together keep at most five eighths of its packet pool.
+//!
+//! At a hot swap the socket is opened anew: datagrams that wait go by the new one, and what waits for
+//! a stream's peer is lost with the connection.
 //!
 //! In a router of a node each socket needs a grant: `listen: tcp ADDR:PORT` for a server,
 //! `connect: tcp ADDR:PORT [from LOCAL_ADDR:LOCAL_PORT]` for a client, with `udp`, `unix` or
@@ -46,6 +49,7 @@
 //! ## See also
 //! `KernelTun`, `FromDevice`, `ControlSocket`
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -95,6 +99,8 @@ pub(crate) struct Socket {
     /// Whom a datagram server answers.
     remote: Option<SockaddrStorage>,
     waiting: VecDeque<Packet>,
+    /// What it may keep of the pool.
+    share: Share,
     blocked: bool,
     pulls: bool,
     count: u64,
@@ -119,6 +125,7 @@ impl Default for Socket {
             peer: None,
             remote: None,
             waiting: VecDeque::new(),
+            share: Share::default(),
             blocked: false,
             pulls: false,
             count: 0,
@@ -185,8 +192,7 @@ impl Socket {
 
     fn say(&self, context: &mut Context<'_>, what: &str) {
         if self.verbose {
-            let line = format!("{} :: Socket: {what}", context.name());
-            context.log(&line);
+            context.log_with(|name| format!("{name} :: Socket: {what}"));
         }
     }
 
@@ -225,6 +231,7 @@ impl Socket {
         self.blocked = false;
         self.drops += self.waiting.len() as u64;
         self.waiting.clear();
+        self.share.set(0);
         if let Some(listener) = self.opened.clone().filter(|_| !self.client) {
             context.watch(LISTENER, Interest::Read, listener);
             self.accept(context);
@@ -415,6 +422,7 @@ impl Element for Socket {
             context.watch(PEER, Interest::Read, opened.clone());
             self.peer = Some(opened);
         }
+        self.share = context.share(Purpose::Queues);
         self.pulls = context.is_pull(0);
         if self.pulls {
             context.add_task(1024);
@@ -425,7 +433,10 @@ impl Element for Socket {
     fn descriptor_ready(&mut self, token: u32, interest: Interest, context: &mut Context<'_>) {
         match (token, interest) {
             (LISTENER, _) => self.accept(context),
-            (_, Interest::Write) => self.flush(context),
+            (_, Interest::Write) => {
+                self.flush(context);
+                self.share.set(self.waiting.len());
+            }
             (_, Interest::Read) => {
                 for _ in 0..BURST {
                     match self.receive(context) {
@@ -449,6 +460,7 @@ impl Element for Socket {
         let mut stalled = 0;
         loop {
             let room = MOST_WAITING.saturating_sub(self.waiting.len());
+            let room = room.min(self.share.left()).max(usize::from(self.waiting.is_empty()));
             self.waiting.extend(batch.drain_front(if self.reaches() { room } else { 0 }));
             if !self.blocked {
                 self.flush(context);
@@ -461,6 +473,7 @@ impl Element for Socket {
             stalled = if self.waiting.len() < before { 0 } else { stalled + 1 };
         }
         self.drops += batch.len() as u64;
+        self.share.set(self.waiting.len());
     }
 
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
@@ -472,7 +485,26 @@ impl Element for Socket {
         self.waiting.extend(batch.drain());
         context.give_batch(batch);
         self.flush(context);
+        self.share.set(self.waiting.len());
         count > 0
+    }
+
+    /// Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
+    /// connection, which ends: what waits for it is lost.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Socket>()
+            && old.resource == self.resource
+            && !self.kind.is_stream()
+        {
+            self.waiting.append(&mut old.waiting);
+            self.share.set(self.waiting.len());
+            self.remote = old.remote;
+        }
+    }
+
+    fn resume(&mut self, context: &mut Context<'_>) {
+        self.flush(context);
+        self.share.set(self.waiting.len());
     }
 
     handlers! { this, context, value;

@@ -143,6 +143,13 @@ pub(crate) mod part {
         of::<TestSource>(router, &format!("source{number}")).0.extend(packets);
     }
 
+    /// Has the `TestPuller` named "puller" pull so many in the next round; what it has pulled so far.
+    pub(crate) fn puller(router: &mut Router, count: usize) -> Vec<Packet> {
+        let puller = of::<TestPuller>(router, "puller");
+        puller.0 = count;
+        std::mem::take(&mut puller.1)
+    }
+
     /// What has come to the `TestSink` named "sink": input and packet.
     pub(crate) fn sink(router: &mut Router) -> Vec<(usize, Packet)> {
         std::mem::take(&mut of::<TestSink>(router, "sink").0)
@@ -182,7 +189,7 @@ impl Bench {
         let (most_inputs, most) = info.ports.split_once('/').unwrap_or((info.ports, info.ports));
         let number = |text: &str| match text.rsplit_once('-') {
             Some((_, "")) => OUTPUTS,
-            None if text == "=" => OUTPUTS,
+            None if text.starts_with('=') => OUTPUTS,
             Some((_, most)) => most.parse().unwrap(),
             None => text.parse().unwrap(),
         };
@@ -241,6 +248,16 @@ impl Bench {
     /// With this many inputs, and two outputs, connected.
     pub(crate) fn with_inputs(class: &str, arguments: &[&str], inputs: usize) -> Bench {
         Bench::try_new(class, arguments, Some(inputs), Some(2)).unwrap()
+    }
+
+    /// With this many inputs and outputs connected.
+    pub(crate) fn with_inputs_outputs(
+        class: &str,
+        arguments: &[&str],
+        inputs: usize,
+        outputs: usize,
+    ) -> Bench {
+        Bench::try_new(class, arguments, Some(inputs), Some(outputs)).unwrap()
     }
 
     /// What the element says to bad arguments with this many inputs and two outputs.

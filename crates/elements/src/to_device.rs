@@ -9,16 +9,19 @@
 //! ## Description
 //! Sends packets by one of the router's interfaces. On a pull input it asks for as many as the
 //! interface takes, and keeps what it did not take for the next turn. On a push input, what the
-//! interface does not take at once is dropped; a `Queue` in front keeps it.
+//! interface does not take at once is dropped; a `Queue` in front keeps it. A frame that the
+//! interface refuses for good, such as one that is too long, is dropped and counted; the first one
+//! is told of.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
 //! - BURST (keyword): most packets in a turn, default 256.
-//! - METHOD, DEBUG (keywords): accepted for Click's sake; no effect.
+//! - METHOD, DEBUG, QUIET, NO_PAD, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted for
+//!   Click's sake; no effect.
 //!
 //! ## Handlers
 //! - `count` (read): packets sent.
-//! - `drops` (read): packets the interface did not take.
+//! - `drops` (read): packets the interface did not take, or refused for good.
 //! - `reset_counts` (write): sets both to zero.
 //!
 //! ## See also
@@ -40,6 +43,8 @@ pub(crate) struct ToDevice {
     waiting: Batch,
     count: u64,
     drops: u64,
+    /// That the interface refuses frames has been told.
+    told: bool,
 }
 
 impl Default for ToDevice {
@@ -51,6 +56,7 @@ impl Default for ToDevice {
             waiting: Batch::new(),
             count: 0,
             drops: 0,
+            told: false,
         }
     }
 }
@@ -59,12 +65,62 @@ impl Class for ToDevice {
     const INFO: ClassInfo = ClassInfo::new("ToDevice", "1/0");
 }
 
+impl ToDevice {
+    /// One for this interface.
+    pub(crate) fn of(name: String, burst: Option<usize>) -> ToDevice {
+        let burst = burst.unwrap_or(BATCH).clamp(1, BATCH);
+        ToDevice { name, burst, ..ToDevice::default() }
+    }
+
+    /// Sends packets and leaves in the batch what the interface has no room for.
+    pub(crate) fn send(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let before = batch.len();
+        context.devices().tx(self.interface, batch);
+        self.count(before - batch.len(), context);
+    }
+
+    /// Counts frames that the interface has taken or refused.
+    fn count(&mut self, frames: usize, context: &mut Context<'_>) {
+        let refused = context.devices().take_refused(self.interface);
+        let drops = refused.frames.min(frames as u64);
+        self.count += frames as u64 - drops;
+        self.drops += drops;
+        if drops > 0 && !std::mem::replace(&mut self.told, true) {
+            self.tell(refused.errno, context);
+        }
+    }
+
+    /// Says once why frames are refused.
+    #[cold]
+    fn tell(&self, errno: i32, context: &mut Context<'_>) {
+        let reason = nix::errno::Errno::from_raw(errno);
+        let mtu = context.devices().interface(self.interface).map_or(0, |interface| interface.mtu);
+        let why = match reason {
+            nix::errno::Errno::EMSGSIZE => {
+                format!("frame longer than the MTU of {mtu} bytes allows")
+            }
+            other => other.desc().to_owned(),
+        };
+        let line = format!(
+            "{} :: ToDevice({}): {why}; such frames are dropped, see 'drops'",
+            context.name(),
+            self.name
+        );
+        context.log(&line);
+    }
+}
+
 impl Element for ToDevice {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.name = arguments.mandatory("DEVNAME")?;
         self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
         arguments.keyword::<String>("METHOD")?;
-        arguments.keyword::<bool>("DEBUG")?;
+        for ignored in ["DEBUG", "QUIET", "NO_PAD", "ALLOW_NONEXISTENT"] {
+            arguments.keyword::<bool>(ignored)?;
+        }
+        for ignored in ["UP_CALL", "DOWN_CALL"] {
+            arguments.keyword::<String>(ignored)?;
+        }
         arguments.finish()
     }
 
@@ -81,9 +137,7 @@ impl Element for ToDevice {
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
-        let before = batch.len();
-        context.devices().tx(self.interface, batch);
-        self.count += (before - batch.len()) as u64;
+        self.send(batch, context);
         self.drops += batch.len() as u64;
     }
 
@@ -96,7 +150,7 @@ impl Element for ToDevice {
         }
         context.devices().tx(self.interface, &mut self.waiting);
         let sent = before - self.waiting.len();
-        self.count += sent as u64;
+        self.count(sent, context);
         sent > 0
     }
 

@@ -1,7 +1,7 @@
 //! # ToHost
 //!
 //! ## Synopsis
-//! `ToHost([DEVNAME, SNIFFERS, TYPE])`
+//! `ToHost([DEVNAME, SNIFFERS, TYPE, KEEP])`
 //!
 //! ## Ports
 //! One push input.
@@ -10,18 +10,27 @@
 //! Gives packets (whole Ethernet frames) to the router's own Linux, its slow path, as if they had
 //! arrived by an interface there.
 //!
-//! In `europa click`, gives them to the tap device that `FromHost` has made under this name.
+//! In `europa click`, gives them to the tap device that `FromHost` has made under this name, or to
+//! Linux as if they had arrived by a device of this name. Linux takes a packet by its type, as
+//! `FromDevice` or `SetPacketType` says it, whatever its Ethernet address. This needs Linux 6.6.
 //!
 //! ## Arguments
-//! - DEVNAME: name of the interface; without it, in a node, the one that each packet came in by.
-//! - SNIFFERS, TYPE (keywords): accepted for Click's sake; no effect.
+//! - DEVNAME: name of the interface; without it, the one that each packet came in by. Packets
+//!   that the router has made count as those of its first interface.
+//! - KEEP (keyword): places on the way to Linux that are left free for others, by default 0; a
+//!   quarter of all at most. `europa click` takes it without effect.
+//! - SNIFFERS (keyword): in `europa click`, if true, only programs that listen to the device, such
+//!   as tcpdump, get the packets; default false.
+//! - TYPE (keyword): in `europa click`, ETHER, the default, or IP for packets without an Ethernet
+//!   header.
+//! - QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted for Click's sake; no effect.
 //!
 //! ## Handlers
 //! - `count` (read): packets given.
-//! - `drops` (read): of a tap device, packets that Linux did not take.
+//! - `drops` (read): in `europa click`, packets that Linux did not take.
 //!
 //! ## See also
-//! `FromHost`, `FromDevice`
+//! `FromHost`, `FromDevice`, `ToHostSniffers`, `PollDevice`
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
@@ -41,6 +50,7 @@ pub(crate) fn host_side(name: &str, context: &InitContext<'_>) -> Result<usize, 
 pub(crate) struct ToHost {
     name: Option<String>,
     interface: Option<usize>,
+    keep: u32,
     count: u64,
 }
 
@@ -51,8 +61,13 @@ impl Class for ToHost {
 impl Element for ToHost {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.name = arguments.positional("DEVNAME")?;
-        arguments.keyword::<bool>("SNIFFERS")?;
-        arguments.keyword::<String>("TYPE")?;
+        self.keep = arguments.keyword("KEEP")?.unwrap_or(0);
+        for ignored in ["SNIFFERS", "QUIET", "ALLOW_NONEXISTENT"] {
+            arguments.keyword::<bool>(ignored)?;
+        }
+        for ignored in ["TYPE", "UP_CALL", "DOWN_CALL"] {
+            arguments.keyword::<String>(ignored)?;
+        }
         arguments.finish()
     }
 
@@ -69,7 +84,7 @@ impl Element for ToHost {
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         self.count += batch.len() as u64;
         if let Some(interface) = self.interface {
-            context.devices().to_host(interface, batch);
+            context.devices().to_host(interface, batch, self.keep);
             return;
         }
         let mut run = context.take_batch();
@@ -79,7 +94,7 @@ impl Element for ToHost {
                 // A run is no longer than the batch it is taken from.
                 let _ = run.push(packet);
             }
-            context.devices().to_host(usize::from(interface), &mut run);
+            context.devices().to_host(usize::from(interface), &mut run, self.keep);
         }
         context.give_batch(run);
     }

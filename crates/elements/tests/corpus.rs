@@ -10,10 +10,11 @@ mod fuzz;
 fn inputs_of_the_fuzz_targets_do_no_harm() {
     let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
     type Target = fn(&[u8]);
-    let targets: [(&str, Target); 3] = [
+    let targets: [(&str, Target); 4] = [
         ("configuration", fuzz::configuration),
         ("filter", fuzz::filter),
         ("arguments", fuzz::arguments),
+        ("xdp", fuzz::xdp),
     ];
     for (target, try_it) in targets {
         let files: Vec<_> = std::fs::read_dir(seeds.join(target)).unwrap().collect();

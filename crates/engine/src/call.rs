@@ -247,7 +247,7 @@ impl Context<'_> {
         for (index, handler, value) in std::mem::take(&mut self.core.deferred) {
             if let Err(error) = self.write_of(index, &handler, &value) {
                 let name = self.core.names.get(index).cloned().unwrap_or_default();
-                self.core.say(&format!("While calling '{name}.{handler}':\n  {error}"));
+                self.core.say_of(index, &format!("While calling '{name}.{handler}':\n  {error}"));
             }
         }
     }
@@ -279,7 +279,7 @@ impl Context<'_> {
             "tickets" => {
                 core.task(index).map(|task| task.tickets.to_string()).ok_or_else(not_found)
             }
-            "home_thread" => Ok("0".to_owned()),
+            "home_thread" => Ok(core.home_thread(index).to_string()),
             _ => Err(not_found()),
         }
     }

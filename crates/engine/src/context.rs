@@ -220,9 +220,20 @@ impl Context<'_> {
         self.core.names.get(self.me).map_or("", String::as_str)
     }
 
-    /// Writes a line where the router writes its messages.
+    /// Writes a line where the router writes its messages. An element that writes many in a second
+    /// ([`Router::set_line_limit`](crate::Router::set_line_limit)) has the others counted only.
     pub fn log(&mut self, line: &str) {
-        self.core.say(line);
+        self.core.say_of(self.me, line);
+    }
+
+    /// The same for a line about a packet, which is made only if it is written. `line` gets the
+    /// element's name; it may find that there is none.
+    pub fn log_with<L: Into<Option<String>>>(&mut self, line: impl FnOnce(&str) -> L) {
+        if self.core.lines.admit(self.me, self.core.now_ns)
+            && let Some(line) = line(self.name()).into()
+        {
+            self.core.say(&line);
+        }
     }
 
     /// Asks the router to stop, as `STOP true` and the `stop` handler do: at once, unless an

@@ -7,6 +7,8 @@ use std::os::fd::OwnedFd;
 use europa_pool::{Arena, Batch, PacketType};
 use europa_resource::Resource;
 
+use crate::names::Names;
+
 /// What is known of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
@@ -20,6 +22,15 @@ pub struct Interface {
     pub address: Option<Ipv4Addr>,
 }
 
+/// Frames that an interface will never take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// How many.
+    pub frames: u64,
+    /// The system's number of the reason for the last one.
+    pub errno: i32,
+}
+
 /// Packet input and output, given to the engine for each round.
 pub trait Devices {
     /// Adds up to `max` received packets to `batch`, type and interface set.
@@ -29,10 +40,24 @@ pub trait Devices {
     fn tx(&mut self, interface: usize, batch: &mut Batch);
 
     /// Gives packets to the router's own Linux, as if received from `interface`. What it
-    /// cannot take it drops.
-    fn to_host(&mut self, interface: usize, batch: &mut Batch) {
+    /// cannot take it drops; so it does when fewer than `keep` places are left for other packets.
+    fn to_host(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
+        let _ = (interface, keep);
+        batch.clear();
+    }
+
+    /// Shows packets to programs that listen to the system's interface, as if received from it,
+    /// and to nobody else.
+    fn to_sniffers(&mut self, interface: usize, batch: &mut Batch) {
         let _ = interface;
         batch.clear();
+    }
+
+    /// Frames that [`Devices::tx`] took off the batch since the last call, but that the interface
+    /// refused for good.
+    fn take_refused(&mut self, interface: usize) -> Refused {
+        let _ = interface;
+        Refused::default()
     }
 
     /// Opens a file or socket that an element asks for; here, whatever the process may open.
@@ -54,6 +79,11 @@ pub trait Devices {
     /// it can use.
     fn others(&self) -> Vec<Interface> {
         Vec::new()
+    }
+
+    /// Adds to the names that stand for addresses what the interfaces alone do not tell.
+    fn name_addresses(&self, names: &mut Names) {
+        let _ = names;
     }
 
     /// Number of the interface of this name.
@@ -147,7 +177,7 @@ impl Devices for MemoryDevices {
         }
     }
 
-    fn to_host(&mut self, interface: usize, batch: &mut Batch) {
+    fn to_host(&mut self, interface: usize, batch: &mut Batch, _: u32) {
         if let Some(host) = self.host.get_mut(interface) {
             host.extend(batch.drain().map(|packet| packet.data().to_vec()));
         }

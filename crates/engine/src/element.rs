@@ -267,6 +267,12 @@ pub trait Element: Any {
         let _ = old;
     }
 
+    /// Hot swap: called after [`Element::take_state`] of all elements, to set timers and the like
+    /// for what was taken over.
+    fn resume(&mut self, context: &mut Context<'_>) {
+        let _ = context;
+    }
+
     /// Called once when the router goes, whether or not it ever ran.
     fn cleanup(&mut self, log: &mut dyn FnMut(&str)) {
         let _ = log;

@@ -13,6 +13,7 @@ use crate::context::Context;
 use crate::devices::{Devices, Interface, NoDevices};
 use crate::element::Element;
 use crate::names::Names;
+use crate::room::{Purpose, Share};
 use crate::select::{Interest, Watched};
 use crate::signal::Signal;
 use crate::state::{Core, Port, Slot, Task, UNCONNECTED, at, count};
@@ -38,7 +39,7 @@ impl InitContext<'_> {
 
     /// Asks for [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
     pub fn add_task(&mut self, tickets: u32) {
-        self.core.tasks.push(Task { element: self.me, tickets, worked: true });
+        self.core.tasks.push(Task { element: self.me, tickets, worked: true, thread: 0 });
     }
 
     /// Asks for [`Element::fall_asleep`] and [`Element::wake_up`].
@@ -59,6 +60,11 @@ impl InitContext<'_> {
     /// Where new packets come from.
     pub fn arena(&self) -> &Arena {
         &self.core.arena
+    }
+
+    /// What this element may keep of the packet pool.
+    pub fn share(&self, purpose: Purpose) -> Share {
+        self.core.rooms.share(purpose)
     }
 
     /// The interface of this name and its number.
@@ -195,6 +201,11 @@ impl InitContext<'_> {
     /// How many turns element `index` gets among others, in 1024ths.
     pub fn set_tickets(&mut self, index: usize, tickets: u32) {
         self.core.set_tickets(index, tickets);
+    }
+
+    /// Gives the task of element `index` to a thread of the configuration.
+    pub fn set_home_thread(&mut self, index: usize, thread: u32) {
+        self.core.set_home_thread(index, thread);
     }
 
     /// Writes a line where the router writes its messages.

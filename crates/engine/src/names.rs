@@ -9,12 +9,14 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 pub struct Named {
     /// IPv4 address.
     pub ipv4: Option<Ipv4Addr>,
-    /// Length of the IPv4 prefix.
-    pub ipv4_prefix: Option<u8>,
+    /// IPv4 prefix: its address with all bits as written, and its length.
+    pub ipv4_prefix: Option<(Ipv4Addr, u8)>,
+    /// IPv4 address of the next router on the way out.
+    pub gateway: Option<Ipv4Addr>,
     /// IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
-    /// Length of the IPv6 prefix.
-    pub ipv6_prefix: Option<u8>,
+    /// IPv6 prefix: its address with all bits as written, and its length.
+    pub ipv6_prefix: Option<(Ipv6Addr, u8)>,
     /// Ethernet address.
     pub mac: Option<[u8; 6]>,
     /// UDP port.

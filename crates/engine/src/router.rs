@@ -13,11 +13,13 @@ use crate::element::Phase;
 use crate::graph::Graph;
 use crate::handler::{Flags, HandlerError};
 use crate::init_context::InitContext;
+use crate::lines::Lines;
 use crate::names::Names;
 use crate::pass::{self, Chain};
 use crate::registry::Registry;
+use crate::room::Rooms;
 use crate::select::{Interest, Watched};
-use crate::state::{Account, Core, Described, Port, Slot, UNCONNECTED, Wiring, with_element};
+use crate::state::{Account, Core, Described, Port, Slot, UNCONNECTED, Wiring, at, with_element};
 use crate::timers::Timers;
 use crate::trace;
 use crate::turns::Turns;
@@ -116,6 +118,39 @@ impl Router {
         devices: &dyn Devices,
         now_ns: u64,
     ) -> Result<Router, Vec<BuildError>> {
+        let mut router = Router::make(graph, registry, arena, now_ns)?;
+        router.configure(devices)?;
+        router.initialize(devices)?;
+        if !graph.one_by_one {
+            router.chains =
+                pass::chains(registry.passes(), &mut router.elements, &router.core.wiring);
+        }
+        Ok(router)
+    }
+
+    /// Makes and configures all elements, but initialises none: no device, file or socket is
+    /// touched. Returns the warnings.
+    ///
+    /// # Errors
+    /// All mistakes and warnings, in the order of their finding.
+    pub fn check(
+        graph: &Graph,
+        registry: &Registry,
+        arena: &Arena,
+        devices: &dyn Devices,
+    ) -> Result<Vec<BuildError>, Vec<BuildError>> {
+        let mut router = Router::make(graph, registry, arena, 0)?;
+        router.configure(devices)?;
+        Ok(std::mem::take(&mut router.notes))
+    }
+
+    /// Makes all elements of a graph.
+    fn make(
+        graph: &Graph,
+        registry: &Registry,
+        arena: &Arena,
+        now_ns: u64,
+    ) -> Result<Router, Vec<BuildError>> {
         let mut errors = Vec::new();
         let mut elements = Vec::new();
         let mut described = Vec::new();
@@ -149,9 +184,11 @@ impl Router {
             wiring,
             timers: Timers::default(),
             arena: arena.clone(),
+            rooms: Rooms::of(arena.capacity()),
             now_ns,
             wall_offset_ns: 0,
             accounts: vec![Account::default(); elements.len()],
+            lines: Lines::of(elements.len()),
             tasks: Vec::new(),
             turns: Turns::default(),
             ports: vec![0; BATCH],
@@ -180,7 +217,7 @@ impl Router {
             core.work.one_by_one();
         }
         let (chains, notes) = (Vec::new(), Vec::new());
-        let mut router = Router {
+        Ok(Router {
             elements,
             chains,
             turns: 0,
@@ -190,14 +227,7 @@ impl Router {
             first_task: 0,
             core,
             notes,
-        };
-        router.configure(devices)?;
-        router.initialize(devices)?;
-        if !graph.one_by_one {
-            router.chains =
-                pass::chains(registry.passes(), &mut router.elements, &router.core.wiring);
-        }
-        Ok(router)
+        })
     }
 
     /// Elements in the order in which they are configured.
@@ -216,6 +246,7 @@ impl Router {
             entry.mac = Some(interface.mac);
             entry.ipv4 = interface.address.or(entry.ipv4);
         }
+        devices.name_addresses(&mut names);
         let mut wrong = false;
         for index in self.order() {
             let (inputs, outputs) = self.core.wiring.ports_of(index);
@@ -346,6 +377,9 @@ impl Router {
     fn round(&mut self, now_ns: u64, devices: &mut dyn Devices) -> bool {
         self.core.now_ns = now_ns;
         self.cut = false;
+        if self.core.lines.due_ns <= now_ns {
+            self.core.tell_left_out();
+        }
         let mut budget = MAX_BATCHES;
         // What a handler did may have given elements work that have been asked in vain.
         let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
@@ -545,7 +579,8 @@ impl Router {
 
     /// When the next timer is due, on the clock of [`Router::run_once`].
     pub fn next_timer_ns(&self) -> Option<u64> {
-        self.core.timers.next_ns()
+        let lines_ns = Some(self.core.lines.due_ns).filter(|due_ns| *due_ns < u64::MAX);
+        self.core.timers.next_ns().into_iter().chain(lines_ns).min()
     }
 
     /// Whether packets are under way; if so, do not sleep.
@@ -566,6 +601,12 @@ impl Router {
     /// Where `Print` and the like write; standard error if never set.
     pub fn set_log(&mut self, log: Box<dyn FnMut(&str)>) {
         self.core.log = log;
+    }
+
+    /// Most lines that an element may write in a second, 100 if never set; `None` for no bound.
+    /// Handlers, configuration and initialisation write theirs besides.
+    pub fn set_line_limit(&mut self, limit: Option<u32>) {
+        self.core.lines.set_limit(limit);
     }
 
     /// How often a batch was given to an element, or to several that one pass works for.
@@ -593,18 +634,42 @@ impl Router {
         self.elements.get_mut(index)?.as_deref_mut()
     }
 
-    /// Takes over the state of elements of the same name and class from a previous router.
+    /// Takes over the state of elements of the same name and class from a previous router, and the
+    /// packets that are on their way to such an element.
     pub fn take_state(&mut self, old: &mut Router) {
-        for (index, name) in self.core.names.iter().enumerate() {
-            let class = |router: &Vec<Described>, i: usize| router.get(i).map(|d| d.info.name);
-            if let Some(other) = old.find(name)
-                && class(&old.core.described, other) == class(&self.core.described, index)
+        let now_ns = self.core.now_ns.max(old.core.now_ns);
+        self.core.now_ns = now_ns;
+        for index in 0..self.elements.len() {
+            if let Some(other) = self.counterpart(index, old)
                 && let Some(Some(element)) = self.elements.get_mut(index)
                 && let Some(previous) = old.element(other)
             {
                 element.take_state(previous);
             }
         }
+        while let Some(mut work) = old.core.work.pop() {
+            let port = old.core.wiring.inputs.get(work.input as usize).copied();
+            if let Some(Port { element, port }) = port
+                && let Some(element) = old.counterpart(element as usize, self)
+                && let Some(input) = at(&self.core.wiring.input_base, element, port as usize)
+            {
+                self.core.work.push_batch(input as u32, &mut work.batch);
+            }
+            old.core.work.give_batch(work.batch);
+        }
+        for index in 0..self.elements.len() {
+            let elements = &mut self.elements;
+            with_element(&mut self.core, elements, &mut NoDevices, index, |element, context| {
+                element.resume(context);
+            });
+        }
+    }
+
+    /// Number of the element in another router that has the name and class of this one.
+    fn counterpart(&self, index: usize, other: &Router) -> Option<usize> {
+        let found = other.find(self.core.names.get(index)?)?;
+        let same = self.core.classes.get(index) == other.core.classes.get(found);
+        same.then_some(found)
     }
 
     /// All handlers of an element with what they can do: its own and those of all elements.
@@ -719,6 +784,17 @@ impl Router {
         if self.core.stops > 0 {
             self.attend(devices);
         }
+    }
+
+    /// Ends the router as a signal does: an element that decides about stops makes its steps
+    /// until it has no more, and nothing can keep the router running after that.
+    pub fn end(&mut self, now_ns: u64, devices: &mut dyn Devices) {
+        self.core.now_ns = now_ns.max(self.core.now_ns);
+        self.core.stops = MOST_STOPS as u32;
+        self.attend(devices);
+        self.core.stopped = true;
+        let mut budget = MAX_BATCHES;
+        self.deliver(&mut budget, devices);
     }
 
     /// Decides about requests to stop.

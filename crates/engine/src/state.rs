@@ -11,7 +11,9 @@ use crate::call::Global;
 use crate::context::Context;
 use crate::devices::Devices;
 use crate::element::{ClassInfo, Element};
+use crate::lines::Lines;
 use crate::names::Names;
+use crate::room::Rooms;
 use crate::select::Watched;
 use crate::timers::Timers;
 use crate::turns::Turns;
@@ -101,6 +103,8 @@ pub(crate) struct Task {
     pub(crate) tickets: u32,
     /// Whether its last turn found work.
     pub(crate) worked: bool,
+    /// The thread that the configuration gives it to.
+    pub(crate) thread: u32,
 }
 
 /// What a router has beside its elements.
@@ -112,6 +116,8 @@ pub(crate) struct Core {
     pub(crate) forward: u32,
     pub(crate) timers: Timers,
     pub(crate) arena: Arena,
+    /// What elements may keep of the pool.
+    pub(crate) rooms: Rooms,
     pub(crate) now_ns: u64,
     /// What to add to `now_ns` for nanoseconds since 1970.
     pub(crate) wall_offset_ns: u64,
@@ -136,6 +142,8 @@ pub(crate) struct Core {
     /// The element that decides about requests to stop.
     pub(crate) manager: Option<usize>,
     pub(crate) log: Box<dyn FnMut(&str)>,
+    /// How many lines elements have written.
+    pub(crate) lines: Lines,
     /// Who gets a copy of every message.
     pub(crate) overheard: Vec<Rc<RefCell<Vec<String>>>>,
     pub(crate) described: Vec<Described>,
@@ -167,6 +175,24 @@ impl Core {
         }
     }
 
+    /// Writes a line of an element unless it has written too many; see [`Lines`].
+    pub(crate) fn say_of(&mut self, element: usize, line: &str) {
+        if self.lines.admit(element, self.now_ns) {
+            self.say(line);
+        }
+    }
+
+    /// Tells how many lines of elements were left out.
+    #[cold]
+    pub(crate) fn tell_left_out(&mut self) {
+        for (element, count) in self.lines.take_left_out(self.now_ns) {
+            let name = self.names.get(element).map_or("", String::as_str);
+            let lines = if count == 1 { "line" } else { "lines" };
+            let text = format!("{name}: {count} more {lines} left out");
+            self.say(&text);
+        }
+    }
+
     pub(crate) fn task(&self, element: usize) -> Option<&Task> {
         self.tasks.iter().find(|task| task.element == element)
     }
@@ -175,6 +201,17 @@ impl Core {
         for task in self.tasks.iter_mut().filter(|task| task.element == element) {
             task.tickets = tickets;
         }
+    }
+
+    pub(crate) fn set_home_thread(&mut self, element: usize, thread: u32) {
+        for task in self.tasks.iter_mut().filter(|task| task.element == element) {
+            task.thread = thread;
+        }
+    }
+
+    /// The thread that the configuration gives an element's task to.
+    pub(crate) fn home_thread(&self, element: usize) -> u32 {
+        self.task(element).map_or(0, |task| task.thread)
     }
 
     /// Whether some tasks are to have more turns than others.

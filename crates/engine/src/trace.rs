@@ -15,7 +15,7 @@ use std::rc::Rc;
 use europa_cbpf::Program;
 use europa_pool::{Batch, Packet};
 
-use crate::devices::{Devices, Interface};
+use crate::devices::{Devices, Interface, Refused};
 use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
 use crate::work::WorkList;
 
@@ -233,13 +233,21 @@ impl Devices for Watched<'_> {
         );
     }
 
-    fn to_host(&mut self, interface: usize, batch: &mut Batch) {
+    fn to_host(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         self.leave(
             interface,
             batch,
-            |inner, batch| inner.to_host(interface, batch),
+            |inner, batch| inner.to_host(interface, batch, keep),
             |interface, _| What::Host { interface },
         );
+    }
+
+    fn to_sniffers(&mut self, interface: usize, batch: &mut Batch) {
+        self.inner.to_sniffers(interface, batch);
+    }
+
+    fn take_refused(&mut self, interface: usize) -> Refused {
+        self.inner.take_refused(interface)
     }
 
     fn index(&self, name: &str) -> Option<usize> {

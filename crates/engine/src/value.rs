@@ -143,15 +143,23 @@ impl Value for Ipv4Addr {
     const WANTED: &'static str = "IP address";
 
     fn parse(text: &str, names: &Names) -> Option<Ipv4Addr> {
-        text.parse().ok().or_else(|| match text.strip_suffix(":bcast") {
-            Some(name) => {
-                let named = names.get(name)?;
-                let (address, length) = (named.ipv4?, named.ipv4_prefix?);
-                let prefix = Ipv4Prefix { address, length };
-                Some(Ipv4Addr::from(u32::from(address) | !prefix.mask()))
+        if let Ok(address) = text.parse() {
+            return Some(address);
+        }
+        let (name, kind) = text.rsplit_once(':').unwrap_or((text, "ip"));
+        match kind {
+            "ip" | "ip4" => names.get(name)?.ipv4,
+            "bcast" => {
+                let prefix = Ipv4Prefix::named(name, names)?;
+                Some(Ipv4Addr::from(u32::from(prefix.address) | !prefix.mask()))
             }
-            None => named(text, names, ":ip")?.ipv4,
-        })
+            // The gateway that is known, else the first address of the prefix, as in Click.
+            "gw" => names
+                .get(name)?
+                .gateway
+                .or_else(|| Some(Ipv4Addr::from(Ipv4Prefix::named(name, names)?.network() | 1))),
+            _ => names.get(text)?.ipv4,
+        }
     }
 }
 
@@ -183,6 +191,14 @@ impl Ipv4Prefix {
     pub fn network(self) -> u32 {
         u32::from(self.address) & self.mask()
     }
+
+    /// The prefix that a name stands for; it may say so by `:ipnet`.
+    pub fn named(text: &str, names: &Names) -> Option<Ipv4Prefix> {
+        let (name, kind) = text.rsplit_once(':').unwrap_or((text, "net"));
+        let name = if matches!(kind, "net" | "ipnet" | "ip4net") { name } else { text };
+        let (address, length) = names.get(name)?.ipv4_prefix?;
+        Some(Ipv4Prefix { address, length })
+    }
 }
 
 impl Value for Ipv4Prefix {
@@ -190,13 +206,10 @@ impl Value for Ipv4Prefix {
 
     fn parse(text: &str, names: &Names) -> Option<Ipv4Prefix> {
         let Some((address, length)) = text.split_once('/') else {
-            if let Some(name) = text.strip_suffix(":ipnet")
-                && let Some(named) = names.get(name)
-                && let (Some(address), Some(length)) = (named.ipv4, named.ipv4_prefix)
-            {
-                return Some(Ipv4Prefix { address, length });
-            }
-            return Some(Ipv4Prefix { address: Ipv4Addr::parse(text, names)?, length: 32 });
+            return match Ipv4Addr::parse(text, names) {
+                Some(address) => Some(Ipv4Prefix { address, length: 32 }),
+                None => Ipv4Prefix::named(text, names),
+            };
         };
         // `18.26/16` is short for `18.26.0.0/16`.
         let parts = address.split('.').count();
@@ -229,7 +242,14 @@ impl Value for Ipv6Prefix {
     fn parse(text: &str, names: &Names) -> Option<Ipv6Prefix> {
         let (address, length) = match text.split_once('/') {
             Some((address, length)) => (address, length.parse().ok().filter(|l| *l <= 128)?),
-            None => (text, 128),
+            None => match Ipv6Addr::parse(text, names) {
+                Some(address) => return Some(Ipv6Prefix { address, length: 128 }),
+                None => {
+                    let name = text.strip_suffix(":ip6net").unwrap_or(text);
+                    let (address, length) = names.get(name)?.ipv6_prefix?;
+                    return Some(Ipv6Prefix { address, length });
+                }
+            },
         };
         Some(Ipv6Prefix { address: Ipv6Addr::parse(address, names)?, length })
     }
@@ -254,7 +274,9 @@ mod tests {
         let mut names = Names::default();
         names.entry("eth0").mac = Some([1, 2, 3, 4, 5, 6]);
         names.entry("eth0").ipv4 = Some(Ipv4Addr::new(10, 0, 0, 1));
-        names.entry("eth0").ipv4_prefix = Some(8);
+        names.entry("eth0").ipv4_prefix = Some((Ipv4Addr::new(10, 0, 0, 1), 8));
+        names.entry("lan").ipv4_prefix = Some((Ipv4Addr::new(10, 0, 0, 0), 8));
+        names.entry("ppp0").gateway = Some(Ipv4Addr::new(10, 9, 9, 9));
         T::parse(text, &names)
     }
 
@@ -285,13 +307,24 @@ mod tests {
         for bad in ["0:1:2:3:4", "0:1:2:3:4:5:6", "0:1:2:3:4:100", "eth1", "+1:2:3:4:5:6"] {
             assert_eq!(read::<[u8; 6]>(bad), None, "{bad}");
         }
-        assert_eq!(read("eth0:ip"), Some(Ipv4Addr::new(10, 0, 0, 1)));
+        for (text, address) in [
+            ("eth0:ip", Some([10, 0, 0, 1])),
+            ("eth0:bcast", Some([10, 255, 255, 255])),
+            ("eth0:gw", Some([10, 0, 0, 1])),
+            ("lan:gw", Some([10, 0, 0, 1])),
+            ("ppp0:gw", Some([10, 9, 9, 9])),
+            ("lan", None),
+            ("ppp0", None),
+        ] {
+            assert_eq!(read(text), address.map(Ipv4Addr::from), "{text}");
+        }
         let prefix = |length| Some(Ipv4Prefix { address: Ipv4Addr::new(10, 0, 0, 1), length });
         for (text, expected) in [
             ("10.0.0.1", prefix(32)),
             ("10.0.0.1/0", prefix(0)),
             ("10.0.0.1/255.255.0.0", prefix(16)),
             ("eth0:ipnet", prefix(8)),
+            ("lan", Some(Ipv4Prefix { address: Ipv4Addr::new(10, 0, 0, 0), length: 8 })),
             ("eth0", prefix(32)),
             ("10/8", Some(Ipv4Prefix { address: Ipv4Addr::new(10, 0, 0, 0), length: 8 })),
             ("0/0", Some(Ipv4Prefix { address: Ipv4Addr::UNSPECIFIED, length: 0 })),

@@ -1,4 +1,4 @@
-//! `bench`: hands over to the harness, which is a program of its own.
+//! `bench`: starts the benchmark, which is a program of its own.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use crate::exit::Failure;
 
 const PROGRAM: &str = "europa-bench";
 
-/// Becomes the harness.
+/// Executes the benchmark in this process.
 pub(crate) fn bench(arguments: &[String]) -> Result<ExitCode, Failure> {
     let Some(program) = find() else {
         return Err(format!(
-            "there is no {PROGRAM} beside this program or on PATH: in the repository, `make bench` \
+            "{PROGRAM} is neither beside this program nor on PATH: `make bench` in the repository \
              builds and runs it, and `make install` then installs it too"
         )
         .into());
     };
-    // Comes back only if it could not.
+    // Returns only on failure.
     let error = Command::new(&program).args(arguments).exec();
     Err(format!("{}: {error}", program.display()).into())
 }

@@ -1,4 +1,4 @@
-//! `capture`: packets of interfaces, to the terminal or into a file.
+//! `capture`: packets of interfaces are shown on the terminal or written into a file.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
@@ -18,37 +18,37 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::complete;
 use crate::exit::Failure;
 
-/// How often the rings are looked at: nobody wakes us, so that nobody pays for that.
+/// Time between two looks at the rings. The writers send no wake-up, so that a capture costs them less.
 const EVERY: Duration = Duration::from_millis(5);
-/// How often it is looked whether the node is still there.
+/// Time between two checks that the node still runs.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// What `capture` can be told.
+/// What `capture` takes.
 #[derive(Args)]
 pub(crate) struct CaptureArgs {
-    /// `slice/router.interface`, `slice/router`, or the name of a port, link or slice.
+    /// SLICE/ROUTER.INTERFACE, SLICE/ROUTER, or the name of a port, link or slice.
     ///
-    /// Where one name is of several kinds, say which: `port:NAME`, `slice:NAME`.
+    /// If objects of several kinds have this name, add the kind: `port:NAME`, `slice:NAME`.
     #[arg(add = ArgValueCompleter::new(complete::captured))]
     target: String,
-    /// Only packets that this pcap filter wants, like 'icmp or port 53'; see pcap-filter(7).
+    /// A pcap filter, such as 'icmp or port 53'; see pcap-filter(7). Default: all packets.
     #[arg(short, long)]
     filter: Option<String>,
-    /// Write a pcapng file; `-` for standard output: `europa capture r -w - | wireshark -k -i -`.
+    /// Write a pcapng file; `-` is standard output: `europa capture r -w - | wireshark -k -i -`.
     #[arg(short, long)]
     write: Option<PathBuf>,
-    /// Stop after so many packets.
+    /// Stop after this many packets.
     #[arg(short, long)]
     count: Option<u64>,
-    /// Bytes of a frame to keep; the default is all.
+    /// Bytes of a frame to keep. Default: all.
     #[arg(short, long, default_value_t = 65535, value_parser = clap::value_parser!(u32).range(14..))]
     snaplen: u32,
-    /// Frames a second and direction to look at, at most; others are counted as lost.
+    /// Most frames a second and direction to copy; further ones are counted as lost.
     ///
-    /// This bounds what a capture costs those whose packets it copies.
+    /// This bounds what a capture costs the routers whose packets it copies.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     rate: u32,
-    /// Print JSON, an object a line.
+    /// Print JSON, one object a line.
     #[arg(long, conflicts_with = "write")]
     json: bool,
 }
@@ -69,7 +69,8 @@ impl Out {
         let to: Box<dyn Write> = if path.as_os_str() == "-" {
             if io::stdout().is_terminal() {
                 return Err(
-                    "a capture file is not for a terminal; write it into a pipe or a file".into()
+                    "a capture file cannot be shown on a terminal: redirect it to a file or a pipe"
+                        .into(),
                 );
             }
             Box::new(io::stdout())
@@ -159,7 +160,7 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
             result = count.write(&mut out, &session, packets, program.as_ref());
         }
         if checked.elapsed() >= CHECK_EVERY {
-            session.check().map_err(|_| "the node has gone, and the capture with it")?;
+            session.check().map_err(|_| "the node has ended, and the capture with it")?;
             checked = Instant::now();
         }
     }
@@ -168,7 +169,7 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
         .and_then(|()| count.write(&mut out, &session, last, program.as_ref()))
         .and_then(|()| out.finish(lost));
     match result {
-        // Whoever read has seen enough.
+        // The reader of the pipe has ended.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         other => other.map_err(|error| format!("writing packets: {error}"))?,
     }
@@ -206,7 +207,7 @@ impl Count {
     fn summary(&self, lost: Lost) -> String {
         let mut text = format!("{} packets captured", self.captured);
         if self.unwanted > 0 {
-            text += &format!(", {} not wanted by the filter", self.unwanted);
+            text += &format!(", {} not matched by the filter", self.unwanted);
         }
         text += &format!(", {} lost", lost.rate + lost.room);
         match (lost.rate, lost.room) {

@@ -1,5 +1,7 @@
 //! What can be typed.
 
+mod role;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,45 +12,82 @@ use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
 use europa_node::{Instance, Lifetime, Settings};
 
+use self::role::Role;
 use crate::capture::CaptureArgs;
+use crate::check::CheckArgs;
+use crate::compile::CompileArgs;
+use crate::delete::DeleteArgs;
+use crate::describe::DescribeArgs;
 use crate::exit::{CODES, Failure};
 use crate::filter::FilterCommand;
-use crate::get::{self, Form};
+use crate::get::GetArgs;
 use crate::graph::GraphArgs;
+use crate::observe::ObserveArgs;
 use crate::plot::PlotArgs;
 use crate::trace::TraceArgs;
 use crate::{
-    bench, capture, click, complete, filter, follow, graph, import, plot, print, roles, routers,
-    show, slow_path, top, trace, up, watch,
+    bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
+    follow, get, graph, import, observe, plot, print, roles, routers, show, status, top, trace, up,
+    watch,
 };
 
-/// Many isolated, freely programmable virtual routers on one Linux server.
+/// Run many isolated virtual routers on one Linux server.
 ///
-/// A configuration is a set of small YAML documents: ports, slices, links and routers.
-/// `europa up` brings up what files say, `europa apply` changes what runs, and only what
-/// differs; `europa get`, `describe`, `stats`, `events` and `logs` show how it goes.
+/// A configuration is a set of small YAML documents: ports, slices, links, hosts, routers and
+/// filters. `europa up FILE` starts a node and applies the configuration. `europa apply FILE`
+/// changes a running node; only objects that differ change. `europa status`, `get`, `describe`,
+/// `stats`, `events` and `logs` show the state of the node.
 ///
-/// All commands but `node` and `doctor` talk to the node through its REST interface, the
-/// socket /run/europa/NAME/node.sock.
+/// All commands except `node` and `doctor` are clients of the node's REST interface at
+/// /run/europa/NAME/node.sock.
 #[derive(Parser)]
 #[command(name = "europa", version, max_term_width = 100, infer_subcommands = true)]
 #[command(after_help = "Start with `europa doctor`, then `europa up examples/two-slices.yaml`.\n\
-    The user guide is in docs/.")]
+    `europa help COMMAND` explains a command. The user guide is in docs/.")]
 #[command(after_long_help = CODES)]
 pub(crate) struct Cli {
-    /// Which node of this host, if it has several.
-    #[arg(long, global = true, default_value = "default", env = "EUROPA_INSTANCE")]
+    /// Name of the node, if this machine runs several.
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        default_value = "default",
+        env = "EUROPA_INSTANCE"
+    )]
     instance: String,
     #[command(subcommand)]
     command: Command,
 }
 
-/// What `up` and `apply` take.
+/// Where `up`, `apply` and `diff` read a configuration.
+#[derive(Args, Debug)]
+pub(crate) struct Files {
+    /// YAML files, directories of .yaml and .yml files, or `-` for standard input.
+    #[arg(value_name = "FILE", required_unless_present = "more")]
+    files: Vec<PathBuf>,
+    /// A file as above; may be given several times.
+    #[arg(
+        id = "more",
+        short = 'f',
+        long = "file",
+        visible_alias = "filename",
+        value_name = "FILE"
+    )]
+    more: Vec<PathBuf>,
+}
+
+impl Files {
+    /// All of them, in the order of the two lists.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.files.iter().chain(&self.more)
+    }
+}
+
+/// Options of `up` and `apply`.
 #[derive(Args, Debug)]
 pub(crate) struct Apply {
-    /// YAML files, directories of them, or `-` for standard input.
-    #[arg(required = true)]
-    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) files: Files,
     /// Check everything and show what would change, but change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -60,14 +99,16 @@ pub(crate) struct Apply {
     pub(crate) json: bool,
 }
 
-/// What a node is told when it is started.
+/// Settings of a node that last until it ends.
 #[derive(Args, Debug)]
 pub(crate) struct Starting {
     /// Serve counters for Prometheus at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_METRICS")]
     pub(crate) metrics: Option<SocketAddr>,
-    /// Workers of the switch, each with a CPU of its own: ports and routers are shared out among
-    /// them. Default: 1. Counts until `europa down`.
+    /// Number of workers of the switch. Default: 1.
+    ///
+    /// Each worker has a CPU of its own; ports and routers are distributed over them. The number
+    /// stays until `europa down`.
     #[arg(long, value_name = "N", env = "EUROPA_WORKERS",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) workers: Option<u32>,
@@ -83,115 +124,134 @@ impl Starting {
 enum Command {
     /// Start a node if none runs, and apply files.
     ///
-    /// The node runs in the background until `europa down`, which then also forgets its
-    /// desired state. Otherwise like `apply`.
+    /// The node runs in the background until `europa down`, which also deletes its configuration.
+    /// Otherwise `up` is the same as `apply`.
     Up {
         #[command(flatten)]
         apply: Apply,
         #[command(flatten)]
         starting: Starting,
     },
-    /// Make the running node be what the files say, changing only what differs.
+    /// Apply files to the running node; only objects that differ change.
     ///
-    /// All files are read and checked first, together with what the node has already, and
-    /// Click configurations are tried in a sandbox: if there is a mistake, nothing is
-    /// changed. Then the differences are shown and carried out: routes and neighbours of
-    /// `builtin: ipv4` in place; a changed fast path by a hot swap in the running process,
-    /// without loss; a changed interface, pool, CPU or poll restarts that router alone.
-    /// If carrying it out fails, the state of before is brought back.
+    /// The node first checks all files together with its present configuration, and compiles Click
+    /// configurations in a sandbox. If it finds a mistake, nothing changes. Then it carries out
+    /// the differences and prints each. Routes and neighbours of `builtin: ipv4` change in place.
+    /// Another fast path replaces the old one in the running process (hot swap), without loss.
+    /// Another interface, pool, CPU or poll mode restarts this one router.
     ///
-    /// Objects that the files do not name stay, unless --prune is given. A directory means
-    /// its .yaml and .yml files.
+    /// If a step fails, the node restores the state before. Objects that the files do not name
+    /// stay, unless --prune is given.
     Apply(Apply),
-    /// Take everything down and leave nothing behind.
+    /// Show what `apply` would change, and change nothing.
     ///
-    /// Desired state of a node started by `up` is forgotten; that of `europa node` is kept
-    /// and brought up again by its next start. Also takes away what a node that was killed has
-    /// left running.
-    Down,
-    /// Show objects and what became of them.
-    #[command(visible_alias = "ls")]
-    Get {
-        /// ports, slices, links, hosts, routers, filters, or all.
-        #[arg(add = ArgValueCompleter::new(complete::kinds))]
-        kind: Option<String>,
-        /// Name of one object; of a router SLICE/NAME.
-        #[arg(add = ArgValueCompleter::new(complete::objects))]
-        name: Option<String>,
-        /// Print JSON, with status.
-        #[arg(long, conflicts_with = "yaml")]
-        json: bool,
-        /// Print the documents as YAML that `apply` takes.
+    /// The same as `apply --dry-run`.
+    Diff {
+        #[command(flatten)]
+        files: Files,
+        /// Show also the removal of objects that the files do not name.
         #[arg(long)]
-        yaml: bool,
-    },
-    /// Show everything about one object: state, counters, document, latest events.
-    Describe {
-        /// port, slice, link, host, router or filters.
-        #[arg(add = ArgValueCompleter::new(complete::kinds))]
-        kind: String,
-        /// Its name; of a router SLICE/NAME.
-        #[arg(add = ArgValueCompleter::new(complete::objects))]
-        name: String,
+        prune: bool,
+        /// Exit with 6 if something would change.
+        #[arg(long)]
+        exit_code: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show packets, bytes and losses of every router and port.
-    Stats {
-        /// Show rates instead, again and again: every second, or every SECONDS.
-        #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
-            value_parser = interval)]
-        watch: Option<Duration>,
-        /// Print JSON; with --watch the counters, one document a line.
+    /// End the node and remove everything that it has made.
+    ///
+    /// The configuration of a node started by `up` is deleted. That of a node started by
+    /// `europa node` is kept, and its next start applies it again. `down` also removes what a
+    /// killed node has left behind.
+    Down,
+    /// Show whether the node runs and what is not as configured.
+    Status {
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Watch slices, routers, interfaces, ports and queues, as `top` does processes.
+    /// Show objects and their state.
+    #[command(visible_alias = "ls")]
+    Get(GetArgs),
+    /// Show everything about one object.
     ///
-    /// Tab shows the next kind, arrows choose a line and the column to sort by, `?` shows all keys.
+    /// State, addresses (also automatic ones), counters, document and latest events.
+    Describe(DescribeArgs),
+    /// Show objects again whenever one changes, until Ctrl-C.
+    ///
+    /// On a terminal the whole table is drawn again. Otherwise only changed lines are printed.
+    #[command(alias = "w")]
+    Watch(ObserveArgs),
+    /// Explain the fields of a document.
+    Explain {
+        /// A kind, or a field of it such as `router.fast_path.routes`. Default: list the kinds.
+        #[arg(value_name = "KIND.FIELD", add = ArgValueCompleter::new(complete::fields))]
+        path: Option<String>,
+    },
+    /// Show packets, bytes and losses.
+    #[command(aliases = ["st", "sta", "stat"])]
+    Stats {
+        /// Only this slice, router, interface, port, link or host: `red`, `red/r1`, `red/r1.in`.
+        #[arg(add = ArgValueCompleter::new(complete::counted))]
+        name: Option<String>,
+        /// Show rates instead, every second, or every SECONDS.
+        #[arg(short, long, value_name = "SECONDS", num_args = 0..=1,
+            default_missing_value = "1", value_parser = interval)]
+        watch: Option<Duration>,
+        /// Show also interfaces to slow paths and ports to hosts, which the node makes itself.
+        #[arg(short, long)]
+        all: bool,
+        /// Print JSON; with --watch one document of counters a line.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show rates of slices, routers, interfaces, ports and queues on the whole terminal.
+    ///
+    /// Tab shows the next kind. The arrow keys select a line and the column to sort by. `?` lists
+    /// all keys.
     Top {
         /// Seconds between two readings.
         #[arg(short, long, value_name = "SECONDS", default_value = "1", value_parser = interval)]
         every: Duration,
     },
-    /// Write down all counters again and again, for `europa plot`.
+    /// Record all counters, for `europa plot`.
     ///
-    /// One JSON document a line, as `europa stats --json` prints it, until Ctrl-C.
+    /// Writes one JSON document a line, as `europa stats --json` prints it, until Ctrl-C.
     Record {
         /// Seconds between two readings.
         #[arg(short, long, value_name = "SECONDS", default_value = "0.2", value_parser = interval)]
         every: Duration,
-        /// Stop after so many seconds.
+        /// Stop after this many seconds.
         #[arg(short = 't', long = "for", value_name = "SECONDS", value_parser = interval)]
         time: Option<Duration>,
-        /// Where to. Default: standard output.
+        /// The file to write. Default: standard output.
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
-    /// Draw what `europa record` has written, as SVG.
+    /// Draw a recording of `europa record` as SVG.
     Plot(PlotArgs),
-    /// Show what happened: routers started and ended, links up and down, changes applied.
+    /// Show events: processes started and ended, links up and down, changes applied.
     Events {
-        /// Go on with what happens.
+        /// Wait for further events and show them too.
         #[arg(short, long)]
         watch: bool,
         /// Print JSON, one event a line.
         #[arg(long)]
         json: bool,
     },
-    /// Show the log of a router, the switch or the node.
+    /// Show the log of a router, a host, the switch or the node.
     ///
-    /// Logs are bounded: one of more than 4 MB begins again.
+    /// A host's log is the output of its `run` commands. A log starts again when it has 4 MB.
     Logs {
-        /// SLICE/ROUTER, `switch` or `node`.
-        #[arg(add = ArgValueCompleter::new(complete::logs))]
+        /// SLICE/ROUTER, SLICE/ROUTER.PROGRAM, the name of a host, `switch` or `node`.
+        #[arg(value_name = "NAME", add = ArgValueCompleter::new(complete::logs))]
         of: String,
-        /// Go on with what is written.
+        /// Wait for further lines and show them too.
         #[arg(short, long)]
         follow: bool,
-        /// So many of the last lines.
-        #[arg(short = 'n', long, default_value_t = 200)]
+        /// Number of last lines to show.
+        #[arg(short = 'n', long, visible_alias = "tail", default_value_t = 200)]
         lines: usize,
     },
     /// Read a handler of a router's element.
@@ -199,9 +259,12 @@ enum Command {
         /// SLICE/ROUTER.
         #[arg(add = ArgValueCompleter::new(complete::routers))]
         router: String,
-        /// ELEMENT.HANDLER, like `route.table`; `list` lists the elements.
+        /// ELEMENT.HANDLER, such as `route.table`. `list` lists the elements, `ELEMENT.handlers`
+        /// the handlers of one.
+        #[arg(add = ArgValueCompleter::new(complete::read_handlers))]
         handler: String,
-        /// What some handlers want to know, like `lookup`.
+        /// The parameter of handlers that take one, such as `lookup`.
+        #[arg(allow_negative_numbers = true)]
         parameter: Option<String>,
         /// Print JSON.
         #[arg(long)]
@@ -213,46 +276,51 @@ enum Command {
         #[arg(add = ArgValueCompleter::new(complete::routers))]
         router: String,
         /// ELEMENT.HANDLER.
+        #[arg(add = ArgValueCompleter::new(complete::write_handlers))]
         handler: String,
-        /// What to write.
-        #[arg(default_value = "")]
+        /// The value to write.
+        #[arg(default_value = "", allow_negative_numbers = true)]
         value: String,
     },
-    /// Show packets of interfaces as they come and go, or write them for Wireshark.
+    /// Show packets of interfaces, or write them to a file for Wireshark.
     ///
-    /// Ends with Ctrl-C. Nobody else is slowed: what a capture costs is bounded, and frames that
-    /// it does not look at for that are counted.
+    /// Ends with Ctrl-C. The cost of a capture is bounded: frames over --rate are counted, not
+    /// copied.
     #[command(after_help = "Examples:\n  \
         europa capture red/r1 -f 'icmp or arp'\n  \
         europa capture left -w left.pcapng\n  \
         europa capture red/r1.in -w - | wireshark -k -i -")]
     Capture(CaptureArgs),
-    /// Follow single packets through a router: elements, tables, queues, and their fate.
+    /// Follow single packets through a router's elements.
     ///
-    /// Shows what each element changes, what its tables say, and why a packet is dropped.
+    /// Shows how each element changes a packet, which table entries it uses, and why a packet is
+    /// dropped.
     #[command(after_help = "Example:\n  europa trace red/r1 'icmp and host 10.0.2.2'")]
     Trace(TraceArgs),
     /// Draw the topology, or the elements of a router, as SVG.
     ///
-    /// With addresses and the rates of this moment, or how many packets went through each element.
+    /// The topology shows addresses and present rates. A router's elements show their packet
+    /// counts.
     #[command(after_help = "Examples:\n  \
         europa graph -o topology.svg\n  \
         europa graph red/r1 -o r1.svg\n  \
         europa graph red/r1 --dot | dot -Tpdf > r1.pdf")]
     Graph(GraphArgs),
-    /// Rules for what a slice's routers send, changed while packets pass.
+    /// Add, remove and list rules for the packets that a slice's routers send.
+    ///
+    /// Rules change while packets pass.
     Filter {
         #[command(subcommand)]
         command: FilterCommand,
     },
-    /// Turn another tool's topology into a configuration.
+    /// Convert the topology of another tool.
     Import {
         #[command(subcommand)]
         from: Import,
     },
-    /// Give routers new processes.
+    /// Restart routers, each with a new process.
     ///
-    /// The others go on. A router forwards again some 30 ms later.
+    /// Other routers are not affected. A restarted router forwards again after about 30 ms.
     Restart {
         /// SLICE/ROUTER.
         #[arg(required = true, add = ArgValueCompleter::new(complete::routers))]
@@ -260,19 +328,9 @@ enum Command {
     },
     /// Remove objects.
     ///
-    /// What others need is not removed: a slice with routers, a port with interfaces.
-    Delete {
-        /// port, slice, link, host, router or filters.
-        #[arg(add = ArgValueCompleter::new(complete::kinds))]
-        kind: String,
-        /// Names; of routers SLICE/NAME.
-        #[arg(required = true, add = ArgValueCompleter::new(complete::objects))]
-        names: Vec<String>,
-        /// Print JSON.
-        #[arg(long)]
-        json: bool,
-    },
-    /// Tell what this machine can and cannot do, and what follows.
+    /// An object that others need is not removed: a slice with routers, a port with interfaces.
+    Delete(DeleteArgs),
+    /// Check what this machine's kernel and settings allow.
     ///
     /// Exits with 1 if Europa cannot run here.
     Doctor {
@@ -280,25 +338,29 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Run a command in a router's slow path, its own Linux; without one, a shell.
+    /// Run a command in a router's slow path or in a host; without a command, a shell.
     ///
-    /// It sees the router's interfaces and files, and its limits are the router's. Exits as the
-    /// command does; with 127 if there is none of this name, with 126 if it cannot be executed.
-    #[command(after_help = "Examples:\n  \
+    /// The command sees the interfaces and files of the router or host and is under its limits. The
+    /// exit code is the command's: 127 if it is not found, 126 if it cannot be executed.
+    #[command(
+        alias = "ex",
+        after_help = "Examples:\n  \
         europa exec red/r1 ip route\n  \
-        europa exec red/r1 vtysh -c 'show ip ospf neighbor'")]
+        europa exec red/r1 vtysh -c 'show ip ospf neighbor'\n  \
+        europa exec h1 ping -c 3 10.0.2.2"
+    )]
     Exec {
-        /// `slice/router`.
-        #[arg(add = ArgValueCompleter::new(complete::routers))]
-        router: String,
+        /// SLICE/ROUTER, the name of a router that only one slice has, or a host.
+        #[arg(add = ArgValueCompleter::new(complete::entered))]
+        name: String,
         /// The command and its arguments.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Measure Europa beside Linux, XDP, Click and testpmd: rates, round trips, costs.
+    /// Measure Europa beside Linux, XDP, Click and testpmd.
     ///
-    /// Hands over to `europa-bench`, which is installed beside this program if it was built.
-    /// `europa bench --help` tells its cases and options.
+    /// Runs `europa-bench`, which is installed beside this program if it was built.
+    /// `europa bench --help` lists its cases and options.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
         /// Cases and options; see `europa bench --help`.
@@ -307,22 +369,30 @@ enum Command {
     },
     /// Run a Click configuration in this process, as the program `click` does.
     ///
-    /// With its options, messages and exit codes, so that `alias click='europa click'` serves;
-    /// without a node and without isolation. `europa click --help` tells more;
-    /// `europa click check`, `flatten` and `graph` look at a configuration without running it,
-    /// and `europa click --list` names all element classes.
+    /// Options, messages and exit codes are those of `click`. There is no node and no isolation.
+    /// `europa click check`, `flatten` and `graph` work on a configuration without running it;
+    /// `europa click --list` lists all element classes.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Click {
         /// Options and a file; see `europa click --help`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Say what is wrong with an XDP program, a source in C or an object. Needs no node.
+    ///
+    /// All mistakes at once, each at its line, with what to do about it. A source is compiled as
+    /// `europa compile` does it.
+    Check(CheckArgs),
+    /// Compile an XDP program from C to an object, and check it. Needs no node.
+    ///
+    /// Runs clang in a sandbox: it reads the system's headers, those of eBPF, and the source's
+    /// folder.
+    Compile(CompileArgs),
     /// Print a completion script for a shell.
     ///
-    /// For bash: `europa completion bash > /etc/bash_completion.d/europa`. Names of objects
-    /// are completed too, if a node runs.
+    /// It also completes names of objects and handlers, if a node runs.
     Completion {
-        /// Which shell.
+        /// The shell.
         shell: Shell,
     },
     /// Print the JSON Schema of the YAML, for editors.
@@ -333,97 +403,35 @@ enum Command {
     },
     /// Run the node in the foreground, for systemd.
     ///
-    /// Its desired state is kept in /var/lib/europa/NAME/state.redb; what is found there is
-    /// brought up. Ends with everything it has started at SIGTERM.
+    /// The node keeps its configuration in /var/lib/europa/NAME/state.redb and applies it when it
+    /// starts. At SIGTERM it ends all its processes and then itself.
     Node {
-        /// Forget desired state at the end; for `up`.
+        /// Delete the configuration at the end; for `up`.
         #[arg(long, hide = true)]
         temporary: bool,
         #[command(flatten)]
         starting: Starting,
     },
-    /// Write manual pages.
-    #[command(hide = true)]
-    Man {
-        /// Where to.
-        #[arg(long)]
-        dir: PathBuf,
-    },
-    /// The switch's process; started by the node.
-    #[command(hide = true)]
-    Switch {
-        /// Where it may run.
-        #[arg(long, value_delimiter = ',')]
-        cpus: Vec<usize>,
-    },
-    /// Namespaces of a router's slow path; started by the node.
-    #[command(hide = true)]
-    Hold,
-    /// A program in a router's slow path; started by the node.
-    #[command(hide = true)]
-    Daemon {
-        /// `slice/router`.
-        router: String,
-        /// Capabilities it keeps beside those of all programs.
-        #[arg(long)]
-        keep: Vec<String>,
-        /// The program and its arguments.
-        #[arg(last = true)]
-        command: Vec<String>,
-    },
-    /// A router's process; started by the node.
-    #[command(hide = true)]
-    Router {
-        /// Number on the node.
-        #[arg(long)]
-        number: u32,
-        /// SLICE/ROUTER.
-        #[arg(long)]
-        name: String,
-        /// Where it may run.
-        #[arg(long, value_delimiter = ',')]
-        cpus: Vec<usize>,
-        /// It is granted files to write.
-        #[arg(long)]
-        writes: bool,
-        /// It is granted memory shared with other processes.
-        #[arg(long)]
-        shares: bool,
-    },
-    /// The process of a router with a data plane of its owner's own; started by the node.
-    #[command(hide = true)]
-    Program {
-        /// Number on the node.
-        #[arg(long)]
-        number: u32,
-        /// SLICE/ROUTER.
-        #[arg(long)]
-        name: String,
-        /// Where it may run.
-        #[arg(long, value_delimiter = ',')]
-        cpus: Vec<usize>,
-        /// The program and its arguments.
-        #[arg(last = true)]
-        command: Vec<String>,
-    },
+    #[command(flatten)]
+    Role(Role),
 }
 
 /// A number of seconds.
-fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let interval = seconds.filter(|seconds| *seconds >= Duration::from_millis(10));
-    interval.ok_or_else(|| format!("found {text:?} where seconds are wanted, at least 0.01"))
+    interval.ok_or_else(|| format!("{text:?} is not a number of seconds of at least 0.01"))
 }
 
 #[derive(Subcommand)]
 enum Import {
     /// From containerlab: kinds linux, frr, bridge, ext-container and host.
     ///
-    /// What has no counterpart is named on standard error, with its line.
+    /// Whatever has no counterpart in Europa is printed to standard error with its line.
     Containerlab {
-        /// The topology, like lab.clab.yml.
+        /// The topology, such as lab.clab.yml.
         file: PathBuf,
-        /// Where the configuration goes. Default: standard output.
+        /// The file to write. Default: standard output.
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
@@ -436,18 +444,22 @@ impl Cli {
         match self.command {
             Command::Up { apply, starting } => up::up(&instance, &apply, &starting),
             Command::Apply(apply) => up::apply(&instance, &apply),
-            Command::Down => up::down(&instance),
-            Command::Get { kind, name, json, yaml } => {
-                let form = match (json, yaml) {
-                    (true, _) => Form::Json,
-                    (_, true) => Form::Yaml,
-                    _ => Form::Table,
-                };
-                get::get(&instance, kind.as_deref(), name.as_deref(), form)
+            Command::Diff { files, prune, exit_code, json } => {
+                let apply = Apply { files, dry_run: true, prune, json };
+                up::diff(&instance, &apply, exit_code)
             }
-            Command::Describe { kind, name, json } => get::describe(&instance, &kind, &name, json),
-            Command::Stats { watch: Some(every), json } => watch::stats(&instance, every, json),
-            Command::Stats { watch: None, json } => show::stats(&instance, json),
+            Command::Down => up::down(&instance),
+            Command::Status { json } => status::status(&instance, json),
+            Command::Get(args) => get::get(&instance, &args),
+            Command::Describe(args) => describe::describe(&instance, &args),
+            Command::Watch(args) => observe::observe(&instance, &args),
+            Command::Explain { path } => explain::explain(path.as_deref()),
+            Command::Stats { name, watch: Some(every), json, .. } => {
+                watch::stats(&instance, name.as_deref(), every, json)
+            }
+            Command::Stats { name, watch: None, all, json } => {
+                show::stats(&instance, name.as_deref(), all, json)
+            }
             Command::Top { every } => top::top(&instance, every),
             Command::Record { every, time, output } => {
                 watch::record(&instance, every, time, output.as_deref())
@@ -471,29 +483,18 @@ impl Cli {
                 Ok(import::containerlab(&file, output)?)
             }
             Command::Restart { routers } => routers::restart(&instance, &routers),
-            Command::Delete { kind, names, json } => {
-                up::delete(&instance, get::plural(&kind)?, &names, json)
-            }
+            Command::Delete(args) => delete::delete(&instance, &args),
             Command::Doctor { json } => show::doctor(json),
+            Command::Check(args) => check::check(&args),
+            Command::Compile(args) => compile::compile(&args),
             Command::Completion { shell } => print::completion(shell),
             Command::Schema { openapi } => print::schema(openapi),
-            Command::Man { dir } => print::man(&dir),
             Command::Node { temporary, starting } => {
                 let lifetime = if temporary { Lifetime::Temporary } else { Lifetime::Lasting };
                 roles::node(instance, lifetime, starting.settings())
             }
-            Command::Exec { router, command } => slow_path::exec(&instance, &router, &command),
-            Command::Hold => Ok(slow_path::hold()?),
-            Command::Daemon { router, keep, command } => {
-                Ok(slow_path::daemon(&instance, &router, &keep, &command)?)
-            }
-            Command::Switch { cpus } => roles::switch(&cpus),
-            Command::Router { number, name, cpus, writes, shares } => {
-                roles::router(number, &name, &cpus, writes, shares)
-            }
-            Command::Program { number, name, cpus, command } => {
-                roles::program(number, &name, &cpus, &command)
-            }
+            Command::Exec { name, command } => exec::exec(&instance, &name, &command),
+            Command::Role(role) => role.run(&instance),
         }
     }
 }
@@ -506,5 +507,31 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn other_habits_are_understood() {
+        for line in [
+            "europa apply network.yaml --dry-run",
+            "europa apply -f network.yaml -f tenants",
+            "europa diff -f network.yaml --exit-code",
+            "europa get routers",
+            "europa get router/red/r1 -o yaml",
+            "europa get -o wide",
+            "europa logs red/r1 --tail 5",
+            "europa stats red/r1",
+            "europa stats --watch",
+            "europa stats -w",
+            "europa stats red --watch=0.5",
+            "europa stat",
+            "europa delete router/red/r1 slice/red",
+            "europa explain router.fast_path",
+            "europa watch routers",
+            "europa wr red/r1 a.reset",
+        ] {
+            let words = line.split(' ');
+            assert!(Cli::command().try_get_matches_from(words).is_ok(), "{line}");
+        }
+        assert!(Cli::command().try_get_matches_from(["europa", "apply"]).is_err());
     }
 }

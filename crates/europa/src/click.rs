@@ -24,21 +24,21 @@ pub(crate) fn click(arguments: &[String]) -> ExitCode {
             print(&names);
             ExitCode::SUCCESS
         }
-        "check" => with_graph(rest, |graph, _| describe(graph)),
+        "check" => with_graph(rest, true, |graph, _| describe(graph)),
         "flatten" => {
-            // There is nothing else that could be written, as in an archive.
+            // `click-flatten` has more to write, from archives; here the option changes nothing.
             let rest: Vec<String> =
                 rest.iter().filter(|argument| *argument != "--config").cloned().collect();
-            with_graph(&rest, |graph, _| graph.to_string())
+            with_graph(&rest, false, |graph, _| graph.to_string())
         }
         "graph" => {
             let (own, rest): (Vec<String>, Vec<String>) =
                 rest.iter().cloned().partition(|argument| argument == "--dot");
             let as_dot = !own.is_empty();
-            // It is known only after a run what things cost.
+            // Costs are known only after a run.
             match parse(&rest) {
                 Parsed::Run(options) if options.profile => draw_measured(*options, as_dot),
-                _ => with_graph(&rest, |graph, title| draw(graph, title, &[], as_dot)),
+                _ => with_graph(&rest, false, |graph, title| draw(graph, title, &[], as_dot)),
             }
         }
         _ => match parse(arguments) {
@@ -56,12 +56,17 @@ pub(crate) fn click(arguments: &[String]) -> ExitCode {
 }
 
 fn print(text: &str) {
-    // Whoever reads may have seen enough.
+    // The reader of the pipe may have ended.
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Checks a configuration and writes what `answer` makes of it.
-fn with_graph(arguments: &[String], answer: impl FnOnce(&Graph, &str) -> String) -> ExitCode {
+/// Checks a configuration, with `arguments_too` also the arguments of its elements, and writes
+/// the text that `answer` makes of it.
+fn with_graph(
+    arguments: &[String],
+    arguments_too: bool,
+    answer: impl FnOnce(&Graph, &str) -> String,
+) -> ExitCode {
     let options = match parse(arguments) {
         Parsed::Run(options) => options,
         Parsed::Print(text) => {
@@ -75,10 +80,14 @@ fn with_graph(arguments: &[String], answer: impl FnOnce(&Graph, &str) -> String)
     };
     let Options { source, defines, path, output, warnings, .. } = *options;
     let checked = load::read(&source).map_err(|error| error + "\n").and_then(|text| {
-        let graph = load::check(&text, &registry(), &defines, path.as_deref());
-        graph.map(|graph| (graph, text.file))
+        let graph = load::check(&text, &registry(), &defines, path.as_deref())?;
+        let notes = match arguments_too {
+            true => load::check_arguments(&graph, &registry(), warnings)?,
+            false => String::new(),
+        };
+        Ok((graph, text.file, notes))
     });
-    let (graph, file) = match checked {
+    let (graph, file, notes) = match checked {
         Ok(checked) => checked,
         Err(errors) => {
             eprint!("{errors}");
@@ -88,6 +97,7 @@ fn with_graph(arguments: &[String], answer: impl FnOnce(&Graph, &str) -> String)
     if warnings {
         eprint!("{}", load::warnings(&graph.warnings));
     }
+    eprint!("{notes}");
     let text = answer(&graph, &file);
     match output.filter(|file| file != "-") {
         None => print(&text),
@@ -101,7 +111,7 @@ fn with_graph(arguments: &[String], answer: impl FnOnce(&Graph, &str) -> String)
     ExitCode::SUCCESS
 }
 
-/// A line an element with the kinds of its ports, and one a connection.
+/// One line for each element with the kinds of its ports, and one for each connection.
 fn describe(graph: &Graph) -> String {
     let kind = |processing| match processing {
         Processing::Pull => "pull",
@@ -137,7 +147,7 @@ fn describe(graph: &Graph) -> String {
 
 /// Runs a configuration and draws it with what each element did and what it cost.
 fn draw_measured(mut options: Options, as_dot: bool) -> ExitCode {
-    // What the run itself would write there is another text.
+    // The run itself would write its own text there.
     let output = options.output.take().filter(|file| file != "-");
     let mut text = None;
     let path = options.path.clone();
@@ -153,7 +163,7 @@ fn draw_measured(mut options: Options, as_dot: bool) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // Standard input can be read but once.
+    // Standard input can be read only once.
     if let Ok(read) = &read {
         options.source = Source::Expression(read.text.clone());
     }

@@ -4,23 +4,29 @@ use std::process::ExitCode;
 
 use europa_capture::CaptureError;
 use europa_client::ClientError;
+use europa_sandbox::descriptors_hint;
+use nix::errno::Errno;
 
-/// What went wrong, and how a script can tell.
+/// Why a command failed, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Failure {
     code: u8,
     message: String,
 }
 
-/// As `--help` says it.
+/// The exit code of `diff --exit-code` if something would change.
+pub(crate) const DIFFERS: u8 = 6;
+
+/// The exit codes, as `--help` explains them.
 pub(crate) const CODES: &str = "\
 Exit codes:
-  0  done
-  1  it was tried and failed
-  2  the command line makes no sense
+  0  success
+  1  the command failed
+  2  the command line is wrong
   3  no node runs
   4  the configuration has mistakes; nothing was changed
-  5  there is no such object";
+  5  there is no such object
+  6  `diff --exit-code`: something would change";
 
 impl Failure {
     /// Mistakes in a configuration.
@@ -28,17 +34,17 @@ impl Failure {
         Failure { code: 4, message: message.into() }
     }
 
-    /// A command line that makes no sense.
+    /// A wrong command line.
     pub(crate) fn usage(message: impl Into<String>) -> Failure {
         Failure { code: 2, message: message.into() }
     }
 
-    /// Something that is not there.
+    /// An object that does not exist.
     pub(crate) fn missing(message: impl Into<String>) -> Failure {
         Failure { code: 5, message: message.into() }
     }
 
-    /// A command that could not be executed, with the codes that shells have for that.
+    /// A command that could not be executed, with a shell's exit codes.
     pub(crate) fn execution(program: &str, error: &std::io::Error) -> Failure {
         match error.kind() {
             std::io::ErrorKind::NotFound => {
@@ -48,10 +54,31 @@ impl Failure {
         }
     }
 
-    /// Prints it.
-    pub(crate) fn tell(&self) -> ExitCode {
+    /// The same failure with a further sentence, if that is not empty.
+    pub(crate) fn with(mut self, sentence: &str) -> Failure {
+        if !sentence.is_empty() {
+            self.message = format!("{}; {sentence}", self.message);
+        }
+        self
+    }
+
+    /// Adds what to do if the message says that file descriptors ran out.
+    fn with_descriptors_hint(mut self) -> Failure {
+        for errno in [Errno::EMFILE, Errno::ENFILE] {
+            let hint = descriptors_hint(errno as i32);
+            let is_it = self.message.contains(&format!("(os error {})", errno as i32))
+                || self.message.contains(errno.desc());
+            if is_it && !self.message.contains(hint) {
+                self.message += hint;
+            }
+        }
+        self
+    }
+
+    /// Prints the message to standard error.
+    pub(crate) fn report(&self) -> ExitCode {
         let message = self.message.trim_end();
-        // A report with places begins on a line of its own.
+        // A report of mistakes begins on its own line.
         let gap = if message.contains('\n') { "\n" } else { "" };
         eprintln!("europa: {gap}{message}");
         ExitCode::from(self.code)
@@ -93,7 +120,7 @@ impl From<CaptureError> for Failure {
         let message = error.to_string();
         match error {
             CaptureError::NoNode(_) => Failure { code: 3, message },
-            // The node has no other answer than a text.
+            // Captures have no status codes, only this text.
             CaptureError::Refused(_) if message.starts_with("there is no") => {
                 Failure::missing(message)
             }
@@ -119,7 +146,7 @@ impl From<ClientError> for Failure {
             }
             other => other.to_string(),
         };
-        Failure { code, message }
+        Failure { code, message }.with_descriptors_hint()
     }
 }
 
@@ -130,7 +157,19 @@ mod tests {
     use std::io::{Error, ErrorKind};
 
     #[test]
-    fn codes_tell_what_went_wrong() {
+    fn too_few_descriptors_are_explained_once() {
+        let failed = |text: &str| -> Failure {
+            ClientError::Problem(Box::new(ProblemDetails::failed(text))).into()
+        };
+        let bare = failed("port left: loading the program: Too many open files (os error 24)");
+        assert!(bare.message.contains("`ulimit -n`"), "{bare:?}");
+        let again = failed(&bare.message);
+        assert_eq!(again.message.matches("`ulimit -n`").count(), 1, "{again:?}");
+        assert!(!failed("port left: no such device").message.contains("ulimit"));
+    }
+
+    #[test]
+    fn exit_codes() {
         let refused = |why: &str| CaptureError::Refused(why.to_owned());
         let problem = |problem| ClientError::Problem(Box::new(problem));
         for (failure, code) in [

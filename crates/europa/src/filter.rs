@@ -1,4 +1,4 @@
-//! `filter`: rules of slices, added and removed while packets pass.
+//! `filter`: rules of slices, which change while packets pass.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,18 +19,18 @@ use crate::exit::Failure;
 use crate::table::{Colours, Table, errors_in_colour, line, out};
 use crate::up::{Progress, client};
 
-/// What can be done with rules.
+/// Commands about rules.
 #[derive(Subcommand)]
 pub(crate) enum FilterCommand {
-    /// Add rules, all at once; tells their numbers.
+    /// Add rules, all at once, and print their numbers.
     #[command(after_help = "Examples:\n  \
         europa filter add red 'protocol: udp, destination_port: 53, action: {queue: 2}'\n  \
         europa filter add red 'priority: 9, source: 10.9.0.0/16, action: drop'")]
     Add {
-        /// The slice whose packets they are for.
-        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        /// The slice whose packets they match.
+        #[arg(add = ArgValueCompleter::new(complete::slices))]
         slice: String,
-        /// Rules as they stand in a document of kind `filters`, in one line each.
+        /// Rules, each in one line, with the fields of a `filters` document.
         #[arg(required = true)]
         rules: Vec<String>,
         /// Print JSON.
@@ -40,19 +40,19 @@ pub(crate) enum FilterCommand {
     /// Remove rules by number, all at once.
     Del {
         /// The slice.
-        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        #[arg(add = ArgValueCompleter::new(complete::slices))]
         slice: String,
-        /// Numbers, as `list` shows them.
+        /// Numbers as `list` shows them.
         #[arg(required = true)]
         numbers: Vec<u32>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Show a slice's rules, and how often each has counted.
+    /// Show a slice's rules with the packets and bytes that each has matched.
     List {
         /// The slice.
-        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        #[arg(add = ArgValueCompleter::new(complete::slices))]
         slice: String,
         /// Print JSON.
         #[arg(long)]
@@ -60,18 +60,18 @@ pub(crate) enum FilterCommand {
     },
     /// Add the rules of a file, all at once.
     ///
-    /// One a line, as `add` takes them; or filters as ClassBench writes them, the first one with
-    /// the highest priority.
+    /// The file has one rule a line, as `add` takes them, or filters in the format of ClassBench,
+    /// of which the first has the highest priority.
     Load {
         /// The slice.
-        #[arg(add = ArgValueCompleter::new(complete::objects))]
+        #[arg(add = ArgValueCompleter::new(complete::slices))]
         slice: String,
         /// The file.
         file: PathBuf,
-        /// What filters of ClassBench's do: `drop`, or `{queue: 3}`.
+        /// The action of ClassBench filters, such as `drop` or `{queue: 3}`.
         #[arg(long, default_value = "count")]
         action: String,
-        /// Remove at the same moment all rules with numbers that there are.
+        /// Remove all present rules with numbers at the same moment.
         #[arg(long)]
         replace: bool,
         /// Print JSON.
@@ -97,8 +97,8 @@ pub(crate) fn filter(instance: &Instance, command: FilterCommand) -> Result<Exit
     }
 }
 
-/// The node; where there is none, inside a router, the socket at which it answers that router's
-/// programs.
+/// A client of the node, or, in a router's slow path, of the socket that the node has there for
+/// the router's programs.
 fn node(instance: &Instance) -> Client {
     let inside = Client::new("\0europa");
     match instance.socket().exists() || !inside.is_there() {
@@ -191,7 +191,7 @@ fn shown(rule: &Rule) -> Result<String, Failure> {
     Ok(value.to_string())
 }
 
-/// A field; what would be read as a number is quoted.
+/// A field; values that YAML would read as a number are quoted.
 fn pair(name: &str, value: &Value) -> String {
     match name {
         "key" | "result" => format!("{name}: {value}"),

@@ -1,4 +1,4 @@
-//! `events` and `logs`: what happened, once or as it happens.
+//! `events` and `logs`: once, or continuously.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ pub(crate) fn events(instance: &Instance, watch: bool, json: bool) -> Result<Exi
         let mut text = String::new();
         for line in rest.drain(..=end).collect::<Vec<u8>>().split(|byte| *byte == b'\n') {
             if let Ok(event) = serde_json::from_slice::<Event>(line) {
-                text += &told(&event, colours);
+                text += &event_line(&event, colours);
             }
         }
         put(text.as_bytes())
@@ -32,7 +32,7 @@ pub(crate) fn events(instance: &Instance, watch: bool, json: bool) -> Result<Exi
     finished(ended)
 }
 
-fn told(event: &Event, colours: Colours) -> String {
+fn event_line(event: &Event, colours: Colours) -> String {
     let reason = format!("{:<10}", event.reason);
     let reason = if event.warning { colours.yellow(&reason) } else { reason };
     let object = format!("{} {}", event.kind, event.name);
@@ -61,7 +61,7 @@ fn put(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// A reader that goes, like `head`, is no failure.
+/// A closed pipe, as after `head`, is no failure.
 fn finished(result: Result<(), ClientError>) -> Result<ExitCode, Failure> {
     match result {
         Err(ClientError::Connection(error)) if error.contains("Broken pipe") => {

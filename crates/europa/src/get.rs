@@ -1,82 +1,129 @@
-//! `get` and `describe`: documents and what became of them.
+//! `get`: documents and their state.
 
 use std::process::ExitCode;
 
-use europa_api::rest::{Event, Object, Objects};
-use europa_api::stats::NodeStats;
-use europa_client::{Client, escape};
+use clap::{Args, ValueEnum};
+use clap_complete::engine::ArgValueCompleter;
+use europa_api::rest::{Object, Objects};
+use europa_client::Client;
 use europa_node::Instance;
 use serde_json::Value;
 
+use crate::complete;
 use crate::exit::Failure;
-use crate::table::{Colours, Table, line, out, plain, plain_lines};
+use crate::kinds::{KINDS, Reference, plural};
+use crate::table::{Colours, Table, line, out};
 use crate::up::client;
 
-/// Kinds of objects: plural, singular, and a short word.
-pub(crate) const KINDS: [(&str, &str, &str); 6] = [
-    ("ports", "port", "p"),
-    ("slices", "slice", "s"),
-    ("links", "link", "l"),
-    ("hosts", "host", "h"),
-    ("routers", "router", "r"),
-    ("filters", "filters", "f"),
-];
-
-/// The plural of a kind, which stands in paths.
-pub(crate) fn plural(kind: &str) -> Result<&'static str, Failure> {
-    let found = KINDS.iter().find(|(many, one, short)| [*many, *one, *short].contains(&kind));
-    found.map(|(many, _, _)| *many).ok_or_else(|| {
-        let known: Vec<&str> = KINDS.iter().map(|(many, _, _)| *many).collect();
-        Failure::usage(format!("{kind:?} is no kind of object: {}", known.join(", ")))
-    })
+/// What `get` takes.
+#[derive(Args)]
+pub(crate) struct GetArgs {
+    /// ports, slices, links, hosts, routers, filters or all; or KIND/NAME.
+    #[arg(add = ArgValueCompleter::new(complete::kinds))]
+    kind: Option<String>,
+    /// Name of one object: SLICE/NAME for a router.
+    #[arg(add = ArgValueCompleter::new(complete::objects))]
+    name: Option<String>,
+    /// Form of the output.
+    #[arg(short, long, value_enum, conflicts_with_all = ["json", "yaml"])]
+    output: Option<Form>,
+    /// Print JSON, with state.
+    #[arg(long, conflicts_with = "yaml")]
+    json: bool,
+    /// Print the documents as YAML, as `apply` takes them.
+    #[arg(long)]
+    yaml: bool,
 }
 
-/// How to print.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A form of output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Form {
+    /// A table.
     Table,
+    /// A table with more columns.
+    Wide,
+    /// JSON, with state.
     Json,
+    /// The documents as YAML.
     Yaml,
 }
 
-pub(crate) fn get(
-    instance: &Instance,
-    kind: Option<&str>,
-    name: Option<&str>,
-    form: Form,
-) -> Result<ExitCode, Failure> {
-    let client = client(instance);
-    let kinds: Vec<&str> = match kind.filter(|kind| *kind != "all") {
-        Some(kind) => vec![plural(kind)?],
-        None => KINDS.iter().map(|(many, _, _)| *many).collect(),
-    };
-    let mut objects = Vec::new();
-    for kind in &kinds {
-        match name {
-            Some(name) => objects.push(one(&client, kind, name)?),
-            None => objects.extend(client.get::<Objects>(&format!("/v1/{kind}"))?.items),
+impl GetArgs {
+    fn form(&self) -> Form {
+        match (self.output, self.json, self.yaml) {
+            (Some(form), ..) => form,
+            (None, true, _) => Form::Json,
+            (None, _, true) => Form::Yaml,
+            _ => Form::Table,
         }
     }
-    match (form, name) {
-        (Form::Json, Some(_)) => {
+}
+
+/// What a command line selects: all objects of some kinds, or one object.
+#[derive(Clone, Debug)]
+pub(crate) enum Selection {
+    All(Vec<&'static str>),
+    One(Reference),
+}
+
+impl Selection {
+    pub(crate) fn of(kind: Option<&str>, name: Option<&str>) -> Result<Selection, Failure> {
+        let all = || KINDS.iter().map(|(many, _, _)| *many).collect();
+        match (kind.filter(|kind| *kind != "all"), name) {
+            (None, None) => Ok(Selection::All(all())),
+            (None, Some(name)) => {
+                Err(Failure::usage(format!("of which kind is {name:?}? Write KIND/NAME")))
+            }
+            (Some(kind), None) if !kind.contains('/') => Ok(Selection::All(vec![plural(kind)?])),
+            (Some(kind), name) => Ok(Selection::One(Reference::of(kind, name)?)),
+        }
+    }
+
+    /// The objects as they are now.
+    pub(crate) fn read(&self, client: &Client) -> Result<Vec<Object>, Failure> {
+        match self {
+            Selection::One(reference) => Ok(vec![one(client, reference)?]),
+            Selection::All(kinds) => {
+                let mut objects = Vec::new();
+                for kind in kinds {
+                    objects.extend(client.get::<Objects>(&format!("/v1/{kind}"))?.items);
+                }
+                Ok(objects)
+            }
+        }
+    }
+
+    /// Whether the objects may be of several kinds.
+    pub(crate) fn is_mixed(&self) -> bool {
+        matches!(self, Selection::All(kinds) if kinds.len() > 1)
+    }
+}
+
+pub(crate) fn get(instance: &Instance, args: &GetArgs) -> Result<ExitCode, Failure> {
+    let selection = Selection::of(args.kind.as_deref(), args.name.as_deref())?;
+    let objects = selection.read(&client(instance))?;
+    match (args.form(), &selection) {
+        (Form::Json, Selection::One(_)) => {
             line!("{}", serde_json::to_string_pretty(&objects.first())?);
         }
-        (Form::Json, None) => {
+        (Form::Json, Selection::All(_)) => {
             line!("{}", serde_json::to_string_pretty(&Objects { items: objects })?);
         }
         (Form::Yaml, _) => out!("{}", yaml(&objects)?),
-        (Form::Table, _) => out!("{}", tables(&objects, kinds.len() > 1, Colours::stdout())),
+        (form, _) => {
+            let wide = form == Form::Wide;
+            out!("{}", tables(&objects, selection.is_mixed(), wide, Colours::stdout()));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(client: &Client, kind: &str, name: &str) -> Result<Object, Failure> {
-    let path: Vec<String> = name.split('/').map(escape).collect();
-    Ok(client.get(&format!("/v1/{kind}/{}", path.join("/")))?)
+pub(crate) fn one(client: &Client, reference: &Reference) -> Result<Object, Failure> {
+    Ok(client.get(&reference.path())?)
 }
 
 /// Documents as they could stand in a file.
-fn yaml(objects: &[Object]) -> Result<String, Failure> {
+pub(crate) fn yaml(objects: &[Object]) -> Result<String, Failure> {
     let document = |object: &Object| {
         serde_saphyr::to_string(&object.document).map_err(|error| Failure::from(error.to_string()))
     };
@@ -84,7 +131,8 @@ fn yaml(objects: &[Object]) -> Result<String, Failure> {
     Ok(texts.join("---\n"))
 }
 
-fn tables(objects: &[Object], several: bool, colours: Colours) -> String {
+/// A table for each kind that there are objects of.
+pub(crate) fn tables(objects: &[Object], several: bool, wide: bool, colours: Colours) -> String {
     let mut text = String::new();
     for (many, kind, _) in KINDS {
         let of_kind: Vec<&Object> = objects.iter().filter(|object| object.kind == kind).collect();
@@ -95,81 +143,111 @@ fn tables(objects: &[Object], several: bool, colours: Colours) -> String {
             text += if text.is_empty() { "" } else { "\n" };
             text += &format!("{}\n", colours.bold(many));
         }
-        text += &table(kind, &of_kind).text(colours);
+        text += &table(kind, &of_kind, wide).text(colours);
     }
-    if text.is_empty() { "there is nothing\n".to_owned() } else { text }
+    if text.is_empty() { "no objects\n".to_owned() } else { text }
 }
 
-fn table(kind: &str, objects: &[&Object]) -> Table {
-    let detail = |object: &Object, name: &str| match object.status.details.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => "-".to_owned(),
-    };
-    let field = |object: &Object, name: &str| match object.document.get(name) {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => "-".to_owned(),
-    };
+/// How a cell of a table is made of an object.
+type Cell = fn(&Object) -> String;
+
+/// The columns of a kind: heading, whether it is only in wide tables, and the cell.
+fn columns(kind: &str) -> &'static [(&'static str, bool, Cell)] {
     match kind {
-        "port" => {
-            let mut table =
-                Table::new(&["NAME", "STATE", "DEVICE", "NAMESPACE", "KIND", "MAC", "MTU"])
-                    .right(&[6])
-                    .state(1);
-            for object in objects {
-                table.row([
-                    object.name.clone(),
-                    object.status.state.clone(),
-                    field(object, "device"),
-                    field(object, "namespace"),
-                    detail(object, "kind"),
-                    detail(object, "mac"),
-                    detail(object, "mtu"),
-                ]);
-            }
-            table
-        }
-        "router" => {
-            let mut table = Table::new(&[
-                "NAME",
-                "STATE",
-                "FAST PATH",
-                "INTERFACES",
-                "PROCESS",
-                "RESTARTS",
-                "UP FOR",
-            ])
-            .right(&[4, 5, 6])
-            .state(1);
-            for object in objects {
-                let interfaces = object.document.get("interfaces").and_then(Value::as_object);
-                let names: Vec<&str> =
-                    interfaces.iter().flat_map(|map| map.keys().map(String::as_str)).collect();
-                table.row([
-                    object.name.clone(),
-                    object.status.state.clone(),
-                    fast_path(object),
-                    names.join(","),
-                    detail(object, "pid"),
-                    detail(object, "restarts"),
-                    duration(object.status.details.get("seconds").and_then(Value::as_u64)),
-                ]);
-            }
-            table
-        }
-        _ => {
-            let mut table = Table::new(&["NAME", "STATE", "DESCRIPTION"]).state(1);
-            for object in objects {
-                table.row([
-                    object.name.clone(),
-                    object.status.state.clone(),
-                    field(object, "description"),
-                ]);
-            }
-            table
-        }
+        "port" => &[
+            ("NAME", false, name),
+            ("STATE", false, state),
+            ("DEVICE", false, |object| field(object, "device")),
+            ("NAMESPACE", false, |object| field(object, "namespace")),
+            ("KIND", false, |object| detail(object, "kind")),
+            ("MAC", false, |object| detail(object, "mac")),
+            ("MTU", false, |object| detail(object, "mtu")),
+            ("RATE", true, |object| field(object, "rate")),
+            ("CHANGED", true, |object| object.changed.clone()),
+            ("MESSAGE", true, message),
+        ],
+        "router" => &[
+            ("NAME", false, name),
+            ("STATE", false, state),
+            ("FAST PATH", false, fast_path),
+            ("INTERFACES", false, interfaces),
+            ("PROCESS", false, |object| detail(object, "pid")),
+            ("RESTARTS", false, |object| detail(object, "restarts")),
+            ("UP FOR", false, |object| {
+                duration(object.status.details.get("seconds").and_then(Value::as_u64))
+            }),
+            ("RUN", true, |object| field(object, "run")),
+            ("ADDRESSES", true, addresses),
+            ("CHANGED", true, |object| object.changed.clone()),
+            ("MESSAGE", true, message),
+        ],
+        _ => &[
+            ("NAME", false, name),
+            ("STATE", false, state),
+            ("DESCRIPTION", false, |object| field(object, "description")),
+            ("GENERATION", true, |object| object.generation.to_string()),
+            ("CHANGED", true, |object| object.changed.clone()),
+            ("MESSAGE", true, message),
+        ],
     }
+}
+
+/// Headings of columns of numbers.
+const NUMBERS: [&str; 5] = ["MTU", "PROCESS", "RESTARTS", "UP FOR", "GENERATION"];
+
+fn table(kind: &str, objects: &[&Object], wide: bool) -> Table {
+    let shown: Vec<_> = columns(kind).iter().filter(|(_, extra, _)| wide || !extra).collect();
+    let header: Vec<&'static str> = shown.iter().map(|(heading, ..)| *heading).collect();
+    let right: Vec<usize> = (0..header.len()).filter(|at| NUMBERS.contains(&header[*at])).collect();
+    let mut table = Table::new(&header).right(&right).state(1);
+    for object in objects {
+        table.row(shown.iter().map(|(_, _, cell)| cell(object)));
+    }
+    table
+}
+
+fn name(object: &Object) -> String {
+    object.name.clone()
+}
+
+fn state(object: &Object) -> String {
+    object.status.state.clone()
+}
+
+fn message(object: &Object) -> String {
+    object.status.message.clone().unwrap_or_else(|| "-".to_owned())
+}
+
+fn text(value: Option<&Value>) -> String {
+    match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => "-".to_owned(),
+        Some(other) => other.to_string(),
+    }
+}
+
+fn detail(object: &Object, name: &str) -> String {
+    text(object.status.details.get(name))
+}
+
+fn field(object: &Object, name: &str) -> String {
+    text(object.document.get(name))
+}
+
+fn interfaces(object: &Object) -> String {
+    let interfaces = object.document.get("interfaces").and_then(Value::as_object);
+    let names: Vec<&str> =
+        interfaces.iter().flat_map(|map| map.keys().map(String::as_str)).collect();
+    names.join(",")
+}
+
+/// The addresses of a router's document.
+fn addresses(object: &Object) -> String {
+    let interfaces = object.document.get("interfaces").and_then(Value::as_object);
+    let lists = interfaces.iter().flat_map(|map| map.values());
+    let addresses = lists.filter_map(|fields| fields.get("addresses")?.as_array()).flatten();
+    let all: Vec<&str> = addresses.filter_map(Value::as_str).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(",") }
 }
 
 fn fast_path(object: &Object) -> String {
@@ -193,114 +271,11 @@ fn duration(seconds: Option<u64>) -> String {
     }
 }
 
-pub(crate) fn describe(
-    instance: &Instance,
-    kind: &str,
-    name: &str,
-    json: bool,
-) -> Result<ExitCode, Failure> {
-    let client = client(instance);
-    let object = one(&client, plural(kind)?, name)?;
-    if json {
-        line!("{}", serde_json::to_string_pretty(&object)?);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let colours = Colours::stdout();
-    line!("{} {}", object.kind, colours.bold(&object.name));
-    line!("  state:      {}", colours.state(&object.status.state));
-    if let Some(message) = &object.status.message {
-        line!("  message:    {}", plain_lines(message));
-    }
-    line!("  generation: {}, changed {}", object.generation, object.changed);
-    for (name, value) in &object.status.details {
-        match value {
-            Value::Object(map) => {
-                line!("  {name}:");
-                for (name, value) in map {
-                    line!("    {name}: {}", flat(value));
-                }
-            }
-            value => line!("  {name}: {}", flat(value)),
-        }
-    }
-    counters(&client, &object)?;
-    line!("\ndocument:");
-    for text in yaml(std::slice::from_ref(&object))?.lines() {
-        line!("  {text}");
-    }
-    events(&client, &object)?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A value in one line, without braces.
-fn flat(value: &Value) -> String {
-    match value {
-        Value::String(text) => plain(text),
-        Value::Object(map) => {
-            let pairs: Vec<String> =
-                map.iter().map(|(name, value)| format!("{name} {}", flat(value))).collect();
-            pairs.join(", ")
-        }
-        other => other.to_string(),
-    }
-}
-
-fn counters(client: &Client, object: &Object) -> Result<(), Failure> {
-    if object.kind != "router" {
-        return Ok(());
-    }
-    let stats: NodeStats = client.get("/v1/stats")?;
-    let Some(router) = stats.routers.iter().find(|router| router.name == object.name) else {
-        return Ok(());
-    };
-    line!("\ncounters:");
-    let mut table = Table::new(&["INTERFACE", "RX PACKETS", "RX BYTES", "TX PACKETS", "TX BYTES"])
-        .right(&[1, 2, 3, 4]);
-    for i in &router.interfaces {
-        let numbers = [i.rx_packets, i.rx_bytes, i.tx_packets, i.tx_bytes];
-        table.row(std::iter::once(i.name.clone()).chain(numbers.map(|n| n.to_string())));
-    }
-    for line in table.text(Colours::stdout()).lines() {
-        line!("  {line}");
-    }
-    for interface in &router.interfaces {
-        for (cause, count) in &interface.drops {
-            line!("  {}: {count} dropped: {cause}", interface.name);
-        }
-    }
-    Ok(())
-}
-
-fn events(client: &Client, object: &Object) -> Result<(), Failure> {
-    let text = client.get_bytes("/v1/events")?;
-    let all = text.split(|byte| *byte == b'\n');
-    let all: Vec<Event> = all.filter_map(|line| serde_json::from_slice(line).ok()).collect();
-    let own: Vec<&Event> =
-        all.iter().filter(|e| e.kind == object.kind && e.name == object.name).collect();
-    if !own.is_empty() {
-        line!("\nevents:");
-    }
-    for event in own.iter().rev().take(10).rev() {
-        line!("  {}  {:<10} {}", event.time, event.reason, plain_lines(&event.message));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kinds() {
-        for (word, wanted) in [
-            ("routers", Some("routers")),
-            ("router", Some("routers")),
-            ("p", Some("ports")),
-            ("x", None),
-        ] {
-            assert_eq!(plural(word).ok(), wanted, "{word}");
-        }
-    }
+    use europa_api::rest::Status;
+    use serde_json::json;
 
     #[test]
     fn durations() {
@@ -313,5 +288,43 @@ mod tests {
         ] {
             assert_eq!(duration(seconds), wanted);
         }
+    }
+
+    #[test]
+    fn selections() {
+        let paths = |kind, name| match Selection::of(kind, name) {
+            Ok(Selection::All(kinds)) => kinds.join(" "),
+            Ok(Selection::One(reference)) => reference.path(),
+            Err(_) => "wrong".to_owned(),
+        };
+        for (kind, name, wanted) in [
+            (None, None, "ports slices links hosts routers filters"),
+            (Some("all"), None, "ports slices links hosts routers filters"),
+            (Some("r"), None, "routers"),
+            (Some("router"), Some("red/r1"), "/v1/routers/red/r1"),
+            (Some("router/red/r1"), None, "/v1/routers/red/r1"),
+            (Some("all"), Some("red"), "wrong"),
+            (Some("frob"), None, "wrong"),
+            (Some("frob/red"), None, "wrong"),
+        ] {
+            assert_eq!(paths(kind, name), wanted, "{kind:?} {name:?}");
+        }
+    }
+
+    #[test]
+    fn wide_tables_have_more_columns() {
+        let object = Object {
+            kind: "router".into(),
+            name: "red/r1".into(),
+            generation: 1,
+            changed: "2026-01-01T00:00:00Z".into(),
+            document: json!({"run": "isolated", "fast_path": {"builtin": "ipv4"},
+                "interfaces": {"in": {"addresses": ["10.0.0.1/24"]}, "out": {}}}),
+            status: Status { state: "running".into(), ..Status::default() },
+        };
+        let narrow = tables(std::slice::from_ref(&object), false, false, Colours::none());
+        let wide = tables(std::slice::from_ref(&object), true, true, Colours::none());
+        assert!(!narrow.contains("ADDRESSES") && narrow.contains("in,out"), "{narrow}");
+        assert!(wide.starts_with("routers\n") && wide.contains("10.0.0.1/24"), "{wide}");
     }
 }

@@ -1,6 +1,6 @@
 //! `graph`: drawings of the topology and of element graphs.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
@@ -9,35 +9,37 @@ use std::time::Duration;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
+use europa_api::rest::Objects;
 use europa_capture::scene::{Interface, Scene, To};
 use europa_capture::{describe, line};
 use europa_draw::{Box, Diagram, Kind, Line, dot, layout, svg};
 use europa_engine::GraphView;
 use europa_node::Instance;
+use serde_json::Value;
 
 use crate::exit::Failure;
 use crate::rates::{Interval, Row, View};
 use crate::table::scaled;
 use crate::{complete, handler};
 
-/// Over how long rates are measured.
+/// Time over which rates are measured.
 const SECONDS: Duration = Duration::from_millis(500);
-/// Longest configuration that stands in a box.
+/// Longest configuration in a box, in characters.
 const LONGEST: usize = 34;
 
-/// What `graph` can be told.
+/// What `graph` takes.
 #[derive(Args)]
 pub(crate) struct GraphArgs {
-    /// `topology`, or `slice/router` for its elements.
+    /// `topology`, or SLICE/ROUTER for the elements of a router.
     #[arg(default_value = "topology", add = ArgValueCompleter::new(complete::drawn))]
     what: String,
-    /// Write to a file; the default is standard output.
+    /// The file to write. Default: standard output.
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Write DOT, for Graphviz.
+    /// Write DOT for Graphviz.
     #[arg(long, conflicts_with = "json")]
     dot: bool,
-    /// Write what is drawn as JSON.
+    /// Write the drawn objects as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -45,8 +47,11 @@ pub(crate) struct GraphArgs {
 pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, Failure> {
     let (diagram, data) = if args.what == "topology" {
         let scene = describe(&instance.directory())?;
-        let rates = if args.json { Rates::new() } else { rates(instance)? };
-        (topology(&scene, &rates), serde_json::to_string_pretty(&scene)?)
+        let (rates, links) = match args.json {
+            true => (Rates::new(), Links::new()),
+            false => (rates(instance)?, links(instance)?),
+        };
+        (topology(&scene, &rates, &links), serde_json::to_string_pretty(&scene)?)
     } else {
         let text = handler::read(instance, &args.what, "graph")?;
         let view: GraphView = serde_json::from_str(&text)?;
@@ -64,7 +69,7 @@ pub(crate) fn graph(instance: &Instance, args: &GraphArgs) -> Result<ExitCode, F
             fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
         }
         None => {
-            // Whoever reads may have seen enough.
+            // The reader of the pipe may have ended.
             let _ = std::io::stdout().write_all(text.as_bytes());
         }
     }
@@ -90,18 +95,64 @@ fn rates(instance: &Instance) -> Result<Rates, Failure> {
     Ok(rows.into_iter().map(rate).collect())
 }
 
+/// By name of a link: what its document says of rate, delay and losses, a line each.
+type Links = HashMap<String, Vec<String>>;
+
+fn links(instance: &Instance) -> Result<Links, Failure> {
+    let objects: Objects = crate::up::client(instance).get("/v1/links")?;
+    let links = objects.items.into_iter().map(|link| (link.name, line_of(&link.document)));
+    Ok(links.collect())
+}
+
+/// The fields that make a line of a link, for both directions and for each.
+fn line_of(document: &Value) -> Vec<String> {
+    let fields = |at: &Value| {
+        let text = |name: &str| match at.get(name)? {
+            Value::String(text) => Some(format!("{name} {text}")),
+            // Losses in bursts.
+            Value::Object(_) => Some(format!("{name} in bursts")),
+            _ => None,
+        };
+        let names = ["rate", "delay", "jitter", "loss", "reorder", "duplicate", "corrupt"];
+        names.iter().filter_map(|name| text(name)).collect::<Vec<_>>()
+    };
+    let mut lines = fields(document);
+    for (way, shown) in [("a_to_b", "a to b"), ("b_to_a", "b to a")] {
+        let own = document.get(way).map(fields).unwrap_or_default();
+        lines.extend((!own.is_empty()).then(|| format!("{shown}: {}", own.join(", "))));
+    }
+    lines
+}
+
+/// Names of ports that interfaces or hosts are attached to.
+fn used_ports(scene: &Scene) -> HashSet<&str> {
+    let of_hosts = scene.hosts.iter().flat_map(|host| &host.interfaces);
+    let ends = of_hosts.filter_map(|interface| interface.to.as_ref());
+    let all = ends.chain(scene.interfaces().map(|(_, interface)| &interface.to));
+    let ports = all.filter_map(|to| match to {
+        To::Port(port) => Some(port.as_str()),
+        To::Link(_) => None,
+    });
+    ports.collect()
+}
+
 /// Ports, interfaces, routers and links, in columns by their distance from the ports.
-fn topology(scene: &Scene, rates: &Rates) -> Diagram {
+fn topology(scene: &Scene, rates: &Rates, links: &Links) -> Diagram {
     let mut diagram = Diagram { title: "Topology".into(), sideways: true, ..Diagram::default() };
     let mut slices: Vec<&str> = scene.routers.iter().map(|router| router.slice()).collect();
     slices.sort_unstable();
     slices.dedup();
     let mut index: HashMap<String, usize> = HashMap::new();
+    let used = used_ports(scene);
     for port in &scene.ports {
+        // The node makes a port itself for the host at the end of a link. The link is drawn.
+        if port.name.contains('.') && !used.contains(port.name.as_str()) {
+            continue;
+        }
         let mut text = vec![port.name.clone(), format!("{} {}", port.kind, port.device)];
         text.push(format!("MTU {}", port.mtu));
         if let Some(rate) = port.rate_bits {
-            text.push(scaled(rate as f64, "bit/s"));
+            text.push(scaled(rate as f64, "b/s"));
         }
         index.insert(format!("port {}", port.name), diagram.boxes.len());
         diagram.boxes.push(Box {
@@ -116,8 +167,9 @@ fn topology(scene: &Scene, rates: &Rates) -> Diagram {
     for to in ends.chain(scene.interfaces().map(|(_, interface)| &interface.to)) {
         if let To::Link(link) = to {
             index.entry(format!("link {link}")).or_insert_with(|| {
+                let line = links.get(link).into_iter().flatten().map(|line| short(line));
                 diagram.boxes.push(Box {
-                    text: vec![link.clone(), "link".into()],
+                    text: [link.clone(), "link".into()].into_iter().chain(line).collect(),
                     hint: format!("link {link}"),
                     ..Box::default()
                 });
@@ -189,8 +241,8 @@ fn interface_box(full: &str, interface: &Interface, rates: Option<&[f64; 4]>, gr
     if let Some([rx, tx, rx_bits, tx_bits]) = rates
         && rx + tx > 0.0
     {
-        text.push(format!("in  {} {}", scaled(*rx, "p/s"), scaled(*rx_bits, "bit/s")));
-        text.push(format!("out {} {}", scaled(*tx, "p/s"), scaled(*tx_bits, "bit/s")));
+        text.push(format!("in  {} {}", scaled(*rx, "p/s"), scaled(*rx_bits, "b/s")));
+        text.push(format!("out {} {}", scaled(*tx, "p/s"), scaled(*tx_bits, "b/s")));
     }
     let hint = format!(
         "interface {full}, {}, MTU {}\n{}",
@@ -201,7 +253,7 @@ fn interface_box(full: &str, interface: &Interface, rates: Option<&[f64; 4]>, gr
     Box { text, hint, kind: Kind::Light, group, ..Box::default() }
 }
 
-/// Distance from hosts and ports; what is not connected to one begins anew.
+/// Distance from hosts and ports; boxes without a connection to one start a rank of their own.
 fn rank(diagram: &mut Diagram) {
     let count = diagram.boxes.len();
     let mut near = vec![Vec::new(); count];
@@ -211,7 +263,7 @@ fn rank(diagram: &mut Diagram) {
     }
     let mut queue: std::collections::VecDeque<usize> = std::collections::VecDeque::new();
     let mut start = 0;
-    // Hosts stand before ports, whether there are any or not.
+    // Hosts are before ports, with or without ports.
     queue.extend((0..count).filter(|index| diagram.boxes[*index].rank == Some(0)));
     for (index, of) in diagram.boxes.iter_mut().enumerate() {
         if of.kind == Kind::Outer {
@@ -302,7 +354,7 @@ pub(crate) fn elements(router: &str, view: &GraphView) -> Diagram {
     }
 }
 
-/// With a gap between every three digits.
+/// The digits in groups of three.
 fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -313,4 +365,58 @@ fn thousands(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use europa_capture::scene::{Host, HostInterface, Port, Router};
+    use serde_json::json;
+
+    #[test]
+    fn links_show_what_they_do_and_no_port_floats() {
+        let host = |name: &str, link: &str| Host {
+            name: name.into(),
+            interfaces: vec![HostInterface {
+                name: "eth0".into(),
+                addresses: vec![],
+                to: Some(To::Link(link.into())),
+            }],
+        };
+        let interface = |name: &str, to: To| Interface {
+            id: 1,
+            name: name.into(),
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            addresses: vec![],
+            matches: String::new(),
+            to,
+        };
+        let port = |name: &str| Port { name: name.into(), ..Port::default() };
+        let scene = Scene {
+            ports: vec![port("pc1.eth0"), port("left")],
+            hosts: vec![host("pc1", "wan")],
+            routers: vec![Router {
+                name: "red/r1".into(),
+                fast_path: "builtin: ipv4".into(),
+                interfaces: vec![
+                    interface("in", To::Port("left".into())),
+                    interface("up", To::Link("wan".into())),
+                ],
+            }],
+        };
+        let document = json!({"name": "wan", "rate": "10Mb/s", "delay": "20ms",
+            "b_to_a": {"loss": "1%"}});
+        let links = Links::from([("wan".to_owned(), line_of(&document))]);
+        let diagram = topology(&scene, &Rates::new(), &links);
+        let texts: Vec<String> = diagram.boxes.iter().map(|one| one.text.join("|")).collect();
+        let wan = "wan|link|rate 10Mb/s|delay 20ms|b to a: loss 1%";
+        assert!(texts.iter().any(|text| text == wan), "{texts:?}");
+        assert!(!texts.iter().any(|text| text.starts_with("pc1.eth0")), "{texts:?}");
+        // Every box has a line to another one.
+        for (index, text) in texts.iter().enumerate() {
+            let is_joined = |line: &Line| line.from.0 == index || line.to.0 == index;
+            assert!(diagram.lines.iter().any(is_joined), "{text}");
+        }
+    }
 }

@@ -1,5 +1,4 @@
-//! What `--help` and the manual pages say beside each command's own text: examples, and
-//! how a script can tell what became of it.
+//! What `--help` and the manual pages add to each command's own text: examples and exit codes.
 
 use clap::{Command, CommandFactory, FromArgMatches};
 
@@ -7,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 23] = [
+const EXAMPLES: [(&str, &str); 29] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -15,23 +14,37 @@ const EXAMPLES: [(&str, &str); 23] = [
     ),
     (
         "apply",
-        "europa apply network.yaml --dry-run    what would change\n  \
-         europa apply network.yaml              change it\n  \
-         europa apply tenants/ --prune          and remove what is not there any more",
+        "europa apply network.yaml --dry-run    show what would change\n  \
+         europa apply -f network.yaml           change it\n  \
+         europa apply tenants/ --prune          and remove all objects that are not in tenants/",
     ),
+    ("diff", "europa diff network.yaml\n  europa diff -f tenants/ --prune --exit-code"),
+    ("status", "europa status\n  europa status --json | jq .not_as_configured"),
     (
         "click",
         "europa click router.click\n  europa click check router.click\n  \
          europa click -h counter.count router.click",
     ),
+    ("check", "europa check filter.bpf.c"),
+    ("compile", "europa compile filter.bpf.c -o filter.o"),
     ("bench", "europa bench graph --quick\n  europa bench veth latency --out results"),
     ("down", "europa down\n  europa --instance lab down"),
     (
         "get",
-        "europa get routers\n  europa get router red/r1 --yaml > r1.yaml\n  europa get all --json",
+        "europa get routers\n  europa get router/red/r1 -o yaml > r1.yaml\n  \
+         europa get all -o json\n  europa get ports -o wide",
     ),
-    ("describe", "europa describe router red/r1\n  europa describe port left"),
-    ("stats", "europa stats\n  europa stats --json | jq '.routers[].name'"),
+    ("describe", "europa describe router red/r1\n  europa describe port/left"),
+    ("watch", "europa watch routers\n  europa watch router/red/r1 --every 0.2"),
+    (
+        "explain",
+        "europa explain\n  europa explain router\n  europa explain router.fast_path.routes",
+    ),
+    (
+        "stats",
+        "europa stats\n  europa stats red/r1\n  europa stats red --watch\n  \
+         europa stats --json | jq '.routers[].name'",
+    ),
     ("top", "europa top\n  europa top --every 0.25"),
     ("record", "europa record --every 0.1 --for 10 -o run.jsonl\n  europa record | jq .ports"),
     (
@@ -40,7 +53,7 @@ const EXAMPLES: [(&str, &str); 23] = [
          europa plot run.jsonl --by interface --of red/r1 --figure drops -o drops.svg",
     ),
     ("events", "europa events\n  europa events --watch"),
-    ("logs", "europa logs red/r1 -n 50\n  europa logs switch --follow"),
+    ("logs", "europa logs red/r1 --tail 50\n  europa logs switch --follow"),
     (
         "read",
         "europa read red/r1 list\n  europa read red/r1 right.count\n  \
@@ -48,7 +61,7 @@ const EXAMPLES: [(&str, &str); 23] = [
     ),
     ("write", "europa write red/r1 right.reset_counts"),
     ("restart", "europa restart red/r1 blue/r1"),
-    ("delete", "europa delete router red/r2\n  europa delete slice red"),
+    ("delete", "europa delete router red/r1 red/r2\n  europa delete router/red/r1 slice/red"),
     ("doctor", "europa doctor\n  europa doctor --json | jq '.[] | select(.verdict != \"works\")'"),
     (
         "completion",
@@ -66,6 +79,34 @@ const EXAMPLES: [(&str, &str); 23] = [
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];
 
+/// The commands in the order of `europa --help`, by purpose.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Configure", &["up", "apply", "diff", "delete", "down", "explain", "import"]),
+    ("State", &["status", "get", "describe", "watch", "events", "logs", "doctor"]),
+    ("Counters", &["stats", "top", "record", "plot"]),
+    ("Packets", &["capture", "trace", "graph", "filter"]),
+    ("Routers", &["read", "write", "restart", "exec"]),
+    ("Other", &["node", "click", "check", "compile", "bench", "completion", "schema", "help"]),
+];
+
+/// The list of commands for `europa --help`.
+fn list(command: &Command) -> String {
+    let mut text = String::new();
+    for (group, names) in GROUPS {
+        text += &format!("{group}:\n");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let about = about.map_or_else(
+                || "Explain a command".to_owned(),
+                |about| about.to_string().trim_end_matches('.').to_owned(),
+            );
+            text += &format!("  {name:<11} {about}\n");
+        }
+        text.push('\n');
+    }
+    text
+}
+
 /// The command line, with its examples.
 pub(crate) fn command() -> Command {
     let mut command = Cli::command();
@@ -77,10 +118,14 @@ pub(crate) fn command() -> Command {
     for name in names {
         command = command.mut_subcommand(name, dress);
     }
-    command
+    let list = list(&command);
+    command.help_template(format!(
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n\
+         {{options}}{{after-help}}"
+    ))
 }
 
-/// Adds examples and exit codes to what a command says at its end.
+/// Adds examples and exit codes to the end of a command's help.
 fn dress(command: Command) -> Command {
     let own = command.get_after_long_help().or_else(|| command.get_after_help());
     let own = own.map(ToString::to_string);
@@ -92,7 +137,7 @@ fn dress(command: Command) -> Command {
     command.after_long_help(parts.join("\n\n"))
 }
 
-/// Reads the command line; ends the process if it makes no sense, or asks for help.
+/// Reads the command line. A wrong one, or one that asks for help, ends the process.
 pub(crate) fn parse() -> Cli {
     let matches = command().get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
@@ -126,7 +171,21 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_of_commands_there_are_and_can_be_read() {
+    fn every_command_is_in_one_group() {
+        let all = command();
+        let mut named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let shown = all.get_subcommands().filter(|one| !one.is_hide_set());
+        let mut shown: Vec<&str> = shown.map(Command::get_name).chain(["help"]).collect();
+        named.sort_unstable();
+        shown.sort_unstable();
+        assert_eq!(named, shown);
+        let text = command().render_help().to_string();
+        assert!(text.contains("\n  apply       Apply files"), "{text}");
+        assert!(text.contains("--instance <NAME>"), "{text}");
+    }
+
+    #[test]
+    fn examples_belong_to_commands_and_can_be_parsed() {
         for (name, text) in EXAMPLES {
             assert!(Cli::command().find_subcommand(name).is_some(), "{name}");
             for line in text.lines().map(str::trim).filter(|line| line.starts_with("europa ")) {

@@ -1,54 +1,76 @@
-//! The `europa` binary: the command line, and the roles it starts itself in.
+//! The `europa` binary: the command line, and the roles in which the node starts it.
 //!
 //! | file       | concern                                                      |
 //! |------------|--------------------------------------------------------------|
-//! | `cli`      | what can be typed                                            |
+//! | `cli`      | the commands and their options                               |
 //! | `exit`     | errors and exit codes                                        |
 //! | `help`     | examples and exit codes of each command                      |
-//! | `up`       | `up`, `apply`, `down`, `delete`: desired state changes       |
-//! | `get`      | `get`, `describe`: documents and what became of them         |
+//! | `up`       | `up`, `apply`, `diff`, `down`: the configuration changes     |
+//! | `delete`   | `delete`: objects are removed                                |
+//! | `status`   | `status`: the node in a few lines                            |
+//! | `get`      | `get`: documents and their state                             |
+//! | `describe` | `describe`: everything about one object                      |
+//! | `observe`  | `watch`: objects whenever they change                        |
+//! | `explain`  | `explain`: the fields of documents                           |
+//! | `kinds`    | kinds of objects, and how objects are named                  |
 //! | `show`     | `stats`, `doctor`                                            |
-//! | `watch`    | `stats --watch`, `record`: counters again and again          |
+//! | `selected` | `stats NAME`: the counters of one object                     |
+//! | `watch`    | `stats --watch`, `record`: counters at intervals             |
 //! | `top`      | `top`: the same on the whole terminal                        |
-//! | `plot`     | `plot`: what was recorded, as charts                         |
+//! | `plot`     | `plot`: charts of a recording                                |
 //! | `rates`    | differences between two readings of counters                 |
 //! | `routers`  | `read`, `write`, `restart`                                   |
 //! | `capture`  | `capture`: packets to the terminal or into a file            |
 //! | `trace`    | `trace`: single packets through a router                     |
 //! | `graph`    | `graph`: drawings of the topology and of elements            |
 //! | `filter`   | `filter`: rules of slices                                    |
-//! | `handler`  | handlers of routers, for both                                |
+//! | `handler`  | handlers of routers, for `trace` and `graph`                 |
 //! | `import`   | topologies of other tools                                    |
 //! | `follow`   | `events`, `logs`                                             |
 //! | `print`    | `completion`, `man`, `schema`                                |
-//! | `bench`    | `bench`: the harness that measures                           |
+//! | `bench`    | `bench`: starts the benchmark                                |
 //! | `click`    | `click`: Click configurations without a node                 |
-//! | `complete` | names of objects, for completion                             |
-//! | `table`    | aligned columns, colours                                     |
+//! | `check`    | `check`: mistakes in XDP programs                            |
+//! | `compile`  | `compile`: XDP programs from C, by clang in a sandbox        |
+//! | `complete` | completion in the shell                                      |
+//! | `table`    | aligned columns, numbers with units, colours                 |
+//! | `text_difference` | lines in which two texts differ                       |
 //! | `slow_path`| `exec`, and the programs of slow paths                       |
 //! | `roles`    | `node`, `switch` and `router` processes                      |
 
 mod bench;
 mod capture;
+mod check;
 mod cli;
 mod click;
+mod compile;
 mod complete;
+mod delete;
+mod describe;
+mod exec;
 mod exit;
+mod explain;
 mod filter;
 mod follow;
 mod get;
 mod graph;
 mod handler;
 mod help;
+mod host;
 mod import;
+mod kinds;
+mod observe;
 mod plot;
 mod print;
 mod rates;
 mod roles;
 mod routers;
+mod selected;
 mod show;
 mod slow_path;
+mod status;
 mod table;
+mod text_difference;
 mod top;
 mod trace;
 mod up;
@@ -59,15 +81,16 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use europa_pool::account::Counting;
 
-/// Routers inside the switch share its heap: it counts who has how much.
+/// Inline routers share the switch's heap; this allocator counts the bytes of each.
 #[global_allocator]
 static HEAP: Counting = Counting;
 
 fn main() -> ExitCode {
-    // Answers the shell and ends, if a shell asks for completions.
+    roles::raise_descriptors();
+    // If a shell asks for completions, this prints them and ends the process.
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     match help::parse().run() {
         Ok(code) => code,
-        Err(failure) => failure.tell(),
+        Err(failure) => failure.report(),
     }
 }

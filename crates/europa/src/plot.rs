@@ -1,4 +1,4 @@
-//! `plot`: what `record` has written, as charts.
+//! `plot`: charts of a recording.
 
 use std::fs;
 use std::io::Write;
@@ -12,25 +12,25 @@ use europa_draw::chart::{Line, Lines, panels};
 use crate::exit::Failure;
 use crate::rates::{Interval, Unit, View};
 
-/// Curves that can be told apart.
+/// Most curves in one chart: more cannot be told apart.
 const MOST_CURVES: usize = 6;
 
 /// What `plot` takes.
 #[derive(Args, Debug)]
 pub(crate) struct PlotArgs {
-    /// What `europa record` has written.
+    /// A recording of `europa record`.
     file: PathBuf,
-    /// A curve for each of these.
+    /// The objects that have a curve each.
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// What the charts show, one below the other. Default: `in`, `out`, `drops` and `waiting`, as
-    /// far as there is such a figure.
+    /// The figures to draw, each in a chart of its own. Default: those of `in`, `out`, `drops` and
+    /// `waiting` that the objects have.
     #[arg(long, value_enum, value_delimiter = ',')]
     figure: Vec<Figure>,
-    /// Only what has one of these names, or belongs to it: `red`, `red/r1`, `red/r1.in`.
+    /// Only objects with these names, or that belong to them: `red`, `red/r1`, `red/r1.in`.
     #[arg(long, value_delimiter = ',')]
     of: Vec<String>,
-    /// Where to. Default: standard output.
+    /// The file to write. Default: standard output.
     #[arg(short, long)]
     output: Option<PathBuf>,
 }
@@ -63,23 +63,23 @@ enum Figure {
     In,
     /// Mb/s sent.
     Out,
-    /// Thousand packets a second received.
+    /// Thousands of packets received a second.
     PacketsIn,
-    /// Thousand packets a second sent.
+    /// Thousands of packets sent a second.
     PacketsOut,
-    /// Thousand packets a second lost.
+    /// Thousands of packets lost a second.
     Drops,
     /// Percent of a core.
     Cpu,
-    /// MB beside packet pools.
+    /// MB, without packet pools.
     Memory,
-    /// Packets that wait at a port, or in a queue.
+    /// Packets waiting at a port or in a queue.
     Waiting,
-    /// Microseconds that 99 of 100 packets waited less than.
+    /// The 99th percentile of the waiting time, in microseconds.
     Wait,
 }
 
-/// What is drawn of whatever has it.
+/// The figures that are drawn without --figure.
 const BY_DEFAULT: [Figure; 4] = [Figure::In, Figure::Out, Figure::Drops, Figure::Waiting];
 
 impl Figure {
@@ -94,7 +94,7 @@ impl Figure {
             Self::Cpu => ("CPU time of fast paths", "% of a core", 1.0, ("CPU", Unit::Percent)),
             Self::Memory => ("memory of fast paths", "MB", 1e6, ("memory", Unit::Bytes)),
             Self::Waiting => ("waiting", "packets", 1.0, ("waiting", Unit::Count)),
-            Self::Wait => ("99 of 100 waited less", "us", 1e3, ("p99 wait", Unit::Time)),
+            Self::Wait => ("p99 waiting time", "us", 1e3, ("p99 wait", Unit::Time)),
         }
     }
 }
@@ -107,7 +107,7 @@ pub(crate) fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
         Some(path) => {
             fs::write(path, svg).map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        // Whoever reads may have seen enough.
+        // The reader of the pipe may have ended.
         None => drop(std::io::stdout().write_all(svg.as_bytes())),
     }
     Ok(ExitCode::SUCCESS)
@@ -161,15 +161,9 @@ fn draw(args: &PlotArgs, readings: &[NodeStats]) -> Result<String, Failure> {
         }
     }
     if curves.is_empty() {
-        return Err(format!("there are none of these {}", view.title().to_lowercase()).into());
-    }
-    if curves.len() > MOST_CURVES {
-        return Err(format!(
-            "{} {} are too many for a chart: choose up to {MOST_CURVES} with --of",
-            curves.len(),
-            view.title().to_lowercase()
-        )
-        .into());
+        return Err(
+            format!("the recording has none of these {}", view.title().to_lowercase()).into()
+        );
     }
     let place_of = |figure: &Figure| {
         let (.., column) = figure.drawn();
@@ -179,6 +173,8 @@ fn draw(args: &PlotArgs, readings: &[NodeStats]) -> Result<String, Failure> {
     if figures.is_empty() {
         figures.extend(BY_DEFAULT.into_iter().filter(|figure| place_of(figure).is_some()));
     }
+    let all = curves.len();
+    keep_the_largest(&mut curves, figures.first().and_then(place_of).unwrap_or(0));
     let charts: Result<Vec<Lines>, Failure> = figures
         .iter()
         .map(|figure| {
@@ -203,14 +199,31 @@ fn draw(args: &PlotArgs, readings: &[NodeStats]) -> Result<String, Failure> {
             })
         })
         .collect();
-    let footer = format!("{}: {} readings", args.file.display(), readings.len());
+    let mut footer = format!("{}: {} readings", args.file.display(), readings.len());
+    if all > curves.len() {
+        let what = view.title().to_lowercase();
+        footer += &format!("; the largest {} of {all} {what}, see --of", curves.len());
+    }
     Ok(panels(view.title(), &charts?, &footer))
+}
+
+/// Keeps the curves with the largest sums of a column, in their order.
+fn keep_the_largest(curves: &mut Vec<Curve>, column: usize) {
+    let sum = |(_, points): &Curve| {
+        points.iter().filter_map(|(_, values)| values.get(column)).sum::<f64>()
+    };
+    let mut sums: Vec<f64> = curves.iter().map(sum).collect();
+    sums.sort_by(|a, b| b.total_cmp(a));
+    let Some(least) = sums.get(MOST_CURVES - 1).copied() else { return };
+    curves.retain(|curve| sum(curve) >= least);
+    curves.truncate(MOST_CURVES);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rates::tests::reading;
+    use clap::Parser;
 
     fn args(by: By, of: &[&str], figure: Vec<Figure>) -> PlotArgs {
         let of = of.iter().map(|of| (*of).to_owned()).collect();
@@ -239,6 +252,52 @@ mod tests {
         assert!(drawn(By::Router, &["green"]).is_err());
         assert!(draw(&args(By::Port, &[], vec![Figure::In]), &recorded()).is_err());
         assert!(draw(&args(By::Port, &["left"], vec![Figure::Waiting]), &recorded()).is_ok());
+    }
+
+    #[test]
+    fn of_many_curves_the_largest_are_drawn() {
+        let mut readings = recorded();
+        for (at, reading) in readings.iter_mut().enumerate() {
+            let router = reading.routers[0].clone();
+            reading.routers = (0..10)
+                .map(|number| {
+                    let mut router = router.clone();
+                    router.name = format!("red/r{number}");
+                    router.interfaces.iter_mut().for_each(|one| one.rx_bytes = number * at as u64);
+                    router
+                })
+                .collect();
+        }
+        let svg = draw(&args(By::Router, &[], vec![Figure::In]), &readings).expect("drawn");
+        assert_eq!(svg.matches("<polyline").count(), MOST_CURVES);
+        assert!(svg.contains("red/r9") && !svg.contains("red/r3"), "the largest");
+        assert!(svg.contains("the largest 6 of 10 routers"), "{svg}");
+    }
+
+    #[derive(Parser)]
+    struct Plot {
+        #[command(flatten)]
+        args: PlotArgs,
+    }
+
+    #[test]
+    fn every_plot_of_the_guide_draws() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let page = fs::read_to_string(page).expect("the page");
+        // The names of the guide.
+        let text = serde_json::to_string(&recorded()).expect("JSON");
+        let text = text.replace("red/a", "red/r1").replace("left", "right");
+        let readings: Vec<NodeStats> = serde_json::from_str(&text).expect("readings");
+        let lines = page.lines().filter_map(|line| line.strip_prefix("europa plot "));
+        let mut drawn = 0;
+        for line in lines {
+            let words = line.split('#').next().unwrap_or(line).split_whitespace();
+            let plot = Plot::try_parse_from(["plot"].into_iter().chain(words));
+            let plot = plot.unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert!(draw(&plot.args, &readings).is_ok(), "{line}");
+            drawn += 1;
+        }
+        assert!(drawn >= 3, "{drawn}");
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! What happens in a second: differences between two readings of a node's counters.
+//! Rates: differences between two readings of a node's counters.
 
 use europa_api::stats::{InterfaceStats, NodeStats, QueueStats, RouterStats};
 
 use crate::table::scaled;
 
-/// What a table is about.
+/// The objects of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum View {
     #[default]
@@ -29,11 +29,11 @@ impl View {
         }
     }
 
-    /// The two columns whose past is worth seeing: bits in and out; of ports packets that wait
-    /// and are lost, of queues bits that leave and packets that wait.
+    /// The two columns with a history: bits in and out; for ports waiting and lost packets; for
+    /// queues sent bits and waiting packets.
     pub(crate) const REMEMBERED: [usize; 2] = [1, 3];
 
-    /// What stands above its columns, and in which unit.
+    /// Heading and unit of each column.
     pub(crate) fn columns(self) -> &'static [(&'static str, Unit)] {
         use Unit::{Bits, Bytes, Count, Packets, Percent, Time};
         const TRAFFIC: [(&str, Unit); 5] =
@@ -73,7 +73,7 @@ impl View {
     }
 }
 
-/// What a figure counts.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A second.
@@ -83,14 +83,14 @@ pub(crate) enum Unit {
     /// Of one core.
     Percent,
     Bytes,
-    /// As it is.
+    /// A plain number.
     Count,
     /// Nanoseconds.
     Time,
 }
 
 impl Unit {
-    /// A figure as people read it.
+    /// The figure with its unit.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Self::Packets => scaled(value, "p/s"),
@@ -110,7 +110,7 @@ impl Unit {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) name: String,
-    /// Whether all of it is as it should be.
+    /// True if all its routers run.
     pub(crate) well: bool,
     /// A figure for each column.
     pub(crate) values: Vec<f64>,
@@ -122,7 +122,7 @@ pub(crate) struct Interval<'a> {
     after: &'a NodeStats,
 }
 
-/// A counter's growth. One that begins anew has grown by what it says.
+/// A counter's growth. A counter that has started again has grown by its value.
 fn grown(before: u64, after: u64) -> f64 {
     if after >= before { (after - before) as f64 } else { after as f64 }
 }
@@ -176,7 +176,7 @@ impl<'a> Interval<'a> {
             values.iter_mut().zip(interface.values).for_each(|(sum, more)| *sum += more);
         }
         let before = self.before.routers.iter().find(|before| before.name == router.name);
-        // One that is new has not used all of it in this interval.
+        // A new router has used its CPU time also before this interval.
         let cpu_before = before.and_then(|before| before.cpu_ns).or(router.cpu_ns);
         let cpu = grown(cpu_before.unwrap_or(0), router.cpu_ns.unwrap_or(0));
         values[5] = cpu / 1e7 / self.seconds();
@@ -254,7 +254,7 @@ impl<'a> Interval<'a> {
     }
 }
 
-/// What a class or queue of a port is called: `right red/r1.out#1`.
+/// The name of a class or queue of a port: `right red/r1.out#1`.
 fn queue_name(queue: &QueueStats) -> String {
     let part = |mark: &str, part: &Option<String>| {
         part.as_ref().map_or(String::new(), |part| format!("{mark}{part}"))
@@ -264,8 +264,8 @@ fn queue_name(queue: &QueueStats) -> String {
     format!("{port}{}{}{}{number}", part(" ", slice), part("/", router), part(".", interface))
 }
 
-/// The time that this part of packets waited less than; 0 if there were none. `waited` are times
-/// and how many packets waited less than each, but not less than the one before.
+/// The waiting time below which this part of the packets is; 0 without packets. `waited` has upper
+/// bounds of waiting times, each with the number of packets between the bound before and it.
 fn waited(waited: &[(u64, f64)], part: f64) -> f64 {
     let wanted = part * waited.iter().map(|(_, packets)| packets).sum::<f64>();
     let mut sum = 0.0;

@@ -1,5 +1,7 @@
 //! The processes that this binary starts itself as.
 
+use std::ffi::CStr;
+use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,8 +10,10 @@ use std::sync::atomic::AtomicBool;
 
 use europa_node::{Instance, Lifetime, Settings};
 use europa_sandbox::{Mount, Profile, enter, schedule};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use signal_hook::consts::SIGTERM;
 use signal_hook::flag::register_conditional_shutdown;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::fmt::SubscriberBuilder;
 use tracing_subscriber::fmt::writer::MakeWriterExt;
 
@@ -18,9 +22,32 @@ use crate::exit::Failure;
 /// Where the control socket is in a process that the node has started.
 const CONTROL: i32 = 3;
 
-/// Says what happens. A log that cannot be written is no reason to end.
+/// Writes a log. A process goes on if its log cannot be written.
 fn subscriber() -> SubscriberBuilder {
     tracing_subscriber::fmt().with_ansi(false).log_internal_errors(false)
+}
+
+/// Writes the lines of a log in a thread of its own: who logs never waits for a disk. It goes on
+/// until the guard is dropped.
+fn beside(to: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
+    NonBlockingBuilder::default().thread_name("log").finish(to)
+}
+
+/// Names this process, as `ps` and `top` show it; it was started as `/proc/self/exe`.
+pub(crate) fn name_process(name: &CStr) {
+    // A name is worth no failure.
+    let _ = nix::sys::prctl::set_name(name);
+}
+
+/// Raises the limit of open files to what the hard limit allows. Processes that a node starts
+/// inherit it, and set their own.
+pub(crate) fn raise_descriptors() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < hard
+    {
+        // A container's filter may refuse it; then the present limit stays.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+    }
 }
 
 /// The node: in the foreground, or started by `up` in the background.
@@ -29,17 +56,23 @@ pub(crate) fn node(
     lifetime: Lifetime,
     settings: Settings,
 ) -> Result<ExitCode, Failure> {
+    // Threads are made later and have this name too.
+    name_process(c"europa-node");
     let subscriber = subscriber();
+    let (standard, _standard) = beside(std::io::stderr());
+    let mut _log = None;
     if lifetime == Lifetime::Temporary {
         // Standard error is the log.
-        subscriber.with_writer(std::io::stderr).init();
+        subscriber.with_writer(standard).init();
         // A session of its own: a terminal that closes does not take it along.
         let _ = nix::unistd::setsid();
     } else {
         std::fs::create_dir_all(instance.logs())?;
         let log = instance.log("node");
         let log = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
-        subscriber.with_writer(std::io::stderr.and(Arc::new(log))).init();
+        let (file, guard) = beside(log);
+        _log = Some(guard);
+        subscriber.with_writer(standard.and(file)).init();
     }
     finish(europa_node::run(instance, lifetime, settings))
 }
@@ -49,17 +82,18 @@ pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, Failure> {
     let mut profile = Profile::switch();
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
-    subscriber().with_writer(std::io::stderr).init();
+    let (log, _log) = beside(std::io::stderr());
+    subscriber().with_writer(log).init();
     finish(europa_switch::run(control))
 }
 
-/// Longest file that a router may write: larger ones are cut there.
+/// Longest file that a router may write; longer ones are cut off there.
 const WRITTEN_BYTES: u64 = 4 << 30;
 
-/// Most descriptors of a router that shares memory: each memif has a few for its peer and one
-/// for each client that has not said yet what it wants, and one message may bring 253.
+/// Most descriptors of a router that shares memory: each memif has some for its peer and one for
+/// each client that has not sent its request yet, and one message may bring 253.
 const SHARED_DESCRIPTORS: u64 = 1024;
-/// Longest piece of memory that it may make for a peer. The kernel counts it as a file.
+/// Longest memory region that such a router may make for a peer; the kernel counts it as a file.
 const SHARED_BYTES: u64 = 160 << 20;
 
 /// An isolated router.
@@ -82,13 +116,15 @@ pub(crate) fn router(
     }
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
+    // The sandbox has named it after the router, which the arguments have.
+    name_process(c"europa-router");
     finish(europa_router::run(control))
 }
 
-/// What every program may read: the system's own programs and libraries.
+/// Folders that every program may read: the system's programs and libraries.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 
-/// A data plane of a user's own: a router's process that becomes another program.
+/// A user's program as data plane: a router process that executes another program.
 pub(crate) fn program(
     number: u32,
     name: &str,
@@ -105,16 +141,16 @@ pub(crate) fn program(
     finish(europa_router::become_program(control, command))
 }
 
-/// Takes its place on the CPUs and enters the sandbox; the control socket is what is left.
+/// Moves to the CPUs and enters the sandbox; only the control socket stays open.
 fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, Failure> {
     schedule(cpus).map_err(|error| error.to_string())?;
-    // The first process of a pid namespace ends only by a signal that it asked for. At the end of
-    // the machine nobody else ends what a dead node has left.
+    // Process 1 of a pid namespace ends only by a signal with a handler. When the machine shuts
+    // down, no node may be left to end it otherwise.
     register_conditional_shutdown(SIGTERM, 128 + SIGTERM, Arc::new(AtomicBool::new(true)))
         .map_err(|error| error.to_string())?;
     enter(profile).map_err(|error| error.to_string())?;
     // SAFETY: the node hands the control socket over as this number, `enter` has closed
-    // every other, and nothing else in this process knows of it.
+    // all others, and nothing else in this process uses it.
     #[allow(unsafe_code)]
     Ok(unsafe { OwnedFd::from_raw_fd(CONTROL) })
 }

@@ -1,8 +1,8 @@
-//! `read`, `write`, `restart`: what can be done to a running router.
+//! `read`, `write`, `restart`: commands to a running router.
 
 use std::process::ExitCode;
 
-use europa_api::rest::{HandlerValue, Said};
+use europa_api::rest::{HandlerValue, Objects, Said};
 use europa_client::escape;
 use europa_node::Instance;
 use serde_json::Value;
@@ -11,12 +11,28 @@ use crate::exit::Failure;
 use crate::table::line;
 use crate::up::client;
 
+/// Routers that a message names.
+const MOST_NAMED: usize = 20;
+
 /// The path of a router's resources.
 pub(crate) fn path(router: &str) -> Result<String, Failure> {
     match router.split_once('/') {
         Some((slice, name)) => Ok(format!("/v1/routers/{}/{}", escape(slice), escape(name))),
-        None => Err(Failure::usage(format!("{router:?} is no router: write SLICE/ROUTER"))),
+        None => Err(Failure::usage(format!("{router:?} names no router: write SLICE/ROUTER"))),
     }
+}
+
+/// A sentence with the routers that there are; empty if no node answers.
+pub(crate) fn known(instance: &Instance) -> String {
+    let Ok(all) = client(instance).get::<Objects>("/v1/routers") else { return String::new() };
+    let mut names: Vec<String> = all.items.into_iter().map(|router| router.name).collect();
+    if names.is_empty() {
+        return "there are no routers".to_owned();
+    }
+    let more = names.len().saturating_sub(MOST_NAMED);
+    names.truncate(MOST_NAMED);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!("there are: {}{more}", names.join(", "))
 }
 
 pub(crate) fn read(
@@ -52,7 +68,7 @@ pub(crate) fn restart(instance: &Instance, routers: &[String]) -> Result<ExitCod
     let client = client(instance);
     for router in routers {
         client.post::<Said>(&format!("{}/restart", path(router)?), &Value::Null)?;
-        line!("router {router} is restarted");
+        line!("router {router} restarted");
     }
     Ok(ExitCode::SUCCESS)
 }

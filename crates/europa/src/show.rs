@@ -1,30 +1,57 @@
-//! What is printed about a node's counters and a machine.
+//! `stats` and `doctor`: a node's counters, and what the machine allows.
 
 use std::process::ExitCode;
 
-use europa_api::stats::{InlineStats, NodeStats};
+use europa_api::stats::{InlineStats, NodeStats, PortStats};
 use europa_node::{Instance, doctor as physician};
 
 use crate::exit::Failure;
-use crate::table::{line, out};
+use crate::selected::only;
+use crate::table::{line, out, scaled};
 use crate::up::client;
 
-pub(crate) fn stats(instance: &Instance, json: bool) -> Result<ExitCode, Failure> {
-    let stats: NodeStats = client(instance).get("/v1/stats")?;
+pub(crate) fn stats(
+    instance: &Instance,
+    name: Option<&str>,
+    all: bool,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let mut stats: NodeStats = client(instance).get("/v1/stats")?;
+    if let Some(name) = name {
+        stats = only(stats, name)?;
+    }
     if json {
         line!("{}", serde_json::to_string_pretty(&stats)?);
-    } else {
-        out!("{}", table(&stats));
+        return Ok(ExitCode::SUCCESS);
     }
+    if !all {
+        hide_internal(&mut stats);
+    }
+    let text = table(&stats) + &name.map_or_else(|| switch(&stats), |_| String::new());
+    out!("{}", text.strip_prefix('\n').unwrap_or(&text));
     Ok(ExitCode::SUCCESS)
 }
 
-/// A table for people.
+/// Leaves out interfaces to slow paths and ports to hosts, which the node makes itself, unless
+/// they have lost packets.
+fn hide_internal(stats: &mut NodeStats) {
+    for router in &mut stats.routers {
+        router.interfaces.retain(|one| !one.name.contains('@') || !one.drops.is_empty());
+    }
+    // A port of a document has no dot in its name.
+    let lossless = |port: &PortStats| port.device_drops == 0 && port.copies_refused == 0;
+    stats.ports.retain(|port| !port.name.contains('.') || !lossless(port));
+}
+
+/// The counters of all objects.
 fn table(stats: &NodeStats) -> String {
-    let mut text = format!(
-        "{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
-        "router interface", "rx packets", "rx bytes", "tx packets", "tx bytes", "dropped"
-    );
+    let mut text = String::new();
+    if !stats.routers.is_empty() {
+        text += &format!(
+            "{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
+            "router interface", "rx packets", "rx bytes", "tx packets", "tx bytes", "dropped"
+        );
+    }
     for router in &stats.routers {
         let pid = router.pid.map_or(String::new(), |pid| format!(", process {pid}"));
         text += &format!(
@@ -32,6 +59,9 @@ fn table(stats: &NodeStats) -> String {
             router.name, router.state, router.restarts
         );
         text += &router.inline.as_ref().map_or(String::new(), inline);
+        for (reason, count) in &router.by_linux {
+            text += &format!("  {count} by Linux because: {reason}\n");
+        }
         for interface in &router.interfaces {
             let dropped: u64 = interface.drops.iter().map(|(_, count)| count).sum();
             text += &format!(
@@ -51,10 +81,12 @@ fn table(stats: &NodeStats) -> String {
             }
         }
     }
-    text += &format!(
-        "\n{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
-        "port", "to Linux", "waiting", "waited at most", "copies refused", "device drops"
-    );
+    if !stats.ports.is_empty() {
+        text += &format!(
+            "\n{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
+            "port", "to Linux", "waiting", "most waiting", "copies refused", "device drops"
+        );
+    }
     for port in &stats.ports {
         text += &format!(
             "{:<24} {:>14} {:>16} {:>14} {:>16} {:>12}\n",
@@ -86,47 +118,49 @@ fn table(stats: &NodeStats) -> String {
     if !stats.links.is_empty() {
         text += &links(stats);
     }
-    match &stats.switch {
-        Some(switch) => {
-            text += &format!(
-                "\nswitch: {} live frames in {} kicks, {} frames in {} socket calls, \
-                 {} frames over links, slept {} times, restarted {} times\n",
-                switch.live_frames,
-                switch.kicks,
-                switch.socket_frames,
-                switch.socket_calls,
-                switch.link_frames,
-                switch.sleeps,
-                stats.switch_restarts
-            );
-        }
-        None => text += "\nswitch: does not run\n",
-    }
     text
 }
 
-/// Ports' queues, as a tree.
-/// What a router takes of the switch.
+/// What the switch has done.
+fn switch(stats: &NodeStats) -> String {
+    match &stats.switch {
+        Some(switch) => format!(
+            "\nswitch: {} live frames in {} kicks, {} frames in {} socket calls, {} frames over \
+             links, slept {} times, restarted {} times\n",
+            switch.live_frames,
+            switch.kicks,
+            switch.socket_frames,
+            switch.socket_calls,
+            switch.link_frames,
+            switch.sleeps,
+            stats.switch_restarts
+        ),
+        None => "\nswitch: not running\n".to_owned(),
+    }
+}
+
+/// What an inline router uses of the switch.
 fn inline(of: &InlineStats) -> String {
     let us = |ns: u64| ns / 1000;
     let mean = us(of.spent_ns.checked_div(of.turns).unwrap_or(0));
     format!(
-        "    inside the switch: {} turns of {mean} us, {} at most, {} allowed; {} cut off, {} far \
-         too long; {} of {} kB of memory\n",
+        "    inside the switch: {} turns, mean {mean} us, longest {} us, budget {} us; {} cut off, {} \
+         overruns; memory {} of {}\n",
         of.turns,
         us(of.longest_ns),
         us(of.budget_ns),
         of.cut,
         of.overruns,
-        of.memory_bytes / 1000,
-        of.quota_bytes / 1000
+        scaled(of.memory_bytes as f64, "B"),
+        scaled(of.quota_bytes as f64, "B")
     )
 }
 
+/// The queues of ports, as a tree.
 fn queues(stats: &NodeStats) -> String {
     let mut text = format!(
         "\n{:<30} {:>12} {:>14} {:>8} {:>8} {:>8} {:>10} {:>9} {:>9}\n",
-        "queues of", "packets", "bytes", "waiting", "peak", "marked", "dropped", "p50 µs", "p99 µs"
+        "queues of", "packets", "bytes", "waiting", "peak", "marked", "dropped", "p50 us", "p99 us"
     );
     for queue in &stats.queues {
         let name = match (&queue.slice, &queue.router, queue.queue) {
@@ -157,7 +191,7 @@ fn queues(stats: &NodeStats) -> String {
     text
 }
 
-/// The links that do something to packets.
+/// The links with a rate, delay or losses.
 fn links(stats: &NodeStats) -> String {
     let mut text = format!(
         "\n{:<40} {:>12} {:>10} {:>10} {:>10} {:>10} {:>10}\n",
@@ -193,4 +227,31 @@ pub(crate) fn doctor(json: bool) -> Result<ExitCode, Failure> {
     }
     let fit = findings.iter().all(|finding| !finding.is_fatal());
     Ok(if fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rates::tests::reading;
+
+    #[test]
+    fn internal_interfaces_and_ports_are_shown_only_with_losses() {
+        let mut stats = reading(1, 100);
+        let internal = |name: &str, device_drops| PortStats {
+            name: name.to_owned(),
+            device_drops,
+            ..PortStats::default()
+        };
+        stats.ports.extend([internal("pc1.eth0", 0), internal("pc2.eth0", 3)]);
+        let mut interface = stats.routers[0].interfaces[0].clone();
+        interface.name = "in@host".to_owned();
+        interface.drops.clear();
+        stats.routers[0].interfaces.push(interface);
+        assert!(table(&stats).contains("in@host") && table(&stats).contains("pc1.eth0"));
+        hide_internal(&mut stats);
+        let text = table(&stats);
+        assert!(!text.contains("in@host") && !text.contains("pc1.eth0"), "{text}");
+        assert!(text.contains("pc2.eth0") && text.contains("left (eth0)"), "{text}");
+        assert_eq!(table(&NodeStats::default()), "");
+    }
 }

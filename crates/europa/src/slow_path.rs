@@ -2,50 +2,95 @@
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use europa_client::ClientError;
 use europa_node::Instance;
+use europa_sandbox::Identity;
 use europa_sandbox::cgroup::Cgroups;
 use europa_slowpath::environment::{Environment, folder, variables};
 use europa_slowpath::init;
+use nix::sys::prctl::set_pdeathsig;
+use nix::sys::signal::Signal;
 
 use crate::exit::Failure;
+use crate::roles::name_process;
+use crate::routers;
 use crate::up::client;
 
-/// Runs a command, or a shell, in the slow path of a router; comes back only with an error.
+/// Runs a command, or a shell, in the slow path and the pid namespace of a router.
 pub(crate) fn exec(
     instance: &Instance,
     router: &str,
     command: &[String],
 ) -> Result<ExitCode, Failure> {
-    if !nix::unistd::geteuid().is_root() {
-        return Err("`europa exec` needs root: it enters the router's namespaces".into());
-    }
-    // A slow path goes on while its node is away: only what is missing is the node's business.
+    // A slow path goes on while its node is away, so the node is asked only after a failure.
     let environment = environment(instance, router).map_err(|missing| {
         if client(instance).is_there() {
-            Failure::missing(missing)
+            Failure::missing(missing).with(&routers::known(instance))
         } else {
             ClientError::Absent(instance.socket()).into()
         }
     })?;
-    // Under the router's limits, like everything of it. Without groups there are none.
+    // The command is under the router's limits; without control groups there are none.
     if let Ok(group) =
         Cgroups::detect().and_then(|groups| groups.group(instance.name(), &environment.group))
     {
         let _ = group.add(std::process::id());
     }
-    environment.enter(false, &[]).map_err(|error| format!("entering {router}: {error}"))?;
+    let folder = folder(&instance.directory(), router);
+    let failed = |error: io::Error| format!("entering {router}: {error}");
+    init::numbers(&folder, |pid| Identity::of(pid).map(|found| found.started))
+        .and_then(init::choose_numbers)
+        .map_err(failed)?;
+    // Only a child of this process is in the chosen pid namespace.
+    Ok(ExitCode::from(code(init::accompany(inner(instance, router, command)).map_err(failed)?)))
+}
+
+/// `europa enter`: the same command, run by a child.
+fn inner(instance: &Instance, router: &str, command: &[String]) -> Command {
+    let mut inner = Command::new("/proc/self/exe");
+    inner.arg0("europa").args(["--instance", instance.name(), "enter", router, "--"]);
+    inner.args(command);
+    inner
+}
+
+/// Becomes a command, or a shell, in the slow path of a router whose pid namespace this process
+/// is in; returns only an error.
+pub(crate) fn enter(
+    instance: &Instance,
+    router: &str,
+    command: &[String],
+) -> Result<ExitCode, Failure> {
+    let failed = |error: io::Error| format!("entering {router}: {error}");
+    init::begin_anew().map_err(failed)?;
+    // This process ends with the one that waits for it.
+    set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
+    if std::process::id() == 1 {
+        // Process 1 reaps orphans. It stays outside, where no program can signal it.
+        let status = init::accompany(inner(instance, router, command)).map_err(failed)?;
+        return Ok(ExitCode::from(code(status)));
+    }
+    environment(instance, router)?.enter(&[]).map_err(failed)?;
+    // A change of user ids resets it.
+    set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
     let shell = [std::env::var("SHELL").unwrap_or("/bin/sh".into())];
     let words = if command.is_empty() { &shell } else { command };
     let Some((program, arguments)) = words.split_first() else { return Ok(ExitCode::SUCCESS) };
     let error = Command::new(program).args(arguments).env("EUROPA_ROUTER", router).exec();
-    Err(Failure::execution(program, &told(program, error)))
+    Err(Failure::execution(program, &as_a_shell(program, error)))
 }
 
-/// A command that is nowhere is not found, whatever of `PATH` could not be looked at.
-fn told(program: &str, error: io::Error) -> io::Error {
+/// The code of an ended command, as a shell reports it.
+pub(crate) fn code(status: ExitStatus) -> u8 {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => code as u8,
+        (None, signal) => 128 + signal.unwrap_or(0) as u8,
+    }
+}
+
+/// "Permission denied" for a folder of `PATH` becomes "not found", as a shell says it.
+pub(crate) fn as_a_shell(program: &str, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied || program.contains('/') {
         return error;
     }
@@ -56,36 +101,71 @@ fn told(program: &str, error: io::Error) -> io::Error {
 
 /// Holds the namespaces of a router until the node has them.
 pub(crate) fn hold() -> Result<ExitCode, String> {
+    name_process(c"europa-hold");
     match europa_slowpath::users::hold() {
         Ok(never) => match never {},
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// A program that the node starts and keeps running.
+/// Holds a router's pid namespace as its process 1.
+pub(crate) fn init() -> Result<ExitCode, String> {
+    name_process(c"europa-init");
+    init::first().map_err(|error| error.to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a `europa daemon` process does for a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// It starts process 1 of the program's own pid namespace and waits for that.
+    Waits,
+    /// It is that process 1 and starts the program.
+    First,
+    /// It runs a command in the pid namespace of a running program.
+    Beside,
+}
+
+/// Runs a program that the node keeps running, or a command for such a program.
 pub(crate) fn daemon(
     instance: &Instance,
     router: &str,
+    part: Part,
     capabilities: &[String],
     command: &[String],
 ) -> Result<ExitCode, String> {
+    name_process(c"europa-daemon");
+    if part == Part::Waits {
+        init::choose_numbers(None).map_err(|error| format!("making a pid namespace: {error}"))?;
+        let mut first = Command::new("/proc/self/exe");
+        first.arg0("europa").args(["--instance", instance.name(), "daemon", router]);
+        first.args(["--part", "first"]);
+        first.args(capabilities.iter().flat_map(|one| ["--keep", one.as_str()]));
+        first.arg("--").args(command);
+        let status = init::accompany(first).map_err(|error| error.to_string())?;
+        return Ok(ExitCode::from(code(status)));
+    }
+    if part == Part::First {
+        init::begin_anew().map_err(|error| error.to_string())?;
+        set_pdeathsig(Signal::SIGKILL).map_err(|error| error.to_string())?;
+    }
     let environment = environment(instance, router)?;
-    environment.enter(true, capabilities).map_err(|error| format!("entering {router}: {error}"))?;
+    environment.enter(capabilities).map_err(|error| format!("entering {router}: {error}"))?;
+    if part == Part::First {
+        // A change of user ids resets it.
+        set_pdeathsig(Signal::SIGKILL).map_err(|error| error.to_string())?;
+    }
     let Some((program, arguments)) = command.split_first() else { return Ok(ExitCode::SUCCESS) };
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(variables(router)).current_dir("/");
     let status = init::run(&mut command).map_err(|error| format!("{program}: {error}"))?;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => Ok(ExitCode::from(code as u8)),
-        // As a shell says it: the first of its process numbers cannot die of a signal itself.
-        (None, signal) => Ok(ExitCode::from(128 + signal.unwrap_or(0) as u8)),
-    }
+    // Process 1 of a pid namespace cannot end by a signal: its code tells.
+    Ok(ExitCode::from(code(status)))
 }
 
 fn environment(instance: &Instance, router: &str) -> Result<Environment, String> {
-    Environment::read(&folder(&instance.directory(), router)).map_err(|_| {
-        format!("there is no router {router} with a slow path in the node `{}`", instance.name())
-    })
+    Environment::read(&folder(&instance.directory(), router))
+        .map_err(|_| format!("node `{}` has no router {router} with a slow path", instance.name()))
 }
 
 #[cfg(test)]
@@ -100,7 +180,7 @@ mod tests {
             ("sh", io::ErrorKind::PermissionDenied),
             ("/root/secret", io::ErrorKind::PermissionDenied),
         ] {
-            assert_eq!(told(program, denied()).kind(), wanted, "{program}");
+            assert_eq!(as_a_shell(program, denied()).kind(), wanted, "{program}");
         }
     }
 }

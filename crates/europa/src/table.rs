@@ -1,9 +1,9 @@
-//! What is printed: aligned columns, and colours where a terminal shows them.
+//! Output: aligned columns, numbers with units, and colours on terminals.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, IsTerminal, Write};
 
-/// Prints to standard output. Whoever reads may go, like `head`: that ends us quietly.
+/// Prints to standard output. A closed pipe, as after `head`, ends the process without a message.
 pub(crate) fn put(text: Arguments<'_>) {
     if let Err(error) = std::io::stdout().write_fmt(text) {
         if error.kind() != ErrorKind::BrokenPipe {
@@ -13,7 +13,7 @@ pub(crate) fn put(text: Arguments<'_>) {
     }
 }
 
-/// Prints, and goes on in the same line.
+/// Prints without a newline.
 macro_rules! out {
     ($($what:tt)*) => { $crate::table::put(format_args!($($what)*)) };
 }
@@ -25,7 +25,7 @@ macro_rules! line {
 
 pub(crate) use {line, out};
 
-/// A text of somebody else's in one line: what would move the cursor or change colours is shown.
+/// A text of another program in one line, with control characters escaped.
 pub(crate) fn plain(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -48,7 +48,7 @@ fn wanted() -> bool {
         && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Whether standard error may have colours.
+/// True if standard error shows colours.
 pub(crate) fn errors_in_colour() -> bool {
     std::io::stderr().is_terminal() && wanted()
 }
@@ -85,7 +85,7 @@ impl Colours {
         self.paint("1", text)
     }
 
-    /// A state: green if it is as it should be.
+    /// A state: green if it is the wanted one.
     pub(crate) fn state(self, state: &str) -> String {
         match state.trim_end() {
             "running" | "attached" | "active" => self.green(state),
@@ -100,7 +100,7 @@ impl Colours {
 pub(crate) struct Table {
     header: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    /// Columns of numbers, to the right.
+    /// Columns that are aligned to the right.
     right: Vec<usize>,
     /// The column of states.
     state: Option<usize>,
@@ -111,7 +111,7 @@ impl Table {
         Table { header: header.to_vec(), rows: Vec::new(), right: Vec::new(), state: None }
     }
 
-    /// Puts columns to the right.
+    /// Aligns columns to the right.
     pub(crate) fn right(mut self, columns: &[usize]) -> Table {
         self.right = columns.to_vec();
         self
@@ -127,7 +127,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
-    /// The text, each column as wide as it must be.
+    /// The text; each column is as wide as its widest cell.
     pub(crate) fn text(&self, colours: Colours) -> String {
         let header: Vec<String> = self.header.iter().map(|&name| name.to_owned()).collect();
         let width = |column: usize| {
@@ -163,19 +163,23 @@ impl Table {
     }
 }
 
-/// A number in three or four characters and its unit.
+/// A number in at most four characters with its unit: `1.2 Gb/s`, `300 MB`, `17 p/s`.
+///
+/// The parsers of rates and sizes in documents read what this prints for `b/s` and `B`.
 pub(crate) fn scaled(value: f64, unit: &str) -> String {
-    let (value, prefix) = match value {
-        v if v >= 1e9 => (v / 1e9, "G"),
-        v if v >= 1e6 => (v / 1e6, "M"),
-        v if v >= 1e3 => (v / 1e3, "k"),
-        v => (v, ""),
-    };
-    if value >= 100.0 || prefix.is_empty() {
-        format!("{value:.0} {prefix}{unit}")
-    } else {
-        format!("{value:.1} {prefix}{unit}")
+    let prefixes = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
+    // Sizes have no larger unit than GB.
+    let prefixes = if unit == "B" { &prefixes[..4] } else { &prefixes[..] };
+    let digits = |shown: f64, prefix: &str| usize::from(!prefix.is_empty() && shown < 99.95);
+    for (prefix, factor) in prefixes {
+        let shown = value / factor;
+        // Rounded, it is 1000 of this unit: the next one is used.
+        let is_last = prefixes.last().is_some_and(|(last, _)| last == prefix);
+        if shown < 999.5 || is_last {
+            return format!("{shown:.*} {prefix}{unit}", digits(shown, prefix));
+        }
     }
+    format!("{value:.0} {unit}")
 }
 
 #[cfg(test)]
@@ -196,5 +200,29 @@ mod tests {
         let coloured = table.text(Colours(true));
         assert!(coloured.contains("\x1b[32mrunning\x1b[0m"), "{coloured:?}");
         assert!(coloured.contains("\x1b[31mended\x1b[0m"), "{coloured:?}");
+    }
+
+    /// The documents' parsers read what is printed, within the precision of what is shown.
+    #[test]
+    fn what_is_printed_can_be_read() {
+        for (value, bits, bytes) in [
+            (999.0, "999 b/s", "999 B"),
+            (999.6, "1.0 kb/s", "1.0 kB"),
+            (1e3, "1.0 kb/s", "1.0 kB"),
+            (99_940.0, "99.9 kb/s", "99.9 kB"),
+            (99_960.0, "100 kb/s", "100 kB"),
+            (1.234e9, "1.2 Gb/s", "1.2 GB"),
+            (999.7e9, "1.0 Tb/s", "1000 GB"),
+            (2.5e12, "2.5 Tb/s", "2500 GB"),
+        ] {
+            assert_eq!(scaled(value, "b/s"), bits);
+            assert_eq!(scaled(value, "B"), bytes);
+            let rate: europa_api::Rate = bits.parse().expect("a rate");
+            let size: europa_api::Bytes = bytes.parse().expect("a size");
+            for read in [rate.bits_per_second as f64, size.0 as f64] {
+                assert!((read / value - 1.0).abs() < 0.06, "{value} as {read}");
+            }
+        }
+        assert_eq!(scaled(0.0, "p/s"), "0 p/s");
     }
 }

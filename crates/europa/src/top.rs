@@ -1,9 +1,9 @@
-//! `top`: slices, routers, interfaces, ports and queues on the whole terminal, as they go.
+//! `top`: rates of slices, routers, interfaces, ports and queues on the whole terminal.
 //!
 //! | file   | concern                                             |
 //! |--------|-----------------------------------------------------|
-//! | `top`  | what is shown, and what keys do to that             |
-//! | `draw` | how it looks                                        |
+//! | `top`  | the shown rows, and the effect of keys              |
+//! | `draw` | the layout                                          |
 
 mod draw;
 
@@ -21,12 +21,12 @@ use crate::rates::{Interval, Row, View};
 use crate::up::client;
 use crate::watch::read;
 
-/// Readings that the history shows.
+/// Readings in the history.
 const HISTORY: usize = 240;
-/// Shortest and longest time between two readings that keys choose.
+/// Shortest and longest interval that keys select.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(125), Duration::from_secs(16)];
 
-/// What is shown.
+/// The state of the screen.
 struct Top {
     instance: String,
     view: View,
@@ -35,16 +35,16 @@ struct Top {
     help: bool,
     /// Column to sort by, for each view; names are before the first.
     sort: HashMap<&'static str, usize>,
-    /// The largest figure stands last.
+    /// True if the order is reversed: the largest figure is last.
     ascending: bool,
     table: TableState,
-    /// Of the current view, sorted.
+    /// The rows of the present view, sorted.
     rows: Vec<Row>,
     seconds: f64,
     readings: Option<(NodeStats, NodeStats)>,
-    /// What [`View::REMEMBERED`] said, by view and name; the latest last.
+    /// The figures of [`View::REMEMBERED`] by view and name; the latest is last.
     history: HashMap<(&'static str, String), VecDeque<[u64; 2]>>,
-    /// Why there is no newer reading.
+    /// Why the last reading failed.
     trouble: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Top {
         }
     }
 
-    /// Takes over a reading.
+    /// Takes a new reading.
     fn heard(&mut self, reading: NodeStats) {
         self.trouble = None;
         let before = match self.readings.take() {
@@ -95,7 +95,7 @@ impl Top {
         self.sort.get(self.view.title()).copied().unwrap_or(View::REMEMBERED[1] + 1)
     }
 
-    /// Makes the view's rows anew.
+    /// Calculates the rows of the view.
     fn arrange(&mut self) {
         let Some((before, after)) = &self.readings else { return };
         let mut rows = Interval::new(before, after).rows(self.view);
@@ -116,7 +116,7 @@ impl Top {
         self.table.select(Some(self.table.selected().unwrap_or(0).min(last)));
     }
 
-    /// What a key does; false if it ends the program.
+    /// Carries out a key; false if it ends the program.
     fn pressed(&mut self, key: KeyCode, modifiers: KeyModifiers) -> bool {
         if self.help {
             self.help = false;
@@ -161,10 +161,11 @@ impl Top {
 pub(crate) fn top(instance: &Instance, every: Duration) -> Result<ExitCode, Failure> {
     let client = client(instance);
     let mut top = Top::new(instance.name(), every);
-    // Before the terminal changes: whoever has no node is told so as by every other command.
+    // A missing node is reported before the terminal changes.
     top.heard(read(&client)?);
-    let mut terminal = ratatui::try_init()
-        .map_err(|error| format!("`europa top` needs a terminal ({error}); see `stats --watch`"))?;
+    let mut terminal = ratatui::try_init().map_err(|error| {
+        format!("`europa top` needs a terminal ({error}): use `europa stats --watch`")
+    })?;
     let result = (|| -> std::io::Result<()> {
         let mut looked = Instant::now();
         loop {

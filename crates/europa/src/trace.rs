@@ -1,4 +1,4 @@
-//! `trace`: single packets, followed through a router.
+//! `trace`: single packets are followed through a router.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -9,34 +9,37 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
-use europa_capture::{Packet, Session, change, compile, line};
+use europa_api::rest::Object;
+use europa_capture::{CaptureError, Packet, Session, change, compile, line};
+use europa_client::ClientError;
 use europa_engine::trace::{Event, Fate, Fetched, Hop, What};
 use europa_node::Instance;
 use europa_substrate::tap::{Direction, Way};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Failure;
-use crate::{complete, handler};
+use crate::up::client;
+use crate::{complete, handler, routers};
 
-/// How often the router is asked.
+/// How often the router is asked for events.
 const EVERY: Duration = Duration::from_millis(50);
-/// How long it may take until a packet that left its router is seen to leave the node.
+/// Time from a packet's leaving its router to its being seen to leave the node.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// How long packets that an element keeps are waited for when all have been chosen.
+/// Time to wait for packets that an element holds, once all packets have been chosen.
 const KEPT_FOR: Duration = Duration::from_secs(3);
 
-/// What `trace` can be told.
+/// What `trace` takes.
 #[derive(Args)]
 pub(crate) struct TraceArgs {
-    /// `slice/router`.
+    /// SLICE/ROUTER.
     #[arg(add = ArgValueCompleter::new(complete::routers))]
     router: String,
-    /// Which packets, by a pcap filter like 'icmp and host 10.0.2.2'; all, if it is left out.
+    /// A pcap filter, such as 'icmp and host 10.0.2.2'. Default: all packets.
     filter: Option<String>,
-    /// Follow so many packets.
+    /// Number of packets to follow.
     #[arg(short, long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     count: u32,
-    /// Bytes of a packet to look at.
+    /// Bytes of a packet to read.
     #[arg(short, long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(34..=16384))]
     snaplen: u32,
     /// Print JSON, an object a line.
@@ -44,7 +47,7 @@ pub(crate) struct TraceArgs {
     json: bool,
 }
 
-/// The trace in the router; turned off when dropped. A router that is not asked turns it off
+/// The trace in the router; it ends on drop. A router that is not asked for a while ends it
 /// itself.
 struct Tracing<'a> {
     instance: &'a Instance,
@@ -60,8 +63,20 @@ impl Tracing<'_> {
 
 impl Drop for Tracing<'_> {
     fn drop(&mut self) {
-        // The router may be gone.
+        // The router may have ended.
         let _ = handler::write(self.instance, self.router, "trace", "");
+    }
+}
+
+/// An error that names the routers there are, if this one is unknown.
+fn unknown_router(instance: &Instance, router: &str, error: CaptureError) -> Failure {
+    // Its refusal of an unknown router has the names.
+    match routers::path(router).map(|path| client(instance).get::<Object>(&path)) {
+        Ok(Err(unknown @ ClientError::Problem(_))) => unknown.into(),
+        Err(no_name) if matches!(error, CaptureError::Refused(_)) => {
+            no_name.with(&routers::known(instance))
+        }
+        _ => error.into(),
     }
 }
 
@@ -71,9 +86,10 @@ pub(crate) fn trace(instance: &Instance, args: &TraceArgs) -> Result<ExitCode, F
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    // What becomes of packets after their router is seen at its interfaces.
+    // A capture at the router's interfaces shows what happens to packets after the router.
     let target = format!("router:{}", args.router);
-    let mut session = Session::begin(&instance.directory(), &target, args.snaplen, 100_000)?;
+    let mut session = Session::begin(&instance.directory(), &target, args.snaplen, 100_000)
+        .map_err(|error| unknown_router(instance, &args.router, error))?;
     let order = format!("{} {} {program}", args.count, args.snaplen);
     handler::write(instance, &args.router, "trace", &order)?;
     let tracing = Tracing { instance, router: &args.router };
@@ -107,7 +123,7 @@ pub(crate) fn trace(instance: &Instance, args: &TraceArgs) -> Result<ExitCode, F
         std::thread::sleep(EVERY);
     }
     if lost > 0 {
-        eprintln!("{lost} steps are missing: there were too many at once");
+        eprintln!("{lost} steps are missing: the router's list of events was full");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,8 @@
-//! `up`, `apply`, `down`, `delete`: desired state changes.
+//! `up`, `apply`, `diff`, `down`: the node's configuration changes.
 
 use std::fs::{self, OpenOptions};
 use std::io::{IsTerminal, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -10,21 +11,24 @@ use std::time::Duration;
 
 use europa_api::rest::{Action, Applied, ApplyRequest, Change, FieldChange, NodeInfo, Said};
 use europa_api::{Bundle, Source};
-use europa_client::{Client, await_node, escape};
+use europa_client::{Client, await_node};
 use europa_node::Instance;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use crate::cli::{Apply, Starting};
-use crate::exit::Failure;
+use crate::exit::{DIFFERS, Failure};
 use crate::table::{Colours, errors_in_colour, line, out, plain};
+use crate::text_difference;
 
-/// How long a node may take to listen: it adopts what a killed one has left first.
+/// How long a node may take to listen: it first adopts what a killed node has left.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Whoever waits longer wants to see that something happens.
+/// A request that takes longer shows a spinner.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
-/// A value longer than this is not shown whole.
+/// Characters of a value that are shown.
 const MOST_SHOWN: usize = 60;
+/// Characters before the first difference of two long values.
+const SHOWN_BEFORE: usize = 20;
 
 pub(crate) fn client(instance: &Instance) -> Client {
     Client::new(instance.socket())
@@ -38,31 +42,31 @@ pub(crate) fn up(
     if !nix::unistd::geteuid().is_root() {
         return Err("`europa up` needs root: it attaches eBPF programs to devices".into());
     }
-    // Mistakes are told before anything is started.
+    // A mistake is reported before a node is started.
     let request = request(apply)?;
     let client = client(instance);
     let mut fresh = false;
-    if !client.is_there() {
+    if !client.look()? {
         request.bundle().documents().map_err(|p| mistakes(&p))?;
         start(instance, &client, starting)?;
-        // One that was killed may have left something to do, which this one does.
+        // A node that adopts the work of a killed one has a revision already.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
     } else {
         let Starting { metrics, workers } = starting;
         let found = client.get::<NodeInfo>("/v1/node")?;
         if let Some(wanted) = metrics.filter(|at| found.metrics_at != Some(at.to_string())) {
-            eprintln!("europa: the node runs already and does not serve metrics at {wanted}");
+            eprintln!("europa: a node runs already, and does not serve metrics at {wanted}");
         }
         if let Some(wanted) = workers.filter(|wanted| *wanted != found.workers) {
             let there = found.workers;
             eprintln!(
-                "europa: the node runs already, and its switch has {there} workers, not {wanted}"
+                "europa: a node runs already, and its switch has {there} workers, not {wanted}"
             );
         }
     }
     let applied = send(&client, &request);
     if fresh && (applied.is_err() || apply.dry_run) {
-        // A node with nothing to do goes.
+        // A node without a configuration ends.
         let _ = client.post::<Said>("/v1/down", &Value::Null);
     }
     show(apply, &applied?)
@@ -72,6 +76,18 @@ pub(crate) fn apply(instance: &Instance, apply: &Apply) -> Result<ExitCode, Fail
     let request = request(apply)?;
     let applied = send(&client(instance), &request)?;
     show(apply, &applied)
+}
+
+/// Shows what `apply` would change.
+pub(crate) fn diff(
+    instance: &Instance,
+    apply: &Apply,
+    exit_code: bool,
+) -> Result<ExitCode, Failure> {
+    let applied = send(&client(instance), &request(apply)?)?;
+    print(&applied, apply.json, true)?;
+    let differs = exit_code && !applied.changes.is_empty();
+    Ok(if differs { ExitCode::from(DIFFERS) } else { ExitCode::SUCCESS })
 }
 
 fn mistakes(problems: &europa_api::Problems) -> Failure {
@@ -85,11 +101,11 @@ fn send(client: &Client, request: &ApplyRequest) -> Result<Applied, Failure> {
     Ok(applied?)
 }
 
-/// What the files say, and the files that they name.
+/// Reads the files, and the files that they name.
 fn request(apply: &Apply) -> Result<ApplyRequest, Failure> {
     let mut paths = Vec::new();
     let mut sources = Vec::new();
-    for file in &apply.files {
+    for file in apply.files.all() {
         if file.as_os_str() == "-" {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text)?;
@@ -117,7 +133,7 @@ fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error| Failure::from(format!("{}: {error}", directory.display()));
     let entries = fs::read_dir(directory).map_err(failed)?;
     let is_yaml = |path: &PathBuf| {
-        // Editors keep locks and copies beside a file, in names that begin with a dot.
+        // Editors keep locks and copies beside a file, with names that begin with a dot.
         let is_hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes()[..1] == *b".");
         !is_hidden
             && path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml")
@@ -126,7 +142,9 @@ fn yaml_files(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
         entries.flatten().map(|entry| entry.path()).filter(is_yaml).collect();
     files.sort();
     if files.is_empty() {
-        return Err(format!("{}: there is no .yaml file in it", directory.display()).into());
+        return Err(
+            format!("{}: this directory has no .yaml or .yml file", directory.display()).into()
+        );
     }
     Ok(files)
 }
@@ -142,6 +160,8 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
         .map_err(|error| format!("{}: {error}", path.display()))?;
     let before = log.metadata()?.len();
     let mut node = Command::new("/proc/self/exe")
+        // Otherwise `ps` shows the path of this link.
+        .arg0("europa")
         .arg("--instance")
         .arg(instance.name())
         .arg("node")
@@ -165,16 +185,16 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
 
 pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {
     let client = client(instance);
-    let lines = if client.is_there() {
+    let lines = if client.look()? {
         let progress = Progress::new("taking everything down");
         let said = client.post::<Said>("/v1/down", &Value::Null);
         progress.end();
         said?.lines
     } else {
-        // Nobody answers: take away what a killed node left.
+        // No node runs: remove what a killed one left.
         let said = europa_node::clean_up(instance)?;
         match said.is_empty() {
-            true => vec![format!("the node `{}` does not run", instance.name())],
+            true => vec![format!("node `{}` does not run", instance.name())],
             false => said,
         }
     };
@@ -184,34 +204,17 @@ pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn delete(
-    instance: &Instance,
-    kind: &str,
-    names: &[String],
-    json: bool,
-) -> Result<ExitCode, Failure> {
-    let client = client(instance);
-    for name in names {
-        let path: Vec<String> = name.split('/').map(escape).collect();
-        let progress = Progress::new("removing");
-        let applied = client.delete::<Applied>(&format!("/v1/{kind}/{}", path.join("/")));
-        progress.end();
-        print(&applied?, json, false)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
 fn show(apply: &Apply, applied: &Applied) -> Result<ExitCode, Failure> {
     print(applied, apply.json, true)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(applied: &Applied, json: bool, summary: bool) -> Result<(), Failure> {
+pub(crate) fn print(applied: &Applied, json: bool, summary: bool) -> Result<(), Failure> {
     if json {
         line!("{}", serde_json::to_string_pretty(applied)?);
         return Ok(());
     }
-    out!("{}", told(applied, Colours::stdout()));
+    out!("{}", change_lines(applied, Colours::stdout()));
     if summary {
         line!("{}", counted(applied));
     }
@@ -219,7 +222,7 @@ fn print(applied: &Applied, json: bool, summary: bool) -> Result<(), Failure> {
 }
 
 /// The changes, a line each, and a line for each field.
-fn told(applied: &Applied, colours: Colours) -> String {
+fn change_lines(applied: &Applied, colours: Colours) -> String {
     let mut text = String::new();
     for change in &applied.changes {
         let Change { action, kind, name, how, fields } = change;
@@ -232,7 +235,13 @@ fn told(applied: &Applied, colours: Colours) -> String {
         };
         text += "\n";
         for field in fields {
-            text += &told_field(field, colours);
+            text += &field_lines(field, colours);
+        }
+    }
+    if applied.dry_run && !applied.steps.is_empty() {
+        text += "steps:\n";
+        for (number, step) in (1..).zip(&applied.steps) {
+            text += &format!("  {number}. {}\n", plain(step));
         }
     }
     for warning in &applied.warnings {
@@ -241,7 +250,7 @@ fn told(applied: &Applied, colours: Colours) -> String {
     text
 }
 
-fn told_field(field: &FieldChange, colours: Colours) -> String {
+fn field_lines(field: &FieldChange, colours: Colours) -> String {
     let FieldChange { path, before, after } = field;
     if let (Some(Value::String(old)), Some(Value::String(new))) = (before, after)
         && (old.contains('\n') || new.contains('\n'))
@@ -252,31 +261,49 @@ fn told_field(field: &FieldChange, colours: Colours) -> String {
         (None, Some(after)) => colours.green(&format!("  + {path}: {}", short(after))),
         (Some(before), None) => colours.red(&format!("  - {path}: {}", short(before))),
         (before, after) => {
-            let value = |value: &Option<Value>| value.as_ref().map_or(String::new(), short);
-            format!("    {path}: {} -> {}", value(before), value(after))
+            let [before, after] = [before, after].map(|value| value.as_ref().map(whole));
+            let (before, after) =
+                around_difference(&before.unwrap_or_default(), &after.unwrap_or_default());
+            format!("    {path}: {before} -> {after}")
         }
     };
     line + "\n"
 }
 
-/// Lines of two texts that only one of them has.
+/// Lines in which two texts differ.
 fn lines(old: &str, new: &str, colours: Colours) -> String {
-    let only = |a: &str, b: &str| -> Vec<String> {
-        let others: Vec<&str> = b.lines().collect();
-        a.lines().filter(|line| !others.contains(line)).map(str::to_owned).collect()
+    let mut text = String::new();
+    for (mark, line) in text_difference::difference(old, new) {
+        let line = format!("      {mark} {}", plain(line));
+        text += &if mark == '-' { colours.red(&line) } else { colours.green(&line) };
+        text.push('\n');
+    }
+    text
+}
+
+/// A value in one line.
+fn whole(value: &Value) -> String {
+    match value {
+        Value::String(text) => plain(text),
+        other => other.to_string(),
+    }
+}
+
+/// Two values, of which long ones are shown from shortly before their first difference.
+fn around_difference(before: &str, after: &str) -> (String, String) {
+    let longest = before.chars().count().max(after.chars().count());
+    let same = before.chars().zip(after.chars()).take_while(|(a, b)| a == b).count();
+    let skipped = if longest <= MOST_SHOWN { 0 } else { same.saturating_sub(SHOWN_BEFORE) };
+    let part = |text: &str| {
+        let part: String = text.chars().skip(skipped).take(MOST_SHOWN).collect();
+        let is_cut = text.chars().count() > skipped + MOST_SHOWN;
+        format!("{}{part}{}", if skipped > 0 { "…" } else { "" }, if is_cut { "…" } else { "" })
     };
-    let gone =
-        only(old, new).into_iter().map(|line| colours.red(&format!("      - {}", plain(&line))));
-    let come =
-        only(new, old).into_iter().map(|line| colours.green(&format!("      + {}", plain(&line))));
-    gone.chain(come).map(|line| line + "\n").collect()
+    (part(before), part(after))
 }
 
 fn short(value: &Value) -> String {
-    let text = match value {
-        Value::String(text) => plain(text),
-        other => other.to_string(),
-    };
+    let text = whole(value);
     if text.chars().count() <= MOST_SHOWN {
         return text;
     }
@@ -295,7 +322,7 @@ fn counted(applied: &Applied) -> String {
     if applied.dry_run { format!("dry run, nothing was changed: {counts}") } else { counts }
 }
 
-/// Shows on a terminal that something happens, when it takes longer than a second.
+/// A spinner with the elapsed time, on a terminal, for a request that takes longer than a second.
 pub(crate) struct Progress {
     done: Sender<()>,
     thread: Option<JoinHandle<()>>,
@@ -332,6 +359,21 @@ impl Progress {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn long_values_are_shown_where_they_differ() {
+        let value = |hello: u32| {
+            json!([{"path": "/etc/frr/ospfd.conf",
+            "text": format!("hostname r1\nip ospf network point-to-point\nhello {hello}\nend")}])
+        };
+        let (before, after) = around_difference(&whole(&value(1)), &whole(&value(2)));
+        assert_eq!(before, "…int-to-point\\nhello 1\\nend\"}]");
+        assert_ne!(before, after);
+        assert_eq!(around_difference("a", "b"), ("a".to_owned(), "b".to_owned()));
+        let long = "x".repeat(100);
+        let (before, after) = around_difference(&long, "");
+        assert_eq!((before.chars().count(), after.as_str()), (MOST_SHOWN + 1, ""));
+    }
 
     #[test]
     fn changes_as_they_are_shown() {
@@ -371,7 +413,7 @@ mod tests {
         let wanted = "~ router red/r1 (in place)\n    \
                       fast_path.routes[10.0.0.0/8].via: a -> b\n  + mtu: 9000\n    click:\n      \
                       - y;\n      + z;\n- port left\n";
-        assert_eq!(told(&applied, Colours::none()), wanted);
+        assert_eq!(change_lines(&applied, Colours::none()), wanted);
         assert_eq!(counted(&applied), "0 added, 1 changed, 1 removed, 2 unchanged");
     }
 }

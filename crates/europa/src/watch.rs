@@ -16,21 +16,22 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::Failure;
 use crate::rates::{Interval, View};
+use crate::selected::only;
 use crate::table::{Colours, line, out};
 use crate::up::client;
 
-/// How long nobody looks whether to end.
+/// How often a wait checks whether a signal has ended it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Clears a terminal and begins at its top.
-const CLEAR: &str = "\x1b[2J\x1b[H";
+/// Clears a terminal and goes to its top.
+pub(crate) const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// A node's counters, as often as wanted.
+/// A node's counters.
 pub(crate) fn read(client: &Client) -> Result<NodeStats, ClientError> {
     client.get("/v1/stats")
 }
 
-/// Moments at equal distances, until somebody wants the end.
-struct Beat {
+/// Moments at equal distances, until a signal or a time ends them.
+pub(crate) struct Beat {
     next: Instant,
     every: Duration,
     until: Option<Instant>,
@@ -38,7 +39,7 @@ struct Beat {
 }
 
 impl Beat {
-    fn new(every: Duration, time: Option<Duration>) -> Result<Self, Failure> {
+    pub(crate) fn new(every: Duration, time: Option<Duration>) -> Result<Self, Failure> {
         let ended = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, ended.clone())?;
@@ -48,8 +49,8 @@ impl Beat {
     }
 
     /// Waits for the next moment; false if there is none.
-    fn wait(&mut self) -> bool {
-        // Whoever is late begins anew: two readings at once tell nothing.
+    pub(crate) fn wait(&mut self) -> bool {
+        // After a delay the next moment is now: two readings at the same time have no rates.
         self.next = (self.next + self.every).max(Instant::now());
         if self.until.is_some_and(|until| self.next > until) {
             return false;
@@ -64,15 +65,24 @@ impl Beat {
     }
 }
 
-pub(crate) fn stats(instance: &Instance, every: Duration, json: bool) -> Result<ExitCode, Failure> {
+pub(crate) fn stats(
+    instance: &Instance,
+    name: Option<&str>,
+    every: Duration,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let client = client(instance);
+    let read = || match (read(&client), name) {
+        (Ok(stats), Some(name)) => only(stats, name),
+        (stats, _) => Ok(stats?),
+    };
     let mut beat = Beat::new(every, None)?;
-    let mut before = read(&client)?;
+    let mut before = read()?;
     if json {
         line!("{}", serde_json::to_string(&before)?);
     }
     while beat.wait() {
-        let after = read(&client)?;
+        let after = read()?;
         if json {
             line!("{}", serde_json::to_string(&after)?);
         } else {
@@ -85,7 +95,7 @@ pub(crate) fn stats(instance: &Instance, every: Duration, json: bool) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Every view, for people.
+/// A table for each view.
 fn tables(interval: &Interval, colours: Colours) -> String {
     let mut text = format!("over {:.3} s\n", interval.seconds());
     for view in View::ALL {

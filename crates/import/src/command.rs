@@ -11,10 +11,10 @@ pub(crate) enum Meaning {
     Address { interface: String, address: IpNet },
     /// A route.
     Route { to: IpNet, via: Option<IpAddr>, interface: Option<String> },
-    /// A default route.
-    Gateway(IpAddr),
-    /// What is so anyway: an interface is up.
-    Nothing,
+    /// A default route, and the interface that the line names.
+    Gateway { via: IpAddr, interface: Option<String> },
+    /// An interface is up, as those of links are anyway.
+    Up(String),
     /// It takes a route away that only a management network would have made.
     Management,
     /// Anything else.
@@ -42,8 +42,10 @@ pub(crate) fn read(line: &str) -> Meaning {
         [object, verb, rest @ ..] if is(object, "address", 1) && is(verb, "add", 1) => {
             address(rest).unwrap_or_else(run)
         }
-        [object, "set", "dev", _, "up"] | [object, "set", _, "up"] if is(object, "link", 1) => {
-            Meaning::Nothing
+        [object, "set", "dev", interface, "up"] | [object, "set", interface, "up"]
+            if is(object, "link", 1) =>
+        {
+            Meaning::Up((*interface).to_owned())
         }
         [object, "del" | "delete", "default", ..] if is(object, "route", 1) => Meaning::Management,
         [object, "add" | "replace" | "a" | "append", rest @ ..] if is(object, "route", 1) => {
@@ -87,7 +89,7 @@ fn route(words: &[&str], ipv6: bool) -> Option<Meaning> {
             (Some(via), _) if !via.is_ipv4() && via.to_string().starts_with("fe80") => {
                 Some(Meaning::Route { to: "::/0".parse().ok()?, via: Some(via), interface })
             }
-            (Some(via), _) => Some(Meaning::Gateway(via)),
+            (Some(via), _) => Some(Meaning::Gateway { via, interface }),
             (None, Some(_)) => {
                 let all = if ipv6 { "::/0" } else { "0.0.0.0/0" };
                 Some(Meaning::Route { to: all.parse().ok()?, via, interface })
@@ -126,15 +128,18 @@ mod tests {
             ("ip -6 a add fd00::1/64 dev eth1", address("eth1", "fd00::1/64")),
             ("ip addr add 10.0.0.1/24 brd + dev eth1", address("eth1", "10.0.0.1/24")),
             ("ip addr add 10.0.0.1 dev lo", address("lo", "10.0.0.1/32")),
-            ("ip link set eth1 up", Meaning::Nothing),
-            ("ip link set dev eth1 up", Meaning::Nothing),
+            ("ip link set eth1 up", Meaning::Up("eth1".to_owned())),
+            ("ip link set dev br0 up", Meaning::Up("br0".to_owned())),
             ("ip link set eth1 mtu 1400", Meaning::Run(String::new())),
             ("ip route add 10.0.0.0/8 via 10.1.0.1", route("10.0.0.0/8", Some("10.1.0.1"), None)),
             (
                 "ip r add 10.0.0.7/8 via 10.1.0.1 dev eth1",
                 route("10.0.0.0/8", Some("10.1.0.1"), Some("eth1")),
             ),
-            ("ip route replace default via 10.1.0.1 dev eth1", Meaning::Gateway(ip("10.1.0.1"))),
+            (
+                "ip route replace default via 10.1.0.1 dev eth1",
+                Meaning::Gateway { via: ip("10.1.0.1"), interface: Some("eth1".to_owned()) },
+            ),
             ("ip -6 route add default dev eth1", route("::/0", None, Some("eth1"))),
             (
                 "ip -6 route add default via fe80::1 dev eth1",

@@ -1,7 +1,10 @@
 //! Europa's documents, as text.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
+
+use ipnet::IpNet;
 
 use crate::Notes;
 use crate::command::{Meaning, read};
@@ -150,42 +153,75 @@ struct Commands {
     lines: Vec<String>,
 }
 
-/// Reads `exec`; addresses become those of the node's interfaces.
+/// Reads `exec`; addresses become those of the node's interfaces. From the first line on that may
+/// change the network in another way, all lines are run as they are, in their order.
 fn commands(node: &Node, own: &mut [(String, Interface)], notes: &mut Notes) -> Commands {
-    let mut lines = Vec::new();
-    let (mut routes, mut gateways) = (Vec::new(), Vec::new());
+    let mut all = Commands { routes: Vec::new(), gateways: Vec::new(), lines: Vec::new() };
+    let mut in_order = false;
     for (line, command) in &node.exec {
-        match read(command) {
-            Meaning::Address { interface: on, address } => {
-                match own.iter_mut().find(|(name, _)| *name == interface(&on)) {
-                    Some((_, interface)) => interface.addresses.push(address.to_string()),
-                    // `lo`, a bridge or a VLAN that another command makes.
-                    None => lines.push(command.clone()),
-                }
-            }
-            Meaning::Route { to, via, interface: on } => {
-                let on = on.map(|on| interface(&on));
-                let known = on.as_ref().is_none_or(|on| own.iter().any(|(name, _)| name == on));
-                if !known {
-                    lines.push(command.clone());
-                    continue;
-                }
-                let via =
-                    via.map_or(String::new(), |via| format!(", via: {}", text(&via.to_string())));
-                let on = on.map_or(String::new(), |on| format!(", interface: {on}"));
-                routes.push(format!("{{to: {}{via}{on}}}", text(&to.to_string())));
-            }
-            Meaning::Gateway(via)
-                if gateways.iter().all(|g: &std::net::IpAddr| g.is_ipv4() != via.is_ipv4()) =>
-            {
-                gateways.push(via);
-            }
-            Meaning::Gateway(_) | Meaning::Run(_) => lines.push(command.clone()),
-            Meaning::Nothing => {}
-            Meaning::Management => not_needed(node, *line, command, notes),
+        let meaning = read(command);
+        if meaning == Meaning::Management {
+            not_needed(node, *line, command, notes);
+        } else if in_order || !all.takes(own, &meaning) {
+            in_order |= changes_network(command);
+            all.lines.push(command.clone());
         }
     }
-    Commands { routes, gateways, lines }
+    all
+}
+
+/// Whether a command that is run may change addresses, routes or devices.
+fn changes_network(command: &str) -> bool {
+    let harmless = ["sysctl", "echo", "sleep", "ethtool", "iperf", "ping", "tc", "touch", "mkdir"];
+    let first = command.split_whitespace().next().unwrap_or_default();
+    let several = command.contains(['|', ';', '&', '`', '\'', '"']) || command.contains("$(");
+    several || !harmless.iter().any(|name| first.starts_with(name))
+}
+
+/// Whether a next hop is in the subnet of an interface; one behind an address that a command adds
+/// comes after that command.
+fn is_near(own: &[(String, Interface)], via: Option<IpAddr>) -> bool {
+    let Some(via) = via else { return true };
+    let link_local = matches!(via, IpAddr::V6(via) if via.is_unicast_link_local());
+    let addresses = own.iter().flat_map(|(_, interface)| &interface.addresses);
+    let mut subnets = addresses.filter_map(|address| address.parse::<IpNet>().ok());
+    link_local || subnets.any(|subnet| subnet.contains(&via))
+}
+
+impl Commands {
+    /// Takes what has a field in a host's document. Returns whether it has one.
+    fn takes(&mut self, own: &mut [(String, Interface)], meaning: &Meaning) -> bool {
+        let has = |own: &[(String, Interface)], on: &Option<String>| {
+            on.as_ref().is_none_or(|on| own.iter().any(|(name, _)| *name == interface(on)))
+        };
+        match meaning {
+            Meaning::Address { interface: on, address } => {
+                // `lo`, a bridge or a VLAN is made by another command.
+                let found = own.iter_mut().find(|(name, _)| *name == interface(on));
+                let is_own = found.is_some();
+                found.into_iter().for_each(|(_, own)| own.addresses.push(address.to_string()));
+                is_own
+            }
+            Meaning::Route { to, via, interface: on } if has(own, on) && is_near(own, *via) => {
+                let via =
+                    via.map_or(String::new(), |via| format!(", via: {}", text(&via.to_string())));
+                let on = on
+                    .as_ref()
+                    .map_or(String::new(), |on| format!(", interface: {}", interface(on)));
+                self.routes.push(format!("{{to: {}{via}{on}}}", text(&to.to_string())));
+                true
+            }
+            Meaning::Gateway { via, interface: on } if has(own, on) && is_near(own, Some(*via)) => {
+                let first = self.gateways.iter().all(|one| one.is_ipv4() != via.is_ipv4());
+                if first {
+                    self.gateways.push(*via);
+                }
+                first
+            }
+            Meaning::Up(on) => has(own, &Some(on.clone())),
+            _ => false,
+        }
+    }
 }
 
 /// A router that runs FRR in its slow path.
@@ -218,7 +254,7 @@ fn router(
                 found.into_iter().for_each(|(_, own)| own.addresses.push(address.to_string()));
             }
             Meaning::Management => not_needed(node, *line, command, notes),
-            Meaning::Nothing => {}
+            Meaning::Up(on) if own.iter().any(|(name, _)| *name == interface(&on)) => {}
             // Routes are Linux's, where FRR may have more to say of them.
             _ => lines.push(command.clone()),
         }
@@ -244,8 +280,7 @@ fn host(
     notes: &mut Notes,
 ) -> String {
     let Commands { routes, gateways, lines } = commands(node, &mut own, notes);
-    let mut run = binds(node, folder, notes);
-    run.extend(lines);
+    let (binds, run) = (binds(node, folder, notes), lines);
     let mut out = format!("kind: host\nname: {new}\n");
     match node.kind {
         Kind::External => out += &format!("container: {}\n", text(&node.name)),
@@ -261,7 +296,8 @@ fn host(
         out += &format!("routes:\n  - {}\n", routes.join("\n  - "));
     }
     if node.kind != Kind::Linux {
-        if !run.is_empty() || !node.sysctls.is_empty() || !node.env.is_empty() {
+        if !run.is_empty() || !binds.is_empty() || !node.sysctls.is_empty() || !node.env.is_empty()
+        {
             notes.add(
                 node.line,
                 format!(
@@ -273,6 +309,10 @@ fn host(
         return out;
     }
     out += &sysctls(node, notes);
+    if !binds.is_empty() {
+        let all: Vec<String> = binds.iter().map(|bind| text(bind)).collect();
+        out += &format!("binds:\n  - {}\n", all.join("\n  - "));
+    }
     if !node.env.is_empty() {
         let all: Vec<String> = node
             .env
@@ -290,35 +330,36 @@ fn host(
 
 /// Files of the topology that a host sees in other places.
 fn binds(node: &Node, folder: &Path, notes: &mut Notes) -> Vec<String> {
-    let mut commands = Vec::new();
+    let mut binds = Vec::new();
     for (line, bind) in &node.binds {
-        let line = *line;
         let mut parts = bind.split(':');
         let (Some(from), Some(to)) = (parts.next(), parts.next()) else {
-            notes.add(line, format!("node {}: the bind {bind:?} is none", node.name));
+            notes.add(*line, format!("node {}: the bind {bind:?} is none", node.name));
             continue;
         };
-        notes.add(
-            line,
-            format!("node {}: {to} is bound only where it is there on this machine", node.name),
-        );
-        let (from, to) = (frr::quoted(&frr::absolute(folder, from)), frr::quoted(to));
-        commands.push(format!("[ ! -e {to} ] || mount --bind {from} {to}"));
+        // Further options, such as `z`, are for Docker.
+        let read_only =
+            parts.next().is_some_and(|options| options.split(',').any(|one| one == "ro"));
+        let suffix = if read_only { ":ro" } else { "" };
+        let is_own = ["/dev", "/proc", "/sys"].iter().any(|own| Path::new(to).starts_with(own));
+        if is_own || !to.starts_with('/') || to == "/" || to.split('/').any(|one| one == "..") {
+            notes.add(*line, format!("node {}: nothing can be bound to {to} in a host", node.name));
+            continue;
+        }
+        binds.push(format!("{}:{to}{suffix}", frr::absolute(folder, from)));
     }
-    commands
+    binds
 }
 
 fn sysctls(node: &Node, notes: &mut Notes) -> String {
-    let mut all = BTreeMap::new();
+    // Docker's containers forward IPv4.
+    let mut all = BTreeMap::from([("net.ipv4.ip_forward".to_owned(), "1".to_owned())]);
     for (name, (line, value)) in &node.sysctls {
         if name.starts_with("net.") {
             all.insert(name.clone(), value.clone());
         } else {
             notes.add(*line, format!("node {}: {name} belongs to the whole machine", node.name));
         }
-    }
-    if all.is_empty() {
-        return String::new();
     }
     let all: Vec<String> =
         all.iter().map(|(name, value)| format!("{name}: {}", text(value))).collect();

@@ -1,6 +1,7 @@
 //! How a node's FRR is run: Debian's, in a slow path, with the node's files.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::Notes;
@@ -8,15 +9,22 @@ use crate::document::text;
 use crate::node::Node;
 
 const FOLDER: &str = "/etc/frr";
-/// All that an FRR may be asked for, but for those that need more than a namespace.
-const DAEMONS: [&str; 14] = [
-    "bgpd", "ospfd", "ospf6d", "ripd", "ripngd", "isisd", "pimd", "pim6d", "nhrpd", "eigrpd",
-    "babeld", "vrrpd", "pathd", "bfdd",
+/// Where FRR's daemons are.
+const PROGRAMS: &str = "/usr/lib/frr";
+/// All that an FRR may be asked for.
+const DAEMONS: [&str; 17] = [
+    "bgpd", "ospfd", "ospf6d", "ripd", "ripngd", "isisd", "pimd", "pim6d", "ldpd", "nhrpd",
+    "eigrpd", "babeld", "pbrd", "vrrpd", "fabricd", "pathd", "bfdd",
 ];
 
-/// Starts what `daemons` asks for and gives it `frr.conf`; stays as long as FRR's own keeper.
-const START: &str = "/usr/lib/frr/frrinit.sh start && \
-     exec tail --pid=$(cat /run/frr/watchfrr.pid) -f /dev/null";
+/// Starts what `daemons` asks for and gives it `frr.conf`; stays as long as FRR's own keeper,
+/// and prints what the daemons, which have no terminal, write into their log.
+const START: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
+     export frr_global_options='--log file:/run/frr/log' && \
+     /usr/lib/frr/frrinit.sh start && \
+     exec tail --pid=$(cat /run/frr/watchfrr.pid) -n +1 -f /run/frr/log";
+/// Makes FRR's daemons those of `daemons` and `frr.conf`, in place.
+const RELOAD: &str = "[/usr/lib/frr/frrinit.sh, reload]";
 
 /// The slow path of a node that runs FRR, as YAML. `lines` are commands for a shell, which run
 /// once FRR does.
@@ -68,29 +76,39 @@ pub(crate) fn slow_path(node: &Node, folder: &Path, lines: &[String], notes: &mu
     let mut out = "slow_path:\n  files:\n    - {path: /run/frr/, owner: frr}\n".to_owned();
     for (from, to) in &files {
         let owner = if to.starts_with(FOLDER) { ", owner: frr" } else { "" };
-        out += &format!("    - {{path: {}, from: {}{owner}}}\n", text(to), text(from));
+        let mode = if is_program(from) { ", mode: \"0755\"" } else { "" };
+        out += &format!("    - {{path: {}, from: {}{owner}{mode}}}\n", text(to), text(from));
     }
     if !has("daemons") {
         let wanted =
             |daemon: &&str| node.daemons.is_empty() || node.daemons.iter().any(|d| d == daemon);
-        let lines: String =
-            DAEMONS.iter().filter(|d| wanted(d)).map(|daemon| format!("{daemon}=yes\n")).collect();
+        // One that this machine's FRR lacks keeps the others from starting.
+        let programs = Path::new(PROGRAMS);
+        let is_there = |daemon: &&&str| !programs.exists() || programs.join(daemon).exists();
+        let all = DAEMONS.iter().filter(|daemon| wanted(daemon)).filter(is_there);
+        let lines: String = all.map(|daemon| format!("{daemon}=yes\n")).collect();
         out += &format!("    - {{path: {FOLDER}/daemons, text: {}, owner: frr}}\n", text(&lines));
     }
     if !has("vtysh.conf") {
         out += &format!("    - {{path: {FOLDER}/vtysh.conf, owner: frr}}\n");
     }
     out += &format!(
-        "  run:\n    - name: frr\n      command: [sh, -c, {}]\n      capabilities: [sys_admin]\n",
+        "  run:\n    - name: frr\n      command: [sh, -c, {}]\n      reload: {RELOAD}\n      \
+         capabilities: [sys_admin]\n",
         text(START)
     );
     if !lines.is_empty() {
         out += &format!(
-            "    - name: exec\n      command: [sh, -c, {}]\n      restart: never\n",
+            "    - name: exec\n      command: [sh, -c, {}]\n      needs: [frr]\n      restart: never\n",
             text(&lines.join("\n"))
         );
     }
     out
+}
+
+/// Whether a file can be executed.
+fn is_program(path: &str) -> bool {
+    fs::metadata(path).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
 
 /// A file of the topology, wherever the configuration is used.

@@ -90,7 +90,8 @@ pub fn containerlab(
             notes.add(value.line, format!("`{key}` has no counterpart"));
         }
     }
-    let nodes = node::read(topology, &mut notes)?;
+    let lab_folder = folder.join(format!("clab-{name}")).display().to_string();
+    let nodes = node::read(topology, &lab_folder, &mut notes)?;
     let links = link::read(topology, &mut notes)?;
     let yaml = document::write(name, &nodes, &links, folder, &mut notes);
     let mut notes = notes.0;

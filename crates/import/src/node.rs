@@ -2,6 +2,7 @@
 //! kind's, and the defaults'. Mappings are joined, lists are put one behind the other.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use crate::yaml::{Node as Yaml, Value};
 use crate::{ImportError, Notes};
@@ -86,7 +87,11 @@ const SILENT: [&str; 17] = [
 ];
 
 /// Reads all nodes.
-pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Node>, ImportError> {
+pub(crate) fn read(
+    topology: &Yaml,
+    lab_folder: &str,
+    notes: &mut Notes,
+) -> Result<Vec<Node>, ImportError> {
     for (key, value) in topology.entries() {
         if !matches!(key, "nodes" | "links" | "kinds" | "groups" | "defaults") {
             notes.add(value.line, format!("`{key}` has no counterpart"));
@@ -100,11 +105,26 @@ pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Node>, Impo
         let message = "`nodes` is a mapping from names to nodes".to_owned();
         return Err(ImportError { line: nodes.line, message });
     }
-    let read = nodes.entries().filter_map(|(name, node)| one(name, node, topology, notes));
+    let read =
+        nodes.entries().filter_map(|(name, node)| one(name, node, (topology, lab_folder), notes));
     Ok(read.collect())
 }
 
-fn one(name: &str, node: &Yaml, topology: &Yaml, notes: &mut Notes) -> Option<Node> {
+/// Whether something is bound into the folder of FRR's files.
+fn binds_frr(sources: &[&Yaml]) -> bool {
+    let binds = sources.iter().filter_map(|source| source.get("binds")).flat_map(Yaml::items);
+    binds.filter_map(Yaml::text).any(|bind| {
+        let to = bind.split(':').nth(1).unwrap_or_default();
+        Path::new(to).starts_with("/etc/frr")
+    })
+}
+
+fn one(
+    name: &str,
+    node: &Yaml,
+    (topology, lab_folder): (&Yaml, &str),
+    notes: &mut Notes,
+) -> Option<Node> {
     let defaults = topology.get("defaults");
     let group_name = node.get("group").or_else(|| defaults?.get("group")).and_then(Yaml::text);
     let group = group_name.and_then(|name| topology.get("groups")?.get(name));
@@ -120,6 +140,8 @@ fn one(name: &str, node: &Yaml, topology: &Yaml, notes: &mut Notes) -> Option<No
         Some("frr") => Kind::Frr,
         // The usual way before containerlab knew the kind.
         Some("linux") if image.contains("frrouting") || image.contains("/frr") => Kind::Frr,
+        // An image of somebody's own with FRR inside.
+        Some("linux") if binds_frr(&sources) => Kind::Frr,
         Some("linux") => Kind::Linux,
         Some("bridge" | "ovs-bridge") => Kind::Bridge,
         Some("ext-container") => Kind::External,
@@ -174,14 +196,23 @@ fn one(name: &str, node: &Yaml, topology: &Yaml, notes: &mut Notes) -> Option<No
     if matches!(node.value, Value::Text(_) | Value::List(_)) {
         notes.add(line, format!("node {name} is no mapping: taken as empty"));
     }
-    let expand = |lined: Lined| (lined.0, lined.1.replace("__clabNodeName__", name));
+    // The folder of containerlab's own files of a lab lies beside the topology.
+    let fill = |text: String| {
+        text.replace("__clabNodeName__", name)
+            .replace("__clabNodeDir__", &format!("{lab_folder}/{name}"))
+            .replace("__clabDir__", lab_folder)
+    };
+    let expand = |lined: Lined| (lined.0, fill(lined.1));
+    let filled = |map: BTreeMap<String, Lined>| -> BTreeMap<String, Lined> {
+        map.into_iter().map(|(key, lined)| (key, expand(lined))).collect()
+    };
     Some(Node {
         name: name.to_owned(),
         line,
         kind,
         exec: list("exec").into_iter().map(expand).collect(),
         binds: list("binds").into_iter().map(expand).collect(),
-        env: map("env"),
+        env: filled(map("env")),
         sysctls: map("sysctls"),
         startup_config: first("startup-config")
             .and_then(|value| Some((value.line, value.text()?.to_owned())))

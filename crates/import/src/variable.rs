@@ -2,8 +2,8 @@
 
 use crate::Notes;
 
-/// Puts values in place of variables. One that is not set and has no default is left
-/// empty, as containerlab does, and noted.
+/// Replaces `$NAME`, `${NAME}` and `${NAME:=DEFAULT}` as containerlab does. What is not set and has
+/// no default stays as it is written, for a shell may set it; `$$` is a dollar sign.
 pub(crate) fn expand(
     text: &str,
     environment: impl Fn(&str) -> Option<String>,
@@ -11,14 +11,16 @@ pub(crate) fn expand(
 ) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(start) = rest.find("${") {
+    while let Some(start) = rest.find('$') {
         let (before, after) = rest.split_at(start);
         expanded.push_str(before);
-        let Some(end) = after.find('}') else {
+        let after = &after[1..];
+        if let Some(after) = after.strip_prefix('$') {
+            expanded.push('$');
             rest = after;
-            break;
-        };
-        let inside = &after[2..end];
+            continue;
+        }
+        let (length, inside) = reference(after);
         let (name, default) = [":=", ":-", "="]
             .into_iter()
             .find_map(|mark| inside.split_once(mark))
@@ -26,14 +28,31 @@ pub(crate) fn expand(
         match environment(name).or_else(|| default.map(str::to_owned)) {
             Some(value) => expanded.push_str(&value),
             None => {
-                let line = expanded.matches('\n').count() as u64 + 1;
-                notes.add(line, format!("the variable {name} is not set"));
+                if after.starts_with('{') && length > 0 {
+                    let line = expanded.matches('\n').count() as u64 + 1;
+                    notes.add(
+                        line,
+                        format!("the variable {name} is not set: it stays as it is written"),
+                    );
+                }
+                expanded.push('$');
+                expanded.push_str(&after[..length]);
             }
         }
-        rest = &after[end + 1..];
+        rest = &after[length..];
     }
     expanded.push_str(rest);
     expanded
+}
+
+/// Length and inside of the reference that begins behind a dollar sign; 0 if there is none.
+fn reference(text: &str) -> (usize, &str) {
+    if let Some(inside) = text.strip_prefix('{') {
+        return inside.find('}').map_or((0, ""), |end| (end + 2, &inside[..end]));
+    }
+    let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let length = text.find(|c| !letter(c)).unwrap_or(text.len());
+    if text.starts_with(|c: char| c.is_ascii_digit()) { (0, "") } else { (length, &text[..length]) }
 }
 
 #[cfg(test)]
@@ -47,9 +66,15 @@ mod tests {
             ("image: a:${TAG}", "image: a:v2", 0),
             ("image: a:${OTHER:=latest}!", "image: a:latest!", 0),
             ("image: a:${TAG:=latest}", "image: a:v2", 0),
-            ("a: ${NONE}b", "a: b", 1),
+            ("a: ${NONE}b", "a: ${NONE}b", 1),
             ("a: ${open", "a: ${open", 0),
-            ("$TAG stays", "$TAG stays", 0),
+            ("$TAG, $TAGS and $TAG-1", "v2, $TAGS and v2-1", 0),
+            (
+                "for i in 1 2; do echo $i $1 $? $(id) $$TAG; done",
+                "for i in 1 2; do echo $i $1 $? $(id) $TAG; done",
+                0,
+            ),
+            ("costs 5$", "costs 5$", 0),
         ] {
             let mut found = Notes::default();
             assert_eq!(expand(text, environment, &mut found), wanted, "{text}");

@@ -98,11 +98,12 @@ fn a_bridge_and_what_goes_with_containers() {
     let env: Vec<String> = server.env.0.iter().map(|(n, v)| format!("{n}={v}")).collect();
     assert_eq!(env, ["PORT=8080", "SITE=lab-7", "TZ=UTC"], "defaults, kind and node");
     let run: Vec<&str> = server.run.iter().map(|line| line.as_str()).collect();
-    let page = "/usr/share/nginx/html/index.html";
-    let bind = format!("[ ! -e {page} ] || mount --bind /lab/web/index.html {page}");
-    assert_eq!(run, [&*bind, "sh -c 'cd /tmp && python3 -m http.server $PORT &'"]);
+    assert_eq!(run, ["sh -c 'cd /tmp && python3 -m http.server $PORT &'"]);
+    let binds: Vec<&str> = server.binds.iter().map(|bind| bind.as_str()).collect();
+    assert_eq!(binds, ["/lab/web/index.html:/usr/share/nginx/html/index.html:ro"]);
     let client = documents.hosts.iter().find(|host| &**host.name == "client1").expect("it");
-    assert_eq!(client.sysctls.0.len(), 1);
+    let sysctls: Vec<&str> = client.sysctls.0.iter().map(|(name, _)| &*name.value).collect();
+    assert!(sysctls.len() == 2 && sysctls.contains(&"net.ipv4.ip_forward"), "{sysctls:?}");
     assert_eq!(client.run.len(), 1, "ethtool is run");
     notes(
         name,
@@ -110,7 +111,6 @@ fn a_bridge_and_what_goes_with_containers() {
         &[
             ("sw0:", "images are not run"),
             ("web_server:", "is called web-server"),
-            ("index.html", "is bound only where it is there"),
             ("ports:", "no published ports"),
             ("cmd:", "an image's command is not run"),
             ("kernel.msgmax", "belongs to the whole machine"),
@@ -161,6 +161,9 @@ fn two_tiers_of_frr() {
     let run = leaf.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.run);
     let [frr, exec] = run else { panic!("two programs: {run:?}") };
     assert!(frr.command[2].contains("frrinit.sh start"), "{frr:?}");
+    assert!(frr.command[2].contains("--log file:/run/frr/log"), "{frr:?}");
+    assert!(frr.reload.is_some(), "{frr:?}");
+    assert_eq!(exec.needs.as_ref().map(|needs| needs[0].to_string()).as_deref(), Some("frr"));
     assert_eq!(exec.command[2].as_str(), "sysctl -w 'net.ipv4.fib_multipath_hash_policy=1'");
     notes(name, &imported, &[("spine1:", "images are not run")]);
 }
@@ -192,4 +195,80 @@ fn what_is_no_topology_is_told() {
         assert!(error.message.contains(wanted), "{text:?}: {error}");
         assert!(error.line <= line && error.line > 0, "{text:?}: {error}");
     }
+}
+
+/// The YAML of a lab with one Linux node, whose `exec` has these lines, and one with FRR's files.
+fn lab(exec: &[&str]) -> String {
+    let lines: String = exec.iter().map(|line| format!("        - {line}\n")).collect();
+    let text = format!(
+        "name: lab\ntopology:\n  nodes:\n    a:\n      kind: linux\n      exec:\n{lines}\
+         \x20   b:\n      kind: linux\n      image: mine:1\n      binds: [\"__clabNodeDir__/frr.conf:/etc/frr/frr.conf\"]\n\
+         \x20 links:\n    - endpoints: [\"a:eth1\", \"b:eth1\"]\n"
+    );
+    let imported = containerlab(&text, Path::new("/labs"), |_| None).expect("a topology");
+    let source = Source { path: "lab.yaml".into(), text: imported.yaml.clone() };
+    parse(&[source]).unwrap_or_else(|problems| panic!("{}", problems.render(false)));
+    imported.yaml
+}
+
+#[test]
+fn lines_that_depend_on_others_keep_their_order() {
+    for (exec, fields, run) in [
+        (
+            &[
+                "ip addr add 10.0.0.1/24 dev eth1",
+                "ip link set eth1 up",
+                "ip route add default via 10.0.0.2 dev eth1",
+            ][..],
+            &["addresses: [\"10.0.0.1/24\"]", "gateway: [\"10.0.0.2\"]"][..],
+            &[][..],
+        ),
+        (
+            &["ip addr flush dev eth1", "ip addr add 10.0.0.1/24 dev eth1"],
+            &[],
+            &["ip addr flush dev eth1", "ip addr add 10.0.0.1/24 dev eth1"],
+        ),
+        (
+            &[
+                "ip link add br0 type bridge",
+                "ip link set br0 up",
+                "ip addr add 10.0.0.1/24 dev br0",
+                "ip route add default via 10.0.0.2 dev br0",
+            ],
+            &[],
+            &[
+                "ip link add br0 type bridge",
+                "ip link set br0 up",
+                "ip addr add 10.0.0.1/24 dev br0",
+                "ip route add default via 10.0.0.2 dev br0",
+            ],
+        ),
+        // A next hop behind an address that is added later.
+        (&["ip route add default via 10.9.0.2"], &[], &["ip route add default via 10.9.0.2"]),
+        (
+            &["sysctl -w net.ipv4.tcp_ecn=1", "ip addr add 10.0.0.1/24 dev eth1"],
+            &["addresses: [\"10.0.0.1/24\"]"],
+            &["sysctl -w net.ipv4.tcp_ecn=1"],
+        ),
+    ] {
+        let yaml = lab(exec);
+        for field in fields {
+            assert!(yaml.contains(field), "{exec:?}: no {field} in {yaml}");
+        }
+        let lines: String = run.iter().map(|line| format!("  - \"{line}\"\n")).collect();
+        let wanted = if run.is_empty() { String::new() } else { format!("run:\n{lines}") };
+        let found = yaml.split("name: a\n").nth(1).and_then(|rest| rest.split("---").next());
+        let found = found.and_then(|host| host.split_once("run:\n")).map(|(_, run)| run);
+        assert_eq!(found.map(|run| format!("run:\n{run}")).unwrap_or_default(), wanted, "{exec:?}");
+    }
+}
+
+#[test]
+fn nodes_are_what_containers_would_be() {
+    let yaml = lab(&["ip link set eth1 up"]);
+    assert!(yaml.contains("net.ipv4.ip_forward: \"1\""), "a Linux node forwards: {yaml}");
+    assert!(
+        yaml.contains("from: \"/labs/clab-lab/b/frr.conf\""),
+        "FRR's files say what it is: {yaml}"
+    );
 }

@@ -82,6 +82,13 @@ impl Body {
         self.pid().and_then(Identity::of)
     }
 
+    /// A record says that it is there: it outlives the node.
+    pub(crate) fn commit(&mut self) {
+        if let Self::Process(child) = self {
+            child.commit();
+        }
+    }
+
     /// Readable when its process ends.
     pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {

@@ -14,12 +14,12 @@ use europa_api::{At, Attachment, Documents, HostInterface, InterfaceName};
 use europa_capture::ask::{self, Answer, Question};
 use europa_capture::{Named, find, scene};
 use europa_channel::Channel;
+use europa_plan::To;
 use europa_substrate::layout::MAX_TAPS;
 use europa_substrate::tap::{MEMORY_BYTES, Taps};
 use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
 
-use crate::plan::To;
 use crate::ports::Port;
 use crate::router::Router;
 use crate::{Doing, Instance, NodeError, node};
@@ -220,7 +220,7 @@ pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -
     let written: HashMap<_, _> =
         documents.routers.iter().map(|document| (document.full_name(), document)).collect();
     let routers = routers.iter().map(|router| {
-        let document = written.get(&router.plan.name);
+        let document = written.get(&*router.plan.name);
         let planned = router.plan.interfaces.iter().zip(&router.interfaces);
         let interfaces = planned.map(|(planned, id)| {
             let written = document
@@ -228,8 +228,8 @@ pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -
                 .map(|(_, interface)| &interface.value);
             let to = match (written.and_then(|written| written.attachment()), &planned.to) {
                 (Some(Attachment::Link(link)), _) => scene::To::Link(link.value.to_string()),
-                (_, To::Port(port)) => scene::To::Port(port.clone()),
-                (_, To::Link { .. }) => scene::To::Link(planned.name.clone()),
+                (_, To::Port(port)) => scene::To::Port(port.to_string()),
+                (_, To::Link(_) | To::Nowhere) => scene::To::Link(planned.name.clone()),
             };
             scene::Interface {
                 id: *id,
@@ -244,7 +244,7 @@ pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -
             }
         });
         scene::Router {
-            name: router.plan.name.clone(),
+            name: router.plan.name.to_string(),
             fast_path: router.plan.file.clone(),
             interfaces: interfaces.collect(),
         }

@@ -8,11 +8,16 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
+use europa_control::Verdict;
 use europa_router::orders::{Answer, Order, Start};
+use europa_sandbox::cgroup::{Group, Limits};
 use europa_sandbox::{Child, SpawnSpec, spawn};
 use nix::sys::signal::Signal;
 
 use crate::NodeError;
+
+/// Most memory of the process that tries configurations: what a router may have, and no more.
+const MEMORY_BYTES: u64 = 1 << 30;
 
 /// How long one configuration may take.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -32,21 +37,17 @@ pub(crate) struct Checker {
     until: Instant,
 }
 
-/// What it says.
-pub(crate) enum Verdict {
-    /// It works on it.
-    NotYet,
-    /// All are right; what is odd about them.
-    Right(Vec<String>),
-    /// One is wrong: file, line and the text underlined.
-    Wrong(String),
-    /// It cannot be told.
-    Failed(String),
-}
-
 impl Checker {
     /// Starts a process under the uid of a router with this number, which no router has.
-    pub(crate) fn start(plans: Vec<Trial>, number: u32, log: &File) -> Result<Self, NodeError> {
+    pub(crate) fn start(
+        plans: Vec<Trial>,
+        number: u32,
+        log: &File,
+        group: Option<Group>,
+    ) -> Result<Self, NodeError> {
+        if let Some(group) = &group {
+            group.set(&Limits { memory_bytes: Some(MEMORY_BYTES), ..Limits::default() })?;
+        }
         let who = || "the process that checks configurations".to_owned();
         let failed = |error| NodeError::Channel { who: who(), error };
         let (orders, theirs) = pair().map_err(failed)?;
@@ -63,7 +64,7 @@ impl Checker {
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd()],
             log: log.as_fd(),
-            group: None,
+            group: group.as_ref(),
             pid_namespace: true,
         })?;
         let until = Instant::now() + PATIENCE;
@@ -83,6 +84,11 @@ impl Checker {
             })?;
         }
         Ok(())
+    }
+
+    /// When to look at it next, though it says nothing.
+    pub(crate) fn due(&self) -> Instant {
+        self.until
     }
 
     /// What to wait for.
@@ -121,7 +127,9 @@ impl Checker {
                 Ok(None) => return Verdict::NotYet,
                 Err(error) => {
                     let what = "the process that checks configurations ended";
-                    return Verdict::Failed(format!("{what}: {error}"));
+                    return Verdict::Failed(format!(
+                        "{what} ({error}): `europa logs node` says why"
+                    ));
                 }
             }
         }

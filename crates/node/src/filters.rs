@@ -4,13 +4,16 @@
 //! what of them is wanted, and which numbers the switch knows slices, interfaces and rules by;
 //! `node/filters.rs` tells the switch.
 
+mod check;
 mod entries;
+mod names;
 mod numbers;
+mod own;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use europa_api::filters::{InterfaceOf, Rule};
-use europa_api::{Documents, Fault, Key, MOST_FILTERS, Mac};
+use europa_api::{Documents, Fault, Key};
 use europa_filter::MOST_INTERFACES;
 use europa_switch::{Batch, NOWHERE};
 use serde::{Deserialize, Serialize};
@@ -20,7 +23,7 @@ use self::numbers::Numbers;
 use crate::NodeError;
 
 /// How rules lead to an interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct WayTo {
     /// `slice/router`.
     pub(crate) router: String,
@@ -53,9 +56,21 @@ pub(crate) enum FilterError {
     )]
     Interfaces(String),
     /// Too many different ways.
-    #[error("rules lead to more than {NOWHERE} interfaces and Ethernet addresses")]
-    Ways,
+    #[error(
+        "the rules of slice {slice} lead to more than {limit} interfaces and Ethernet addresses, \
+         its share of the {NOWHERE} that the switch has"
+    )]
+    Ways {
+        /// Whose rules.
+        slice: String,
+        /// How many it may have.
+        limit: usize,
+    },
 }
+
+/// Ways that each slice may have, however many others use: with so many slices, all of them fit.
+const SHARES: usize = 16;
+const WAYS_OF_A_SLICE: usize = NOWHERE as usize / SHARES;
 
 /// What the next node must know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -115,6 +130,10 @@ pub(crate) struct Filters {
     numbers: FiltersRecord,
     /// Interfaces or ways have got numbers.
     renamed: bool,
+    /// Ways that have got numbers of which the switch has not heard.
+    fresh: Vec<u16>,
+    /// Ways that each slice's rules use, and how often.
+    ways_of: HashMap<String, HashMap<WayTo, u32>>,
 }
 
 /// A change that is to be told to the switch.
@@ -124,6 +143,8 @@ pub(crate) struct Told {
     pub(crate) batch: Batch,
     /// Interfaces or ways have got numbers, of which the switch must hear before.
     pub(crate) renamed: bool,
+    /// The ways among them.
+    pub(crate) fresh: Vec<u16>,
     /// No rule is left, or none was there: the switch is to look for rules no more, or from now on.
     pub(crate) emptied: bool,
 }
@@ -156,19 +177,12 @@ impl SliceFilters {
     pub(crate) fn used(&self) -> usize {
         self.used
     }
-
-    fn number_of_entry(&mut self) -> u32 {
-        self.free.pop().unwrap_or_else(|| {
-            self.next += 1;
-            self.next - 1
-        })
-    }
 }
 
 impl Filters {
     /// With the numbers that a node before this one has given.
     pub(crate) fn with(numbers: FiltersRecord) -> Self {
-        Self { slices: BTreeMap::new(), numbers, renamed: true }
+        Self { numbers, renamed: true, ..Self::default() }
     }
 
     /// The numbers that are given.
@@ -192,6 +206,11 @@ impl Filters {
         all.filter(|(_, name)| !self.slices.contains_key(*name)).map(|(number, _)| number).collect()
     }
 
+    /// The way that has a number.
+    pub(crate) fn way(&self, number: u16) -> Option<&WayTo> {
+        self.numbers.ways.name(number)
+    }
+
     /// Ways that rules have, by number.
     pub(crate) fn ways(&self) -> impl Iterator<Item = (u16, &WayTo)> {
         self.numbers.ways.iter()
@@ -206,39 +225,6 @@ impl Filters {
             all.find(|(_, of)| &*of.router == router && &*of.interface == interface)
         });
         Some((filters.number, found.map_or(0, |(number, _)| number)))
-    }
-
-    /// How many entries a slice may have.
-    pub(crate) fn limit(&self, slice: &str, documents: &Documents) -> usize {
-        if let Some(reserved) = reserved(documents, slice) {
-            return reserved;
-        }
-        let all = documents.slices.iter();
-        let reserved: usize = all.filter_map(|other| reserved(documents, &other.name)).sum();
-        let others = self.slices.iter().filter(|(name, _)| **name != slice);
-        let others = others.filter(|(name, _)| self::reserved(documents, name).is_none());
-        let used: usize = others.map(|(_, filters)| filters.used).sum();
-        (MOST_FILTERS as usize).saturating_sub(reserved + used)
-    }
-
-    /// Whether rules fit that are to be there instead of those that take `gone` entries.
-    ///
-    /// # Errors
-    /// What is too much.
-    pub(crate) fn fit<'r>(
-        &self,
-        slice: &str,
-        documents: &Documents,
-        gone: usize,
-        rules: impl Iterator<Item = &'r Rule>,
-    ) -> Result<(), FilterError> {
-        let used = self.slices.get(slice).map_or(0, |filters| filters.used).saturating_sub(gone);
-        let (limit, wanted) = (self.limit(slice, documents), rules.map(count).sum());
-        let slice = slice.to_owned();
-        if used + wanted > limit {
-            return Err(FilterError::Limit { slice, limit, used, wanted });
-        }
-        Ok(())
     }
 
     fn slice_mut(&mut self, name: &str) -> &mut SliceFilters {
@@ -260,90 +246,41 @@ impl Filters {
         rule: Rule,
         batch: &mut Batch,
     ) -> Result<Installed, FilterError> {
-        let named = self.numbers.interfaces.entry(slice.to_owned());
-        let named = named.or_insert_with(|| Numbers::new(1, MOST_INTERFACES));
-        let interface = match &rule.interface {
-            Some(of) => {
-                let taken = named.take(of, &mut self.renamed);
-                Some(taken.ok_or_else(|| FilterError::Interfaces(slice.to_owned()))?)
+        let interface = self.take_interface(slice, rule.interface.as_ref())?;
+        let action = &rule.action;
+        let to = self.take_way(slice, action.interface.as_ref(), action.destination_mac, false);
+        let mirror = match &to {
+            Ok(_) => self.take_way(slice, action.mirror.as_ref(), None, true),
+            Err(_) => Ok(None),
+        };
+        let ways = match (to, mirror) {
+            (Ok(to), Ok(mirror)) => [to, mirror],
+            (to, mirror) => {
+                let taken = [to.as_ref().ok(), mirror.as_ref().ok()].map(|way| *way?);
+                self.release(slice, interface, taken);
+                return Err(to.and(mirror).err().unwrap_or(FilterError::Interfaces(slice.into())));
             }
-            None => None,
         };
-        let mut way = |of: &Option<InterfaceOf>, destination: Option<Mac>, mirror| {
-            let Some(InterfaceOf { router, interface }) = of else { return Ok(None) };
-            let router = format!("{slice}/{router}");
-            let (interface, destination) = (interface.to_string(), destination.map(|mac| mac.0));
-            let way = WayTo { router, interface, destination, mirror };
-            self.numbers.ways.take(&way, &mut self.renamed).map(Some).ok_or(FilterError::Ways)
-        };
-        let to = way(&rule.action.interface, rule.action.destination_mac, false)?;
-        let mirror = way(&rule.action.mirror, None, true)?;
         let filters = self.slice_mut(slice);
         let mut numbers = Vec::new();
         let number = || {
             numbers.push(filters.number_of_entry());
             numbers.last().copied()
         };
-        entries::add(&rule, interface, [to, mirror], number, batch);
+        entries::add(&rule, interface, ways, number, batch);
         filters.used += numbers.len();
-        let entries = numbers.into();
-        Ok(Installed { origin, rule, entries, interface, ways: [to, mirror] })
+        Ok(Installed { origin, rule, entries: numbers.into(), interface, ways })
     }
 
     /// Takes a rule's entries away.
     fn uninstall(&mut self, slice: &str, installed: &Installed, batch: &mut Batch) {
         batch.removed.extend(&installed.entries);
-        if let (Some(number), Some(named)) =
-            (installed.interface, self.numbers.interfaces.get_mut(slice))
-        {
-            named.give(number);
-        }
-        for way in installed.ways.into_iter().flatten() {
-            self.numbers.ways.give(way);
-        }
+        self.release(slice, installed.interface, installed.ways);
         if let Some(filters) = self.slices.get_mut(slice) {
             filters.used = filters.used.saturating_sub(installed.entries.len());
             // Not before the batch is full: a number must not go and come in one.
             filters.free.extend(&installed.entries);
         }
-    }
-
-    /// Whether the rules of documents fit.
-    ///
-    /// # Errors
-    /// What is too much, and in which document it stands.
-    pub(crate) fn check(&self, documents: &Documents) -> Result<(), NodeError> {
-        if documents.filters.is_empty() && self.slices.is_empty() {
-            return Ok(());
-        }
-        let own = |slice: &str| self.own(slice).map(|(_, one)| one.entries.len()).sum::<usize>();
-        let mut left = MOST_FILTERS as usize;
-        let reserved_by = |slice: &europa_api::Slice| reserved(documents, &slice.name);
-        left = left.saturating_sub(documents.slices.iter().filter_map(reserved_by).sum());
-        for slice in &documents.slices {
-            let reserved = reserved_by(slice);
-            let (limit, mut used) = (reserved.unwrap_or(left), own(&slice.name));
-            let refused = |key, path: &[&str], used, wanted| {
-                let slice = slice.name.to_string();
-                Fault::new(key, path, FilterError::Limit { slice, limit, used, wanted })
-                    .label("too many")
-                    .help("write fewer rules, or reserve more: `reservation: {filters: N}`")
-            };
-            if used > limit {
-                let key = Key::new("slice", slice.name.to_string());
-                return Err(refused(key, &["reservation", "filters"], 0, used).into());
-            }
-            for filters in documents.filters.iter().filter(|one| **one.slice == **slice.name) {
-                let wanted = filters.rules.0.iter().map(|rule| count(rule)).sum();
-                if used + wanted > limit {
-                    let key = Key::new("filters", filters.name.to_string());
-                    return Err(refused(key, &["rules"], used, wanted).into());
-                }
-                used += wanted;
-            }
-            left -= if reserved.is_none() { used } else { 0 };
-        }
-        Ok(())
     }
 
     /// Makes the rules of a slice's documents those of `documents`; what the switch is to be
@@ -400,70 +337,10 @@ impl Filters {
 
     fn told(&mut self, slice: &str, batch: Batch, was_empty: bool) -> Told {
         let renamed = std::mem::take(&mut self.renamed);
+        let fresh = std::mem::take(&mut self.fresh);
         let filters = self.slice_mut(slice);
-        Told { slice: filters.number, batch, renamed, emptied: filters.is_empty() != was_empty }
-    }
-
-    /// Slices that have rules, or are to have some.
-    pub(crate) fn names(&self, documents: &Documents) -> BTreeSet<String> {
-        let wanted = documents.filters.iter().map(|filters| filters.slice.to_string());
-        self.slices.keys().cloned().chain(wanted).collect()
-    }
-
-    /// Makes and removes rules by number; what the switch is to be told.
-    ///
-    /// # Errors
-    /// Why nothing has changed.
-    pub(crate) fn change_own(
-        &mut self,
-        slice: &str,
-        removed: &[u32],
-        added: Vec<(u32, Rule)>,
-    ) -> Result<Told, FilterError> {
-        let was_empty = self.slice_mut(slice).is_empty();
-        let (mut batch, mut come) = (Batch::default(), Vec::with_capacity(added.len()));
-        for (number, rule) in added {
-            match self.install(slice, Origin::Own(number), rule, &mut batch) {
-                Ok(installed) => come.push(installed),
-                Err(error) => {
-                    self.scrap(slice, &come);
-                    return Err(error);
-                }
-            }
-        }
-        for number in removed {
-            let gone = self.slice_mut(slice).own.remove(number);
-            gone.iter().for_each(|gone| self.uninstall(slice, gone, &mut batch));
-        }
-        for installed in come {
-            if let Origin::Own(number) = installed.origin {
-                self.slice_mut(slice).own.insert(number, installed);
-            }
-        }
-        Ok(self.told(slice, batch, was_empty))
-    }
-
-    /// Takes back what was installed and never told.
-    fn scrap(&mut self, slice: &str, installed: &[Installed]) {
-        let mut back = Batch::default();
-        installed.iter().for_each(|one| self.uninstall(slice, one, &mut back));
-        self.tidy();
-    }
-
-    /// The rules that have numbers.
-    pub(crate) fn own(&self, slice: &str) -> impl Iterator<Item = (u32, &Installed)> {
-        let own = self.slices.get(slice).into_iter().flat_map(|filters| &filters.own);
-        own.map(|(number, installed)| (*number, installed))
-    }
-
-    /// One of them.
-    pub(crate) fn own_rule(&self, slice: &str, number: u32) -> Option<&Installed> {
-        self.slices.get(slice)?.own.get(&number)
-    }
-
-    /// The highest of their numbers.
-    pub(crate) fn own_highest(&self, slice: &str) -> Option<u32> {
-        self.slices.get(slice)?.own.last_key_value().map(|(number, _)| *number)
+        let emptied = filters.is_empty() != was_empty;
+        Told { slice: filters.number, batch, renamed, fresh, emptied }
     }
 
     /// After the switch has done it: names that no rule has any more are free.
@@ -484,8 +361,5 @@ impl Filters {
     }
 }
 
-/// How many entries a slice reserves.
-fn reserved(documents: &Documents, slice: &str) -> Option<usize> {
-    let slice = documents.slices.iter().find(|other| **other.name == *slice)?;
-    Some(slice.reservation.as_ref()?.filters.as_ref()?.value as usize)
-}
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::os::fd::{AsFd, OwnedFd};
 
 use europa_api::{Fault, Key};
+use europa_plan::RouterPlan;
 use europa_resource::{Access, Resource};
 
 use crate::NodeError;
-use crate::plan::RouterPlan;
 
 /// What of a router's grants outlives its processes: sockets that others find, as two cannot
 /// have the same place.

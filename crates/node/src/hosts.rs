@@ -9,40 +9,48 @@
 //! |-------------|--------------------------------------------------|
 //! | `place`     | the namespace that a document means              |
 //! | `container` | Docker's answer to where a container is          |
-//! | `difference`| what of the hosts that there are does not stay   |
 //! | `configure` | addresses, parameters and routes                 |
 //! | `run`       | a host's commands                                |
+//! | `survey`    | what hosts really have                           |
+//! | `remove`    | hosts that go, also those of a killed node       |
+//! | `show`      | what is told of hosts                            |
 
 mod configure;
 mod container;
-mod difference;
 mod place;
+mod remove;
 mod run;
+mod show;
+mod survey;
 
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use europa_api::{
-    At, Documents, Fault, Host, HostAttachment, HostInterface, HostPlace, Key, Mac, hash,
+use europa_api::{At, Fault, Host, HostAttachment, HostBind, HostInterface, HostPlace, Key};
+use europa_host::{Bind, Inside};
+use europa_plan::hosts::{
+    Key as Line, cut, direct, find, interfaces, outer_name, port_mac, runs_others, stays,
 };
 use europa_port::{
-    Device, End, Namespace, delete_device, delete_veths, device_index, make_veth, move_device,
-    name_path, set_mtu, set_up,
+    Device, End, Namespace, delete_device, device_index, make_veth, move_device, name_path,
+    set_mtu, set_up,
 };
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
 use self::configure::configure;
-pub(crate) use self::difference::cut_ports;
-use self::difference::{Key as Line, cut, direct, find, interfaces, runs_others, stays};
-pub(crate) use self::run::run;
+pub(crate) use self::remove::remove;
+use self::remove::{end, end_processes, move_back};
+pub use self::run::note_code;
+pub(crate) use self::run::{Commands, run};
+use self::show::told;
+pub(crate) use self::show::{exist, stats, text};
+pub use self::show::{inside_of, namespace_of};
+pub(crate) use self::survey::{HostDrift, look};
 use crate::kept::replace;
-use crate::plan::PortFacts;
 use crate::{Doing, Instance, NodeError};
-use europa_api::stats::{HostInterfaceStats, HostStats};
+use europa_api::stats::HostStats;
 
 /// What must be known to take a host away.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -51,6 +59,9 @@ struct Record {
     /// The file of its namespace.
     namespace: PathBuf,
     moved: Vec<Moved>,
+    /// What its programs see, of a host that Europa makes.
+    #[serde(default)]
+    inside: Option<Inside>,
 }
 
 /// A device of the machine that is inside.
@@ -70,7 +81,7 @@ fn read_records(instance: &Instance) -> Vec<Record> {
 }
 
 /// The namespace of the outer ends.
-fn outside(instance: &Instance) -> String {
+pub(crate) fn outside(instance: &Instance) -> String {
     format!("europa.{}", instance.name())
 }
 
@@ -81,49 +92,6 @@ fn own(instance: &Instance, host: &str) -> String {
 
 fn records(instance: &Instance) -> PathBuf {
     instance.directory().join("hosts.json")
-}
-
-/// The outer end's name in its namespace: as Linux allows it.
-fn outer_name(port: &str) -> String {
-    if port.len() <= 15 { port.to_owned() } else { format!("h{:014x}", hash(port) >> 8) }
-}
-
-/// The Ethernet address of an outer end.
-fn port_mac(port: &str) -> [u8; 6] {
-    Mac::generated(&format!("port.{port}")).0
-}
-
-/// Whether a port is one that an interface on a link makes.
-pub(crate) fn is_hidden(port: &str) -> bool {
-    port.contains('.')
-}
-
-/// The ports that hosts make, and what is known of their devices before they are there.
-pub(crate) fn ports(
-    instance: &Instance,
-    documents: &Documents,
-) -> Vec<(europa_api::Port, PortFacts)> {
-    let direct = direct(&documents.hosts);
-    let mut ports = Vec::new();
-    for host in &documents.hosts {
-        for (name, interface) in &host.interfaces.0 {
-            let Some(port) = host.port(name, interface) else { continue };
-            if direct.contains_key(&(host.name.to_string(), name.to_string())) {
-                continue;
-            }
-            let at = |text: String| At { value: text, place: name.place };
-            let facts = PortFacts { mac: port_mac(&port), mtu: interface.mtu(), vlan: Ok(()) };
-            let document = europa_api::Port {
-                device: at(outer_name(&port)),
-                name: At { value: port, place: name.place },
-                namespace: Some(at(outside(instance))),
-                rate: None,
-                mtu: None,
-            };
-            ports.push((document, facts));
-        }
-    }
-    ports
 }
 
 /// Takes away those of the hosts `made`, and those of their interfaces, that are not to stay
@@ -164,13 +132,14 @@ pub(crate) fn trim(
             let name = own(instance, &host.name);
             match stay {
                 None => end(&name)?,
-                Some(_) if !host.run.is_empty() => {
+                Some(_) => {
                     if let Ok(inside) = Namespace::named(&name) {
                         end_processes(&inside);
                     }
                 }
-                Some(_) => {}
             }
+            // A successor of its process 1 is started by the next program.
+            let _ = fs::remove_dir_all(europa_host::folder(&instance.directory(), &host.name));
             ended.push(host.name.to_string());
         }
         match stay {
@@ -190,14 +159,8 @@ pub(crate) fn trim(
     Ok(ended)
 }
 
-/// Whether `old` becomes `new` without any of its devices made anew.
-pub(crate) fn stays_whole(old: &Host, new: &Host) -> bool {
-    let one = std::slice::from_ref;
-    stays(old, new) && cut(one(old), one(new)).is_empty()
-}
-
 /// The control group of a host's programs. A group's name has no dot.
-pub(crate) fn group(host: &str) -> String {
+pub fn group(host: &str) -> String {
     format!("host_{host}")
 }
 
@@ -233,7 +196,12 @@ pub(crate) fn make(
             let known = known.and_then(|record| record.moved.iter().find(|m| *m.inside == ***name));
             known.cloned().or_else(|| moved(name, interface))
         });
-        kept.push(Record { host: host.name.to_string(), namespace: path, moved: moved.collect() });
+        kept.push(Record {
+            host: host.name.to_string(),
+            inside: (host.place() == HostPlace::Own).then(|| inside(host, &path)),
+            namespace: path,
+            moved: moved.collect(),
+        });
         places.insert(host.name.to_string(), namespace);
     }
     // Before anything is moved: whoever comes after a kill knows what to move back.
@@ -260,11 +228,36 @@ pub(crate) fn make(
     for host in wanted {
         let Some(inside) = places.get(&*host.name.to_string()) else { continue };
         let Some(old) = made.iter_mut().find(|old| old.name == host.name) else { continue };
-        configure(old, host, inside)?;
+        if let Err(error) = configure(old, host, inside) {
+            // What has been done of it is there.
+            if let Ok((really, _)) = survey::really(old, host, inside) {
+                *old = Host { sysctls: host.sysctls.clone(), ..really };
+            }
+            return Err(error);
+        }
         // The commands are another matter.
         *old = Host { run: old.run.clone(), ..host.clone() };
     }
     Ok(wanted.iter().zip(&kept).map(|(host, record)| told(host, record)).collect())
+}
+
+/// What programs of a host see.
+fn inside(host: &Host, namespace: &Path) -> Inside {
+    let text = |(name, value): &(At<String>, At<String>)| (name.value.clone(), value.value.clone());
+    // The document was checked: all of them can be read.
+    let binds = host.binds.iter().filter_map(|bind| HostBind::parse(&bind.value).ok());
+    Inside {
+        host: host.name.to_string(),
+        namespace: namespace.to_owned(),
+        environment: host.env.0.iter().map(text).collect(),
+        binds: binds
+            .map(|bind| Bind {
+                from: bind.from.into(),
+                to: bind.to.into(),
+                read_only: bind.read_only,
+            })
+            .collect(),
+    }
 }
 
 /// A host without anything inside.
@@ -371,105 +364,8 @@ fn attach(
     make_veth(near, End { namespace: outer, name: &outer_name, mac }, interface.mtu())
 }
 
-fn told(host: &Host, record: &Record) -> HostStats {
-    let interfaces = host.interfaces.0.iter().map(|(name, interface)| HostInterfaceStats {
-        name: name.to_string(),
-        to: match interface.attachment() {
-            Some(HostAttachment::Link(link)) => format!("link {}", link.value),
-            Some(HostAttachment::Port(port)) => format!("port {}", port.value),
-            Some(HostAttachment::Device(device)) => format!("device {}", device.value),
-            None => String::new(),
-        },
-        mac: match interface.attachment() {
-            Some(HostAttachment::Device(_)) => String::new(),
-            _ => host.mac(name, interface).to_string(),
-        },
-        addresses: interface.addresses.iter().map(|address| address.value).collect(),
-    });
-    HostStats {
-        name: record.host.clone(),
-        namespace: record.namespace.display().to_string(),
-        interfaces: interfaces.collect(),
-    }
-}
-
-/// The documents of hosts as text, to tell whether they are the same.
-pub(crate) fn text(hosts: &[Host]) -> String {
-    serde_json::to_string(hosts).unwrap_or_default()
-}
-
-/// What is told of hosts that are there.
-pub(crate) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats> {
-    let kept = read_records(instance);
-    let record = |host: &Host| kept.iter().find(|record| *record.host == *host.name.to_string());
-    documents.hosts.iter().filter_map(|host| Some(told(host, record(host)?))).collect()
-}
-
-/// The file of a host's network namespace; none if there is no such host.
-pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
-    let kept = read_records(instance);
-    kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
-}
-
-/// Whether a node of this name has, or had, hosts.
-pub(crate) fn exist(instance: &Instance) -> bool {
-    records(instance).exists() || name_path(&outside(instance)).exists()
-}
-
 /// Writes them down anew.
 fn write_records(instance: &Instance, kept: &[Record]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
     replace(&records(instance), &text.doing("writing down hosts")?).doing("writing down hosts")
-}
-
-/// Moves devices of the machine back to this namespace.
-fn move_back(host: &str, inside: &Namespace, moved: Vec<Moved>) -> Result<(), NodeError> {
-    let here = Namespace::current().doing("opening our network namespace")?;
-    for Moved { inside: inner, before, was_up } in moved {
-        let back = move_device(inside, &inner, &here, &before)
-            .and_then(|()| if was_up { set_up(&here, &before) } else { Ok(()) });
-        if let Err(error) = back {
-            tracing::warn!("host {host}: moving {inner} back: {error}");
-        }
-    }
-    Ok(())
-}
-
-fn end_processes(inside: &Namespace) {
-    for pid in inside.processes() {
-        // It may have ended by itself.
-        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
-    }
-}
-
-/// Takes a namespace of a host away, with what runs inside, and every pair.
-fn end(name: &str) -> Result<(), NodeError> {
-    let what = || format!("taking the namespace {name} away");
-    if let Ok(inside) = Namespace::named(name) {
-        end_processes(&inside);
-        delete_veths(&inside).doing(what())?;
-    }
-    Namespace::delete(name).doing(what())
-}
-
-/// Takes all hosts away: what runs inside those that Europa has made, their namespaces,
-/// every pair; and moves devices back to this namespace. Also after a kill.
-pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
-    for record in read_records(instance) {
-        let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };
-        move_back(&record.host, &inside, record.moved)?;
-    }
-    let mine = format!("{}.", outside(instance));
-    // Further dots are in names of others: hosts have none.
-    let is_host = |name: &String| name.strip_prefix(&mine).is_some_and(|rest| !rest.contains('.'));
-    for name in Namespace::names(&mine).into_iter().filter(is_host) {
-        end(&name)?;
-    }
-    let outer = outside(instance);
-    if let Ok(namespace) = Namespace::named(&outer) {
-        delete_veths(&namespace).doing("taking hosts' lines away")?;
-    }
-    Namespace::delete(&outer).doing("taking the namespace of outer ends away")?;
-    let _ = fs::remove_file(records(instance));
-    Ok(())
 }

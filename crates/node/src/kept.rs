@@ -36,7 +36,7 @@ use crate::{Doing, Instance, NodeError};
 
 /// Changes whenever a process that was started before could misunderstand the node, or the
 /// node it: with records, orders, the layout of pools and of what is pinned.
-const FORMAT: u32 = 10;
+const FORMAT: u32 = 12;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]

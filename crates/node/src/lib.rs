@@ -3,10 +3,8 @@
 //! | file       | concern                                                          |
 //! |------------|------------------------------------------------------------------|
 //! | `instance` | names and places: run directory, socket, pins, logs              |
-//! | `plan`     | from documents to what the substrate is told; pure               |
 //! | `node`     | the process: one loop over children, requests and timers         |
 //! | `hosts`    | end systems: made, attached, taken away                          |
-//! | `links`    | what links do to packets                                         |
 //! | `ports`    | opening, preparing and attaching devices                         |
 //! | `switch`   | the switch: started, told everything, started again              |
 //! | `relays`   | what hosts send over links that do something to packets          |
@@ -23,7 +21,7 @@
 //! | `checker`  | configurations are tried in a sandbox first                      |
 //! | `control`  | the way from that thread into the loop                           |
 //! | `store`    | where desired state is kept                                      |
-//! | `difference` | what differs between two desired states                        |
+//! | `drift`    | what other hands have changed                                    |
 //! | `events`   | what happened                                                    |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
 //! | `meters`   | what slices are given of what comes in by ports                  |
@@ -38,13 +36,13 @@
 mod backoff;
 mod bell;
 mod body;
-mod builtin;
+mod cages;
 mod capture;
 mod checker;
 mod control;
 mod cores;
-mod difference;
 pub mod doctor;
+mod drift;
 mod events;
 mod filters;
 mod grants;
@@ -52,13 +50,11 @@ mod hosts;
 mod instance;
 mod kept;
 mod leftovers;
-mod links;
 mod logs;
 mod meters;
 mod metrics;
 mod node;
 mod placement;
-mod plan;
 mod ports;
 mod program;
 mod queues;
@@ -71,12 +67,17 @@ mod stats;
 pub mod store;
 mod switch;
 
-pub use hosts::namespace_of as host_namespace;
+pub use cages::try_in_kernel;
+pub use hosts::{
+    group as host_group, inside_of as host_inside, namespace_of as host_namespace,
+    note_code as note_host_code,
+};
 pub use instance::{Instance, Lifetime};
 pub use node::{Settings, run};
 pub use rest::openapi;
 
 use europa_api::Fault;
+use europa_sandbox::descriptors_hint;
 
 /// Takes away what a node that was killed left behind; says what could not be.
 ///
@@ -90,7 +91,7 @@ pub fn clean_up(instance: &Instance) -> Result<Vec<String>, NodeError> {
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// A file or directory.
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}{}", descriptors_hint(error.raw_os_error().unwrap_or(0)))]
     Io {
         /// What was tried.
         what: String,
@@ -107,7 +108,10 @@ pub enum NodeError {
     #[error(transparent)]
     Sandbox(#[from] europa_sandbox::SandboxError),
     /// Talking to a process.
-    #[error("{who}: {error}")]
+    #[error("{who}: {error}{}", match error {
+        europa_channel::ChannelError::Socket(errno) => descriptors_hint(*errno as i32),
+        _ => "",
+    })]
     Channel {
         /// To whom.
         who: String,
@@ -123,6 +127,12 @@ pub enum NodeError {
     /// Another node runs, or none does, or a document cannot be carried out.
     #[error("{0}")]
     Refused(String),
+}
+
+impl From<Box<Fault>> for NodeError {
+    fn from(fault: Box<Fault>) -> NodeError {
+        NodeError::Fault(fault)
+    }
 }
 
 impl From<Fault> for NodeError {

@@ -3,15 +3,43 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
 
+use crate::{Doing, NodeError};
+
+/// How often their lengths are looked at.
+const BOUND_EVERY: Duration = Duration::from_secs(2);
 /// A log longer than this begins again; so much of it stays beside it.
 const MOST_BYTES: u64 = 4 << 20;
 /// As much of a log's end is looked at for its last lines.
 const TAIL_BYTES: u64 = 1 << 20;
 
+/// Bounds the logs of a directory for as long as it lives, in a thread of its own: a disk that is
+/// slow, or a tenant that writes much, must not make the loop wait.
+pub(crate) struct LogThread {
+    /// The thread ends with it.
+    _end: Sender<()>,
+}
+
+impl LogThread {
+    /// Looks at the logs of `directory` from now on.
+    pub(crate) fn start(directory: PathBuf) -> Result<Self, NodeError> {
+        let (end, ended) = channel();
+        let work = move || {
+            while ended.recv_timeout(BOUND_EVERY) == Err(RecvTimeoutError::Timeout) {
+                bound(&directory);
+            }
+        };
+        let thread = std::thread::Builder::new().name("logs".into());
+        thread.spawn(work).doing("starting a thread for the logs")?;
+        Ok(Self { _end: end })
+    }
+}
+
 /// Bounds all logs of a directory. Processes write with `O_APPEND`, so a log that is cut
 /// goes on at its new end; what is written between copy and cut is lost.
-pub(crate) fn bound(directory: &Path) {
+fn bound(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         let is_log = path.extension().is_some_and(|extension| extension == "log");

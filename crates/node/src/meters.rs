@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use europa_api::Documents;
+use europa_api::{Documents, Fault, Key};
 use europa_substrate::Substrate;
 use europa_substrate::layout::MAX_METERS;
 
-use crate::plan::To;
+use crate::NodeError;
 use crate::router::Router;
 
 /// A slice and a port.
@@ -30,11 +30,10 @@ pub(crate) struct Meters {
 /// Routers' interfaces on ports: whose they are, and their numbers.
 fn on_ports(routers: &[Router]) -> impl Iterator<Item = (Pair, u32)> {
     routers.iter().flat_map(|router| {
-        let slice = router.plan.name.split_once('/').map_or("", |(slice, _)| slice);
+        let slice = router.plan.name.slice();
         let all = router.plan.interfaces.iter().zip(&router.interfaces);
-        all.filter_map(move |(interface, id)| match &interface.to {
-            To::Port(port) => Some(((slice.to_owned(), port.clone()), *id)),
-            To::Link { .. } => None,
+        all.filter_map(move |(interface, id)| {
+            Some(((slice.to_owned(), interface.to.port()?.to_string()), *id))
         })
     })
 }
@@ -50,6 +49,18 @@ fn wanted(documents: &Documents) -> BTreeMap<Pair, u64> {
         })
     });
     parts.collect()
+}
+
+/// Whether the machine has a meter for each slice and port that names a rate.
+///
+/// # Errors
+/// There are too many, and the slice whose rate is one too many.
+pub(crate) fn check(documents: &Documents) -> Result<(), NodeError> {
+    let most = MAX_METERS as usize - 1;
+    let Some(((slice, port), _)) = wanted(documents).into_iter().nth(most) else { return Ok(()) };
+    let why = format!("there are {most} meters for rates of what comes in, and this is one more");
+    let path = ["reservation", "ports", &port, "rate_in"];
+    Err(Fault::new(Key::new("slice", slice), &path, why).label("no meter is left").into())
 }
 
 impl Meters {

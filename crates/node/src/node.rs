@@ -2,9 +2,13 @@
 //!
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
+//! | `run`       | a node from its start to its end                           |
 //! | `adopt`     | what a node that was killed has left running               |
-//! | `apply`     | new desired state: checked, kept, carried out              |
-//! | `steps`     | what turns the routers that run into those that are wanted |
+//! | `loading`   | eBPF programs, loaded beside the loop                      |
+//! | `machine`   | the machine, as the engine of `control` has it             |
+//! | `restore`   | what the store says runs again                             |
+//! | `steps`     | steps from what there is to what is wanted, carried out    |
+//! | `beside`    | what takes long, in threads of its own                     |
 //! | `hosts`     | hosts, and what they send over links                       |
 //! | `filters`   | what the switch is told of rules, and has counted          |
 //! | `bring_up`  | one port or router added or removed                        |
@@ -14,72 +18,82 @@
 //! | `revive`    | processes that have ended: noted, and started again        |
 //! | `restart`   | a router's new process takes over from the old one         |
 //! | `tunnels`   | tunnels' outer headers follow their next hops              |
+//! | `turns`     | how long turns of the loop take                            |
 //! | `watch`     | what is looked at now and then: links, devices, logs       |
 //! | `show`      | what is told of everything                                 |
 //! | `take_down` | the end of everything                                      |
 
 mod adopt;
 mod answers;
-mod apply;
+mod beside;
 mod bring_up;
+mod cages;
 mod filters;
 mod hosts;
+mod loading;
+mod machine;
 mod pools;
 mod processes;
 mod restart;
+mod restore;
 mod revive;
+mod run;
 mod show;
 mod steps;
 mod take_down;
 mod tunnels;
+mod turns;
 mod watch;
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
+use europa_api::Documents;
 use europa_api::rest::{ProblemDetails, Said};
 use europa_api::stats::HostStats;
+use europa_control::Engine;
+use europa_plan::RouterId;
 use europa_sandbox::LOG_BYTES;
 use europa_sandbox::cgroup::{Cgroups, Group};
 use europa_substrate::{PoolHandle, Substrate};
-use nix::fcntl::{Flock, FlockArg};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
-};
+use nix::sys::signalfd::SignalFd;
 
-use self::apply::{Desired, Job, Order};
-pub(crate) use self::apply::{Refusal, Submission};
+use self::beside::Work;
 use self::filters::Filtering;
 pub(crate) use self::filters::OwnChanges;
+use self::hosts::HostsWork;
+use self::loading::Loading;
 use self::pools::Spares;
 pub(crate) use self::restart::Successor;
+pub(crate) use self::run::listen_at;
+pub use self::run::run;
 use self::tunnels::TUNNELS_EVERY;
+use self::turns::{Turn, Turns};
 use self::watch::WATCH_EVERY;
+use crate::cages::Cages;
 use crate::capture::Captures;
-use crate::control::{Control, Inbox, Reply, queue};
+use crate::checker::Checker;
+use crate::control::{Control, Inbox, Reply};
+use crate::drift::DriftThread;
 use crate::events::Events;
 use crate::kept::Kept;
+use crate::logs::LogThread;
 use crate::meters::Meters;
 use crate::placement::Placement;
 use crate::ports::Port;
 use crate::queues::PortsQueues;
 use crate::relays::Relay;
-use crate::rest::Rest;
 use crate::router::{Process, Router};
 use crate::slices::SliceGroups;
 use crate::slow_path::SlowPaths;
-use crate::store::{RedbStore, Store};
+use crate::store::StoreThread;
 use crate::switch::{Lasting, Revival, Switch};
-use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers, slices};
+use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
 
 /// What a node is told when it is started, beside what its documents say.
 #[derive(Clone, Copy, Debug)]
@@ -88,92 +102,6 @@ pub struct Settings {
     pub metrics_at: Option<SocketAddr>,
     /// How many workers the switch has, each with a CPU of its own.
     pub workers: u32,
-}
-
-/// Runs the node until it is told to go down.
-///
-/// # Errors
-/// What kept it from starting, or from going on.
-pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result<(), NodeError> {
-    let cores = cores::cores().len();
-    if !(1..=cores).contains(&(settings.workers as usize)) {
-        return Err(NodeError::Refused(format!(
-            "{} workers are wanted of the switch, and there are {cores} CPUs: between 1 and {cores} \
-             are possible, one a CPU",
-            settings.workers
-        )));
-    }
-    let directory = instance.directory();
-    let what = || format!("making {}", directory.display());
-    fs::create_dir_all(instance.logs()).doing(what())?;
-    // Documents, logs and files of slow paths are for who may give orders.
-    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).doing(what())?;
-    let lock = File::create(instance.lock()).doing("opening the lock file")?;
-    let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
-        .map_err(|_| NodeError::Refused(format!("the node `{}` already runs", instance.name())))?;
-    have_descriptors();
-    let left = leftovers::exist(&instance);
-    leftovers::remove_sockets(&instance);
-    if lifetime == Lifetime::Lasting {
-        // That of a node that `up` had started.
-        let _ = fs::remove_file(instance.state(Lifetime::Temporary));
-    }
-    let mut signals = SigSet::empty();
-    signals.add(Signal::SIGTERM);
-    signals.add(Signal::SIGINT);
-    // The terminal of one in the foreground closes.
-    signals.add(Signal::SIGHUP);
-    // Before any thread is made: all of them block these.
-    signals.thread_block().doing("blocking signals")?;
-    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)
-        .doing("making a signal descriptor")?;
-    let store = RedbStore::open(&instance.state(lifetime))?;
-    let (control, inbox) = queue()?;
-    let mut node = Node::new(instance, lifetime, Box::new(store), settings, control.clone())?;
-    let rest = Rest::start(&node.instance, control, node.events.clone(), settings.metrics_at)?;
-    node.slow_paths.open_doors(rest.doors());
-    node.restore(left)?;
-    let result = node.serve(&inbox, &signals);
-    let farewell = node.take_down();
-    for line in farewell.as_deref().unwrap_or_default() {
-        tracing::warn!("{line}");
-    }
-    if let Some(reply) = node.farewell.take() {
-        // Whoever asked may be gone.
-        let _ = reply.send(match &farewell {
-            Ok(said) => Ok(Said { lines: said.clone() }),
-            Err(error) => Err(ProblemDetails::failed(error.to_string())),
-        });
-    }
-    rest.end();
-    result?;
-    farewell.map(drop)
-}
-
-/// Six for each router, of which there may be thousands.
-fn have_descriptors() {
-    let enough = 65_536;
-    let found = getrlimit(Resource::RLIMIT_NOFILE);
-    let Ok((soft, hard)) = found else { return };
-    if soft < enough && setrlimit(Resource::RLIMIT_NOFILE, enough, hard.max(enough)).is_err() {
-        // Without the right to have more, what it may have.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
-    }
-}
-
-/// A socket for requests of root's.
-pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
-    let what = || format!("listening at {}", path.display());
-    let listener: OwnedFd =
-        socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)
-            .doing(what())?;
-    let address = UnixAddr::new(path).doing(what())?;
-    bind(listener.as_raw_fd(), &address).doing(what())?;
-    // Root only, whatever the umask was.
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    fs::set_permissions(path, mode).doing(what())?;
-    listen(&listener, Backlog::new(16).doing(what())?).doing(what())?;
-    Ok(listener)
 }
 
 /// Everything that a node owns. One thread has it; others send work: see `control`.
@@ -201,28 +129,44 @@ pub(crate) struct Node {
     spares: Spares,
     hosts: Vec<HostStats>,
     /// What the hosts that there are were made from, as far as they are made.
-    hosts_made: Vec<europa_api::Host>,
+    hosts_made: Arc<Vec<europa_api::Host>>,
     relays: Vec<Relay>,
     /// Shells that run hosts' commands, by host.
-    running: Vec<(String, std::process::Child)>,
+    running: Vec<(String, crate::hosts::Commands)>,
+    /// Hosts whose commands have failed, and how.
+    hosts_failed: HashMap<String, String>,
     tunnels_looked: Instant,
+    drift: DriftThread,
+    _logs: LogThread,
     captures: Captures,
     watched: Instant,
     pub(crate) events: Events,
-    store: Box<dyn Store>,
-    desired: Desired,
-    job: Option<Job>,
-    /// Submissions that came while there was a job.
-    waiting: VecDeque<Order>,
+    store: StoreThread,
+    /// Decides what is done.
+    engine: Engine,
+    /// It has more to do at once.
+    more: bool,
+    /// Its time begins here.
+    clock: Instant,
+    /// What is wanted now; accepted, or about to be.
+    documents: Arc<Documents>,
+    checker: Option<Checker>,
+    turns: Turns,
     /// Whoever asked for the end.
     farewell: Option<Reply<Result<Said, ProblemDetails>>>,
     ending: bool,
     slow_paths: SlowPaths,
     queues: PortsQueues,
     meters: Meters,
+    pub(crate) cages: Cages,
     slices: SliceGroups,
     settings: Settings,
     filtering: Filtering,
+    loading: Loading,
+    hosts_work: HostsWork,
+    slow_path_work: Work<slow_path::Made>,
+    port_work: Work<Port>,
+    substrate_work: Work<Substrate>,
     /// Captures know what there was before.
     scene_is_old: bool,
 }
@@ -231,11 +175,13 @@ impl Node {
     fn new(
         instance: Instance,
         lifetime: Lifetime,
-        store: Box<dyn Store>,
+        store: StoreThread,
         settings: Settings,
         control: Control,
     ) -> Result<Self, NodeError> {
         Ok(Self {
+            drift: DriftThread::start(instance.clone(), control.clone())?,
+            _logs: LogThread::start(instance.logs())?,
             cgroups: Cgroups::detect()?,
             cores: cores::cores(),
             placement: Placement::default(),
@@ -256,24 +202,35 @@ impl Node {
             spares: Spares::start(control.clone())?,
             control,
             hosts: Vec::new(),
-            hosts_made: Vec::new(),
+            hosts_made: Arc::default(),
             relays: Vec::new(),
             running: Vec::new(),
+            hosts_failed: HashMap::new(),
             tunnels_looked: Instant::now(),
+
             watched: Instant::now(),
             events: Events::new(),
             store,
-            desired: Desired::default(),
-            job: None,
-            waiting: VecDeque::new(),
+            engine: Engine::default(),
+            more: false,
+            clock: Instant::now(),
+            documents: Arc::default(),
+            checker: None,
+            turns: Turns::default(),
             farewell: None,
             ending: false,
             slow_paths: SlowPaths::default(),
             queues: PortsQueues::default(),
             meters: Meters::default(),
+            cages: Cages::default(),
             slices: SliceGroups::default(),
             settings,
             filtering: Filtering::default(),
+            loading: Loading::default(),
+            hosts_work: HostsWork::default(),
+            slow_path_work: Work::default(),
+            port_work: Work::default(),
+            substrate_work: Work::default(),
             scene_is_old: false,
         })
     }
@@ -283,7 +240,7 @@ impl Node {
         let mut told = false;
         loop {
             // What was asked for before this start is up again, as far as can be.
-            if !told && self.is_settled() {
+            if !told && self.engine.is_settled() {
                 told = true;
                 if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
                     tracing::warn!("telling systemd: {error}");
@@ -303,13 +260,14 @@ impl Node {
                 places.push(wait.len());
                 wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
             }
-            if let Some(checker) = self.job.as_ref().and_then(Job::checker) {
-                wait.push(PollFd::new(checker, PollFlags::POLLIN));
+            if let Some(checker) = &self.checker {
+                wait.push(PollFd::new(checker.fd(), PollFlags::POLLIN));
             }
             match poll(&mut wait, timeout) {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(error).doing("waiting"),
             }
+            let turn = Turn::begin();
             // A thousand routers are not asked in vain, each by a system call.
             let processes = self.routers.iter().flat_map(Router::processes);
             for (process, place) in processes.zip(places) {
@@ -334,6 +292,7 @@ impl Node {
             }
             // Last, as it takes its time.
             self.refill_stock();
+            self.turns.note(turn);
             if self.ending {
                 return Ok(());
             }
@@ -351,9 +310,11 @@ impl Node {
             .flat_map(|router| &router.plan.interfaces)
             .any(|interface| interface.tunnel.is_some())
             .then(|| self.tunnels_looked + TUNNELS_EVERY);
-        let watch = (!self.desired.stored.is_empty()).then(|| self.watched + WATCH_EVERY);
-        let job = self.job.as_ref().map(|job| job.due(now));
-        let all = dues.chain(answers).chain(tunnels).chain(watch).chain(job);
+        let watch = (!self.engine.accepted().stored.is_empty()).then(|| self.watched + WATCH_EVERY);
+        let job = self.engine.due().map(|due| self.clock + due);
+        let job = if self.more { Some(now) } else { job };
+        let checker = self.checker.as_ref().map(Checker::due);
+        let all = dues.chain(answers).chain(tunnels).chain(watch).chain(job).chain(checker);
         match all.min() {
             None => PollTimeout::NONE,
             Some(due) => {
@@ -371,7 +332,7 @@ impl Node {
     }
 
     /// The control group of a router, below that of its slice.
-    fn router_group(&self, name: &str) -> Option<Group> {
+    fn router_group(&self, name: &RouterId) -> Option<Group> {
         self.group(&slices::router_group(name))
     }
 

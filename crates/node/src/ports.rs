@@ -2,46 +2,22 @@
 
 use std::os::fd::OwnedFd;
 
-use europa_api::{Documents, Fault, Key, Selector};
+use europa_api::{Fault, Key};
+use europa_plan::{Needs, PortFacts, same_device};
 use europa_port::{
-    Device, DropCounters, Kind, Limitation, LinkState, Namespace, Prepared, Undo, Wants, before,
-    counter_socket, open_socket, prepare, refuse, set_promiscuous,
+    Device, DropCounters, Kind, Limitation, Link, LinkState, Namespace, Prepared, Sent, Undo,
+    Wants, before, counter_socket, open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
 use europa_switch::orders::Ways;
-use serde::{Deserialize, Serialize};
 
 use crate::leftovers::Noted;
-use crate::plan::PortFacts;
-use crate::{Doing, NodeError, hosts};
+use crate::{Doing, NodeError};
 
-/// What the interfaces on a port need of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Needs {
-    /// Tags are to be seen where they are.
-    pub(crate) vlan: bool,
-    /// Frames for any address are to be taken.
-    pub(crate) promiscuous: bool,
-}
+mod receive;
+mod record;
 
-impl Needs {
-    /// Those of the interfaces on port `port`.
-    pub(crate) fn of(documents: &Documents, port: &str) -> Needs {
-        let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
-        let on: Vec<_> = interfaces
-            .map(|(_, interface)| &interface.value)
-            .filter(|i| i.port.as_ref().is_some_and(|p| *p.value.to_string() == *port))
-            .collect();
-        Needs {
-            vlan: on.iter().any(|interface| interface.vlan().is_some()),
-            // Addresses of its own, or everybody's.
-            promiscuous: hosts::is_hidden(port)
-                || on
-                    .iter()
-                    .any(|interface| matches!(interface.selector(), Selector::Mac | Selector::All)),
-        }
-    }
-}
+use receive::{mode, wanted};
 
 /// What a port's document asks of the machine in vain.
 fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) -> Fault {
@@ -53,15 +29,20 @@ fn losses(device: &Device) -> Result<DropCounters, NodeError> {
     DropCounters::new(counter_socket(device)?, device.index).doing("reading a device's counters")
 }
 
-/// The device of a port, and the port's MTU.
-fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
-    let namespace = match &document.namespace {
-        None => Namespace::current().doing("opening our network namespace")?,
+/// The namespace of a port's device.
+fn namespace(document: &europa_api::Port) -> Result<Namespace, NodeError> {
+    match &document.namespace {
+        None => Namespace::current().doing("opening our network namespace"),
         Some(name) => Namespace::named(&name.value).map_err(|error| {
             let why = format!("there is no network namespace {name} ({error})");
-            fault(document, "namespace", why).label("not there").help("see `ip netns list`")
-        })?,
-    };
+            fault(document, "namespace", why).label("not there").help("see `ip netns list`").into()
+        }),
+    }
+}
+
+/// The device of a port, and the port's MTU.
+fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
+    let namespace = namespace(document)?;
     let device = Device::open(&namespace, &document.device.value)
         .map_err(|error| fault(document, "device", error).label("not there"))?;
     let mtu = document.mtu.as_ref().map_or(device.mtu, |mtu| mtu.value);
@@ -76,33 +57,8 @@ fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
     Ok((device, mtu))
 }
 
-/// Changes with [`PortRecord`], and with what is pinned.
-const FORMAT: u32 = 3;
-
-/// What the next node must know of a port.
-#[derive(Serialize, Deserialize)]
-struct PortRecord {
-    format: u32,
-    id: u32,
-    /// The document that it was made from.
-    document: String,
-    /// Inode of its device's namespace.
-    namespace: u64,
-    /// Number of its device there.
-    device: u32,
-    live: bool,
-    segments: bool,
-    generic: bool,
-    vlan: bool,
-    limitations: Vec<Limitation>,
-}
-
-fn text(document: &europa_api::Port) -> String {
-    serde_json::to_string(document).unwrap_or_default()
-}
-
 /// Whether this kernel says if live frames have arrived behind a veth.
-fn can_ask(substrate: &Substrate) -> bool {
+pub(crate) fn can_ask(substrate: &Substrate) -> bool {
     let loaded = substrate.drained_program();
     if let Err(error) = &loaded {
         tracing::warn!("{error}; no TCP segments are merged on veth pairs");
@@ -143,6 +99,12 @@ pub(crate) struct Port {
     /// What the device has lost, for statistics.
     losses: DropCounters,
     mode: PortMode,
+    /// Packets that had come in, and what the peer had sent, when it was last decided where to
+    /// receive.
+    received: u64,
+    /// Programs of routers run in its driver.
+    caged: bool,
+    sent: Sent,
     pub(crate) attachment: Option<PortAttachment>,
 }
 
@@ -153,6 +115,11 @@ impl Port {
         refuse(&device)
             .map_err(|error| fault(document, "device", error).label("cannot be a port"))?;
         Ok(PortFacts { mac: device.mac, mtu, vlan: Ok(()) })
+    }
+
+    /// The namespace of its device.
+    pub(crate) fn namespace(document: &europa_api::Port) -> Result<Namespace, NodeError> {
+        namespace(document)
     }
 
     /// How the device of a port is before it is opened.
@@ -171,15 +138,17 @@ impl Port {
         Ok(())
     }
 
-    /// Opens the device of a port and makes it fit. What was changed on it is in `undo`.
+    /// Opens the device of a port and makes it fit. What was changed on it is in `undo`. `asks`:
+    /// this kernel says if live frames have arrived behind a veth.
     pub(crate) fn open(
         id: u32,
         document: &europa_api::Port,
-        substrate: &Substrate,
+        asks: bool,
     ) -> Result<Self, NodeError> {
         let (device, mtu) = find(document)?;
-        let two_queues = matches!(device.kind, Kind::Veth) && can_ask(substrate);
-        let wants = Wants { two_queues, ..Wants::default() };
+        let two_queues = matches!(device.kind, Kind::Veth) && asks;
+        let tc = wanted(document, &device)?;
+        let wants = Wants { two_queues, tc, ..Wants::default() };
         let mut prepared =
             prepare(&device, wants).map_err(|error| fault(document, "device", error))?;
         let opened = Self::open_prepared(id, document, (device, mtu), wants, &mut prepared);
@@ -197,10 +166,12 @@ impl Port {
         wants: Wants,
         prepared: &mut Prepared,
     ) -> Result<Self, NodeError> {
-        let generic = prepared
-            .limitations
-            .iter()
-            .any(|limitation| matches!(limitation, Limitation::GenericOnly { .. }));
+        let only_generic =
+            |limitation: &Limitation| matches!(limitation, Limitation::GenericOnly { .. });
+        if wants.tc {
+            prepared.limitations.retain(|limitation| !only_generic(limitation));
+        }
+        let generic = prepared.limitations.iter().any(only_generic);
         if generic {
             let again = prepare(&device, Wants { generic: true, ..wants })?;
             prepared.undo.changes.extend(again.undo.changes);
@@ -216,6 +187,7 @@ impl Port {
                 .limitations
                 .iter()
                 .any(|limitation| matches!(limitation, Limitation::SocketOnly { .. }));
+        let mode = mode(generic, wants.tc);
         Ok(Self {
             id,
             name: document.name.value.to_string(),
@@ -233,7 +205,10 @@ impl Port {
             socket: open_socket(&device)?,
             counters: counter_socket(&device)?,
             losses: losses(&device)?,
-            mode: if generic { PortMode::Generic } else { PortMode::Native },
+            mode,
+            received: 0,
+            caged: false,
+            sent: Sent::default(),
             attachment: None,
             device,
         })
@@ -241,17 +216,19 @@ impl Port {
 
     /// Whether the kernel has forgotten its device meanwhile.
     pub(crate) fn is_forgotten(&self, substrate: &Substrate) -> bool {
-        self.attachment.is_some()
-            && self.mode == PortMode::Native
-            && !substrate.has_way_out(self.id)
+        let Some(attachment) = &self.attachment else { return false };
+        let is_live = self.mode != PortMode::Generic;
+        !attachment.is_attached() || is_live && !substrate.has_way_out(self.id)
     }
 
-    /// Whether it has the device that a document says, and that the one that it was.
+    /// What its device has been made able to do.
+    pub(crate) fn needs(&self) -> Needs {
+        Needs { vlan: self.vlan, promiscuous: self.promiscuous }
+    }
+
+    /// Whether it has the device that a document says, and that is the one that it was.
     pub(crate) fn is(&self, document: &europa_api::Port) -> bool {
-        !self.stale
-            && self.document.name == document.name
-            && self.document.device == document.device
-            && self.document.namespace == document.namespace
+        !self.stale && same_device(&self.document, document)
     }
 
     /// Becomes what a document says. Its device stays.
@@ -262,10 +239,17 @@ impl Port {
         Ok(())
     }
 
-    /// What a plan must know of it when it becomes what a document says.
-    pub(crate) fn facts_as(&self, document: &europa_api::Port) -> Result<PortFacts, NodeError> {
-        let mtu = if self.document == *document { self.mtu } else { find(document)?.1 };
-        Ok(PortFacts { mtu, ..self.facts() })
+    /// Takes over what other hands have changed of its device: the name, and the MTU as far as the
+    /// document allows. Says what is different.
+    pub(crate) fn follow_device(&mut self, link: &Link) -> Option<String> {
+        let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));
+        let is_same = link.name == self.device.name && mtu == self.mtu;
+        if is_same {
+            return None;
+        }
+        self.device.name.clone_from(&link.name);
+        (self.device.mtu, self.mtu) = (link.mtu, mtu);
+        Some(format!("the device is {} now, MTU {mtu}", link.name))
     }
 
     /// Makes it able to do what the interfaces on it need; what was changed is added to
@@ -273,8 +257,8 @@ impl Port {
     pub(crate) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
             let generic = self.mode == PortMode::Generic;
-            let two_queues = self.segments;
-            let again = prepare(&self.device, Wants { vlan: true, generic, two_queues })?;
+            let (two_queues, tc) = (self.segments, self.mode == PortMode::Tc);
+            let again = prepare(&self.device, Wants { vlan: true, generic, two_queues, tc })?;
             self.undo.changes.extend(again.undo.changes);
             for limitation in again.limitations {
                 if !self.limitations.contains(&limitation) {
@@ -287,96 +271,6 @@ impl Port {
             set_promiscuous(&self.socket, &self.device, needs.promiscuous)?;
             self.promiscuous = needs.promiscuous;
         }
-        Ok(())
-    }
-
-    /// What the next node must know to adopt it.
-    pub(crate) fn noted(&self) -> Noted {
-        let record = PortRecord {
-            format: FORMAT,
-            id: self.id,
-            document: text(&self.document),
-            namespace: self.device.namespace.inode,
-            device: self.device.index,
-            live: self.live,
-            segments: self.segments,
-            generic: self.mode == PortMode::Generic,
-            vlan: self.vlan,
-            limitations: self.limitations.clone(),
-        };
-        // Numbers, words and lists of them have a form in JSON.
-        Noted { undo: self.undo.clone(), port: serde_json::to_value(record).unwrap_or_default() }
-    }
-
-    /// Takes over a port that another node has made of this document, if its device is the
-    /// one that it was. None if it is another port.
-    pub(crate) fn adopt(
-        noted: &Noted,
-        document: &europa_api::Port,
-        substrate: &Substrate,
-    ) -> Result<Option<Self>, NodeError> {
-        let Ok(record) = serde_json::from_value::<PortRecord>(noted.port.clone()) else {
-            return Ok(None);
-        };
-        if record.format != FORMAT || record.document != text(document) {
-            return Ok(None);
-        }
-        let Ok((device, mtu)) = find(document) else { return Ok(None) };
-        if (device.namespace.inode, device.index) != (record.namespace, record.device) {
-            return Ok(None);
-        }
-        let attachment = substrate.adopt_port(record.id, record.namespace, record.device);
-        let Some(attachment) = attachment else { return Ok(None) };
-        Ok(Some(Self {
-            id: record.id,
-            name: document.name.value.to_string(),
-            rate_bits: rate(document),
-            mtu,
-            live: record.live,
-            segments: record.segments,
-            limitations: record.limitations,
-            undo: noted.undo.clone(),
-            document: document.clone(),
-            stale: false,
-            link: None,
-            vlan: record.vlan,
-            // That of the other node lasts as long as the switch to which it was handed.
-            promiscuous: false,
-            socket: open_socket(&device)?,
-            counters: counter_socket(&device)?,
-            losses: losses(&device)?,
-            mode: if record.generic { PortMode::Generic } else { PortMode::Native },
-            attachment: Some(attachment),
-            device,
-        }))
-    }
-
-    /// Attaches the receive program.
-    pub(crate) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
-        // Whoever sends to a device made of software may be on this machine, or its host.
-        let local_sender = match &self.device.kind {
-            Kind::Physical { driver } => driver == "virtio_net",
-            _ => true,
-        };
-        let attached = substrate.attach_port(
-            self.id,
-            &self.device.namespace,
-            self.device.index,
-            self.device.mac,
-            self.mode,
-            local_sender,
-        );
-        self.attachment = Some(attached.map_err(|error| match error {
-            europa_substrate::Error::Busy => {
-                let device = &self.device.name;
-                let why =
-                    format!("{device} has another XDP program; is it a port of another node?");
-                fault(&self.document, "device", why)
-                    .label("taken")
-                    .help(format!("see `ip link show {device}`"))
-            }
-            other => fault(&self.document, "device", other),
-        })?);
         Ok(())
     }
 
@@ -401,7 +295,8 @@ impl Port {
         [&self.socket, &self.counters]
     }
 
-    fn facts(&self) -> PortFacts {
+    /// What a plan must know of it.
+    pub(crate) fn facts(&self) -> PortFacts {
         let untrusted = self
             .limitations
             .iter()

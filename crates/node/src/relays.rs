@@ -7,42 +7,22 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use europa_api::Documents;
 use europa_impair::Settings;
+use europa_plan::RelayPlan;
 use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
-use europa_substrate::layout::{ANY_SOURCE, TAGS};
-use europa_substrate::{InterfaceSpec, Match, MatchKind, PoolHandle, PortAttachment, Substrate};
+use europa_substrate::{InterfaceSpec, PoolHandle, PortAttachment, Substrate};
 use europa_switch::orders::{Order, PoolOf, Target};
 
 use serde::{Deserialize, Serialize};
 
+use crate::NodeError;
 use crate::switch::Switch;
-use crate::{NodeError, links};
 
 /// Packets that are on the way from one host at a time, twice.
 const SLOTS: u32 = 4096;
 /// How long a switch may take to empty a pool into which nothing comes any more.
 const DRAIN: Duration = Duration::from_millis(3);
-/// An Ethernet header and a VLAN tag.
-const HEADER_BYTES: u32 = 18;
-
-/// One host's end of a link, planned.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct RelayPlan {
-    /// The port that the host's interface makes, which is its name too.
-    pub(crate) port: String,
-    pub(crate) link: String,
-    mtu: u32,
-    impairment: Settings,
-}
-
-impl RelayPlan {
-    /// Whether a relay of this plan can go on as one of `new`.
-    pub(crate) fn stays(&self, new: &Self) -> bool {
-        self.port == new.port && self.mtu == new.mtu
-    }
-}
 
 /// A relay of this node.
 pub(crate) struct Relay {
@@ -51,40 +31,6 @@ pub(crate) struct Relay {
     pub(crate) interface: u32,
     pub(crate) spec: InterfaceSpec,
     pool: PoolHandle,
-}
-
-/// Its interface: everything on the port is its own.
-fn spec(plan: &RelayPlan) -> InterfaceSpec {
-    InterfaceSpec {
-        local: 0,
-        vlan: 0,
-        mac: [0; 6],
-        max_frame: plan.mtu + HEADER_BYTES,
-        flags: ANY_SOURCE | TAGS,
-        matches: vec![Match { vlan: 0, kind: MatchKind::All }],
-        bound: Vec::new(),
-        encap: Vec::new(),
-    }
-}
-
-/// The hosts' ends that need one.
-pub(crate) fn plan(documents: &Documents) -> Vec<RelayPlan> {
-    let mut plans = Vec::new();
-    for host in &documents.hosts {
-        for (name, interface) in &host.interfaces.0 {
-            let (Some(link), Some(port)) = (&interface.link, host.port(name, interface)) else {
-                continue;
-            };
-            let Some(impairment) = links::impairment(documents, link, &host.name) else { continue };
-            plans.push(RelayPlan {
-                port: port.to_string(),
-                link: link.to_string(),
-                mtu: interface.mtu(),
-                impairment,
-            });
-        }
-    }
-    plans
 }
 
 /// What the next node must know of a relay.
@@ -108,8 +54,8 @@ impl Relay {
     pub(crate) fn record(&self) -> RelayRecord {
         let Geometry { slots, slot_bytes, .. } = self.pool.layout.geometry;
         RelayRecord {
-            port: self.plan.port.clone(),
-            link: self.plan.link.clone(),
+            port: self.plan.port.to_string(),
+            link: self.plan.link.to_string(),
             mtu: self.plan.mtu,
             interface: self.interface,
             pool: self.pool.id,
@@ -125,14 +71,14 @@ impl Relay {
         substrate: &Substrate,
     ) -> Option<Self> {
         let same = |plan: &&RelayPlan| {
-            (&plan.port, &plan.link, plan.mtu) == (&record.port, &record.link, record.mtu)
+            plan.port == record.port && plan.link == record.link && plan.mtu == record.mtu
         };
         let plan = plans.iter().find(same)?.clone();
         let RelayRecord { slots, slot_bytes, interface, .. } = *record;
         let geometry = Geometry { slots, slot_bytes, interfaces: 1 };
         let pool = substrate.adopt_pool(record.pool, geometry).ok()??;
         let there = substrate.has_interface(interface, pool.id);
-        there.then(|| Self { spec: spec(&plan), plan, interface, pool })
+        there.then(|| Self { spec: plan.spec(), plan, interface, pool })
     }
 
     /// Number of its pool.
@@ -151,12 +97,12 @@ impl Relay {
         substrate: &Substrate,
         port: Option<&PortAttachment>,
     ) -> Result<Self, NodeError> {
-        let max_frame = plan.mtu + HEADER_BYTES;
+        let max_frame = plan.max_frame();
         let geometry = |slot_bytes| Geometry { slots: SLOTS, slot_bytes, interfaces: 1 };
         let small = geometry(SMALL_SLOT_BYTES);
         let fits = Layout::new(small).is_ok_and(|layout| max_frame <= layout.max_frame_bytes());
         let pool = substrate.create_pool(if fits { small } else { geometry(LARGE_SLOT_BYTES) })?;
-        let spec = spec(&plan);
+        let spec = plan.spec();
         let interface = substrate.add_interface(&spec, port, &pool)?;
         Ok(Self { plan, interface, spec, pool })
     }

@@ -1,18 +1,23 @@
 //! One router: its pool, its process, and when to start it again.
 
+mod process;
+
+pub(crate) use self::process::{Asked, Outcome, Process};
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use europa_channel::{Channel, pair};
+use europa_channel::pair;
+use europa_plan::{RouterPlan, text};
 use europa_pool::Geometry;
 use europa_resource::{Access, Resource};
-use europa_router::orders::{Answer, Order};
 use europa_sandbox::cgroup::{Group, Limits};
-use europa_sandbox::{Child, Identity, SpawnSpec, spawn};
+use europa_sandbox::{Child, SpawnSpec, spawn};
 use europa_substrate::{PoolHandle, Substrate};
 use serde::{Deserialize, Serialize};
 
@@ -20,13 +25,10 @@ use crate::NodeError;
 use crate::backoff::Backoff;
 use crate::bell::Bell;
 use crate::body::Body;
-use crate::control::Reply;
 use crate::cores::argument;
 use crate::grants::Granted;
 use crate::kept::{Found, Kept};
 use crate::node::Successor;
-use crate::plan::RouterPlan;
-use crate::switch::{Lasting, Switch};
 
 /// Most memory of a router's process, its pool apart: a full Internet table has room.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -36,11 +38,13 @@ pub(crate) struct Router {
     /// Number on this node, from which its uid follows.
     pub(crate) number: u32,
     /// What its documents say.
-    pub(crate) wanted: RouterPlan,
+    pub(crate) wanted: Arc<RouterPlan>,
     /// The same with what was found out: next hops of tunnels.
     pub(crate) plan: RouterPlan,
     /// What its process runs is not known: an update was refused half-way.
     pub(crate) astray: bool,
+    /// It is being removed: what of it is left when that fails is to be removed again.
+    pub(crate) half: bool,
     /// Numbers of its interfaces in the substrate.
     pub(crate) interfaces: Vec<u32>,
     pub(crate) pool: Option<PoolHandle>,
@@ -66,8 +70,8 @@ pub(crate) struct RouterRecord {
     slots: u32,
     slot_bytes: u32,
     interfaces: Vec<u32>,
-    /// What of its plan cannot change in a process that runs, as text.
-    outside: String,
+    /// What of its plan cannot change in a process that runs.
+    outside: serde_json::Value,
     configuration: String,
     file: String,
     restarts: u64,
@@ -77,48 +81,12 @@ pub(crate) struct RouterRecord {
     astray: bool,
 }
 
-/// Its running process.
-pub(crate) struct Process {
-    pub(crate) body: Body,
-    orders: Channel<Order, Answer>,
-    /// Of a program that was adopted, which takes no orders, the other end: without it the node
-    /// would hear all the time that there is none.
-    _nobody: Option<OwnedFd>,
-    identity: Option<Identity>,
-    record: RouterRecord,
-    pub(crate) started: Instant,
-    /// It runs its graph.
-    pub(crate) ready: bool,
-    /// There was something to hear when the node looked last.
-    pub(crate) says: Cell<bool>,
-    /// Who waits for answers, in the order in which they will come.
-    pending: VecDeque<Pending>,
-}
-
-struct Pending {
-    until: Instant,
-    to: Asked,
-}
-
-/// Whom an answer is for.
-pub(crate) enum Asked {
-    /// The node: the process has read its configuration.
-    Start,
-    /// The node: an update or a swap.
-    Update,
-    /// Somebody who asked.
-    Client(Reply<Outcome>),
-    /// Nobody: it came too late.
-    Nobody,
-}
-
-/// What a router answers, or why it does not.
-pub(crate) type Outcome = Result<String, String>;
-
 /// How long a process may take to read its configuration.
 const START: Duration = Duration::from_secs(30);
 /// How long it may take for anything else: a router that hangs harms itself alone.
 const ORDER: Duration = Duration::from_secs(5);
+/// A program that runs for so long counts as ready: one that cannot run ends at once.
+const SETTLED: Duration = Duration::from_millis(300);
 /// Answers that are heard at once.
 const MOST_ANSWERS: usize = 256;
 /// Orders that may wait for an answer.
@@ -127,7 +95,7 @@ const MOST_PENDING: usize = 4096;
 impl Router {
     pub(crate) fn new(
         number: u32,
-        plan: RouterPlan,
+        wanted: Arc<RouterPlan>,
         group: Option<Group>,
         wake: Bell,
     ) -> Result<Self, NodeError> {
@@ -136,9 +104,10 @@ impl Router {
         }
         Ok(Self {
             number,
-            wanted: plan.clone(),
-            plan,
+            plan: (*wanted).clone(),
+            wanted,
             astray: false,
+            half: false,
             interfaces: Vec::new(),
             pool: None,
             process: None,
@@ -170,7 +139,7 @@ impl Router {
         }
         let Geometry { interfaces, .. } = plan.geometry;
         let geometry = Geometry { slots: record.slots, slot_bytes: record.slot_bytes, interfaces };
-        if record.outside != outside(plan) || plan.geometry != geometry {
+        if record.outside != plan.outside() || plan.geometry != geometry {
             return Err("it is to be another one".into());
         }
         let told = |error: NodeError| error.to_string();
@@ -187,7 +156,7 @@ impl Router {
         let whole = record.interfaces.len() == plan.interfaces.len()
             && all.clone().all(|id| substrate.has_interface(*id, record.pool));
         let pool = pool.filter(|_| whole).ok_or("its pool or interfaces are not there")?;
-        let (orders, nobody) = match plan.program.is_empty() {
+        let (orders, nobody) = match plan.program().is_empty() {
             true => (kept.join(&found.name).map_err(told)?, None),
             false => pair().map(|(orders, theirs)| (orders, Some(theirs))).map_err(|error| {
                 told(NodeError::Channel { who: format!("router {}", plan.name), error })
@@ -204,6 +173,8 @@ impl Router {
             started: now.checked_sub(age).unwrap_or(now),
             ready: true,
             says: Cell::new(true),
+            is_program: !plan.program().is_empty(),
+            settled: None,
             pending: VecDeque::new(),
         };
         let mut wanted = plan.clone();
@@ -215,8 +186,9 @@ impl Router {
         let mut router = Self {
             number: record.number,
             plan: wanted.clone(),
-            wanted,
+            wanted: Arc::new(wanted),
             astray: record.astray,
+            half: false,
             interfaces: record.interfaces.clone(),
             pool: Some(pool),
             process: Some(process),
@@ -242,7 +214,7 @@ impl Router {
     pub(crate) fn spawn(&self, log: File, cores: &[usize]) -> Result<Process, NodeError> {
         let who = || format!("router {}", self.plan.name);
         let (orders, theirs) = pair().map_err(|error| NodeError::Channel { who: who(), error })?;
-        if self.plan.inline.is_some() {
+        if self.plan.is_inline() {
             tracing::info!("router {} is started", self.plan.name);
             return Ok(Process::new(Body::inside(theirs, log), orders));
         }
@@ -251,7 +223,7 @@ impl Router {
         let cpus = argument(if own.is_empty() { cores } else { own });
         // tests/tests/start.rs takes its time: packets must flow soon after it.
         tracing::info!("router {} is started", self.plan.name);
-        let role = if self.plan.program.is_empty() { "router" } else { "program" };
+        let role = if self.plan.program().is_empty() { "router" } else { "program" };
         let mut arguments: Vec<&OsStr> = vec![
             "europa".as_ref(),
             role.as_ref(),
@@ -267,9 +239,9 @@ impl Router {
         if self.plan.grants.iter().any(Resource::shares_memory) {
             arguments.push("--shares".as_ref());
         }
-        if !self.plan.program.is_empty() {
+        if !self.plan.program().is_empty() {
             arguments.push("--".as_ref());
-            arguments.extend(self.plan.program.iter().map(OsStr::new));
+            arguments.extend(self.plan.program().iter().map(OsStr::new));
         }
         let child = spawn(&SpawnSpec {
             arguments,
@@ -279,7 +251,8 @@ impl Router {
             group: self.group.as_ref(),
             pid_namespace: true,
         })?;
-        Ok(Process::new(Body::Process(child), orders))
+        let is_program = !self.plan.program().is_empty();
+        Ok(Process { is_program, ..Process::new(Body::Process(child), orders) })
     }
 
     /// Its process, and the one that is to take over.
@@ -308,247 +281,6 @@ impl Router {
     }
 }
 
-impl Process {
-    fn new(body: Body, orders: Channel<Order, Answer>) -> Self {
-        Self {
-            identity: body.identity(),
-            record: RouterRecord::default(),
-            body,
-            orders,
-            _nobody: None,
-            started: Instant::now(),
-            ready: false,
-            says: Cell::new(true),
-            pending: VecDeque::new(),
-        }
-    }
-
-    /// Tells the process what to be, or has the switch take it in; [`Asked::Start`] tells when
-    /// it is.
-    pub(crate) fn begin(
-        &mut self,
-        router: &Router,
-        pool: &PoolHandle,
-        lasting: &Lasting,
-        kept: &Kept,
-        switch: Option<&mut Switch>,
-    ) -> Result<(), NodeError> {
-        self.body.is_on(pool.id);
-        let plan = &router.wanted;
-        self.record = RouterRecord {
-            name: plan.name.clone(),
-            number: router.number,
-            pool: pool.id,
-            slots: plan.geometry.slots,
-            slot_bytes: plan.geometry.slot_bytes,
-            interfaces: router.interfaces.clone(),
-            outside: outside(plan),
-            configuration: plan.configuration.clone(),
-            file: plan.file.clone(),
-            restarts: router.restarts,
-            complete: false,
-            astray: false,
-        };
-        // Before it is told anything: from then on it lives without us.
-        self.note(kept)?;
-        let listener = kept.listener(&self.name())?;
-        let worker = lasting.worker_of(router.number);
-        if self.body.is_inside() {
-            let none = || NodeError::Refused("the switch does not run".into());
-            self.body.enter(switch.ok_or_else(none)?, pool.id, listener.as_fd())?;
-            return self.tell_start(router, worker, &[]);
-        }
-        let waker = pool.waker()?;
-        let doorbell = lasting.rope(worker)?;
-        let granted = router.granted.open(plan)?;
-        let mut descriptors = vec![
-            pool.as_fd(),
-            waker.as_fd(),
-            router.wake.heard.as_fd(),
-            doorbell.as_fd(),
-            lasting.status_for_routers.as_fd(),
-            listener.as_fd(),
-        ];
-        descriptors.extend(granted.iter().map(AsFd::as_fd));
-        self.tell_start(router, worker, &descriptors)
-    }
-
-    fn tell_start(
-        &mut self,
-        router: &Router,
-        worker: u32,
-        descriptors: &[BorrowedFd<'_>],
-    ) -> Result<(), NodeError> {
-        let start = Order::Start(Box::new(router.plan.start(worker)));
-        self.orders.send(&start, descriptors).map_err(|error| NodeError::Channel {
-            who: format!("router {}", router.plan.name),
-            error,
-        })?;
-        self.pending.push_back(Pending { until: Instant::now() + START, to: Asked::Start });
-        Ok(())
-    }
-
-    /// What its record is called.
-    pub(crate) fn name(&self) -> String {
-        self.body.record()
-    }
-
-    fn note(&self, kept: &Kept) -> Result<(), NodeError> {
-        kept.note(&self.name(), self.identity, &self.record)
-    }
-
-    /// Notes whether it runs its graph, with everything of it in the tables: only then can
-    /// it be adopted.
-    pub(crate) fn note_complete(
-        &mut self,
-        kept: &Kept,
-        complete: bool,
-        restarts: u64,
-    ) -> Result<(), NodeError> {
-        (self.record.complete, self.record.restarts) = (complete, restarts);
-        self.note(kept)
-    }
-
-    /// Notes what of `plan` has changed around it.
-    pub(crate) fn note_outside(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
-        let outside = outside(plan);
-        if self.record.outside == outside {
-            return Ok(());
-        }
-        self.record.outside = outside;
-        self.note(kept)
-    }
-
-    /// Notes that its configuration is about to become that of `plan`.
-    pub(crate) fn note_change(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
-        self.record.outside = outside(plan);
-        self.record.configuration.clone_from(&plan.configuration);
-        self.record.file.clone_from(&plan.file);
-        self.record.astray = true;
-        self.note(kept)
-    }
-
-    /// Notes that a change is done, once all of it is.
-    pub(crate) fn note_changed(&mut self, kept: &Kept) -> Result<(), NodeError> {
-        let waits = self.pending.iter().any(|pending| matches!(pending.to, Asked::Update));
-        if waits || !self.record.astray {
-            return Ok(());
-        }
-        self.record.astray = false;
-        self.note(kept)
-    }
-
-    /// It has ended: nobody can adopt it.
-    pub(crate) fn forget(&self, kept: &Kept) {
-        kept.forget(&self.name());
-    }
-
-    /// Lets another give orders too, over this socket.
-    pub(crate) fn admit(&mut self, socket: BorrowedFd<'_>) -> Result<(), NodeError> {
-        let failed = |error| NodeError::Channel { who: "a router".into(), error };
-        self.orders.send(&Order::Admit, &[socket]).map_err(failed)?;
-        let until = Instant::now() + ORDER;
-        self.pending.push_back(Pending { until, to: Asked::Nobody });
-        Ok(())
-    }
-
-    /// Gives an order; whoever it is for gets the answer, or that none came.
-    pub(crate) fn order(&mut self, order: &Order, to: Asked) {
-        self.order_with(order, &[], to);
-    }
-
-    /// As [`Process::order`], with descriptors.
-    pub(crate) fn order_with(&mut self, order: &Order, descriptors: &[BorrowedFd<'_>], to: Asked) {
-        let full = self.pending.len() >= MOST_PENDING;
-        let sent = match full {
-            true => Err("too many orders wait for its answer".to_owned()),
-            false => self.orders.send(order, descriptors).map_err(|error| error.to_string()),
-        };
-        match (sent, to) {
-            (Ok(()), to) => {
-                self.pending.push_back(Pending { until: Instant::now() + ORDER, to });
-            }
-            (Err(why), Asked::Client(reply)) => drop(reply.send(Err(why))),
-            (Err(why), _) => tracing::warn!("a router takes no order: {why}"),
-        }
-    }
-
-    /// Whether an order can be given.
-    pub(crate) fn has_room(&self, orders: usize) -> bool {
-        self.pending.len() + orders <= MOST_PENDING
-    }
-
-    /// Whether there is something to hear, or somebody has waited too long.
-    pub(crate) fn may_have_said(&self, now: Instant) -> bool {
-        self.says.get() || self.pending.iter().any(|pending| pending.until <= now)
-    }
-
-    /// Answers that have come for the node itself; others have been handed on.
-    pub(crate) fn answers(&mut self) -> Vec<(Asked, Outcome)> {
-        let mut own = Vec::new();
-        // A channel that is closed belongs to a process that has ended: its exit is seen.
-        for _ in 0..MOST_ANSWERS {
-            // Not for as long as there are any: a router may send them faster than they are read.
-            let answer = match self.orders.try_receive() {
-                Ok(Some((answer, _))) => answer,
-                Ok(None) => break,
-                Err(_) => {
-                    self.body.has_ended(None);
-                    break;
-                }
-            };
-            let outcome = match answer {
-                Answer::Ended(why) => {
-                    self.body.has_ended(Some(why));
-                    continue;
-                }
-                Answer::Done(text) => Ok(text),
-                Answer::Refused(why) => Err(why),
-                Answer::TooLong(bytes) => {
-                    Err(format!("an answer of {bytes} bytes is too long for a message"))
-                }
-            };
-            match self.pending.pop_front().map(|pending| pending.to) {
-                Some(Asked::Client(reply)) => drop(reply.send(outcome)),
-                Some(Asked::Nobody) | None => {}
-                Some(to) => {
-                    self.ready |= matches!(to, Asked::Start) && outcome.is_ok();
-                    own.push((to, outcome));
-                }
-            }
-        }
-        let now = Instant::now();
-        for pending in self.pending.iter_mut().filter(|pending| pending.until <= now) {
-            let why = || Err("it does not answer".to_owned());
-            match std::mem::replace(&mut pending.to, Asked::Nobody) {
-                Asked::Client(reply) => drop(reply.send(why())),
-                Asked::Nobody => {}
-                to => own.push((to, why())),
-            }
-        }
-        own
-    }
-
-    /// When somebody has waited too long.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
-        let waiting = self.pending.iter().filter(|pending| !matches!(pending.to, Asked::Nobody));
-        waiting.map(|pending| pending.until).min()
-    }
-
-    /// Tells those who wait that no answer will come; returns whether the node waited.
-    pub(crate) fn disappoint(&mut self, why: &str) -> bool {
-        let mut own = false;
-        for pending in self.pending.drain(..) {
-            match pending.to {
-                Asked::Client(reply) => drop(reply.send(Err(why.to_owned()))),
-                Asked::Nobody => {}
-                Asked::Start | Asked::Update => own = true,
-            }
-        }
-        own
-    }
-}
-
 impl AsFd for Process {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.orders.as_fd()
@@ -561,33 +293,6 @@ pub(crate) const ANOTHER_VERSION: &str = "another version of Europa had started 
 /// The name of the bell of router `number`.
 pub(crate) fn wake_name(number: u32) -> String {
     format!("wake.{number}")
-}
-
-/// A configuration without the blank lines that only count lines of a file.
-pub(crate) fn text(configuration: &str) -> &str {
-    configuration.trim_start_matches('\n')
-}
-
-/// What of a plan cannot change in a process that runs. What links do to packets is the
-/// switch's affair.
-fn outside(plan: &RouterPlan) -> String {
-    let mut interfaces = plan.interfaces.clone();
-    for interface in &mut interfaces {
-        interface.impairment = None;
-    }
-    format!(
-        "{:?}",
-        (
-            plan.geometry,
-            interfaces,
-            &plan.addresses,
-            plan.busy,
-            &plan.cpus,
-            &plan.grants,
-            &plan.program,
-            plan.inline
-        )
-    )
 }
 
 /// The router that a record is of.

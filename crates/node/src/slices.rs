@@ -9,6 +9,7 @@ use std::fs;
 use std::time::Duration;
 
 use europa_api::{Bytes, Cores, Documents, Fault, Key, Slice};
+use europa_plan::RouterId;
 use europa_sandbox::SandboxError;
 use europa_sandbox::cgroup::{Cgroups, Controller, CpuQuota, Limits};
 
@@ -26,10 +27,9 @@ fn group(slice: &str) -> String {
     format!("slice_{slice}")
 }
 
-/// The name of the group of a router, `slice/router`.
-pub(crate) fn router_group(name: &str) -> String {
-    let (slice, router) = name.split_once('/').unwrap_or(("", name));
-    format!("{}/{router}", group(slice))
+/// The name of the group of a router.
+pub(crate) fn router_group(router: &RouterId) -> String {
+    format!("{}/{}", group(router.slice()), router.name())
 }
 
 /// What a slice has reserved.
@@ -96,9 +96,7 @@ impl SliceGroups {
             }
         }
         self.made.retain(|name, _| {
-            let of_slice = |router: &Router| {
-                router.plan.name.split_once('/').is_some_and(|(slice, _)| slice == name)
-            };
+            let of_slice = |router: &Router| router.plan.name.slice() == name;
             let stays = documents.slices.iter().any(|slice| **slice.name == **name)
                 || routers.iter().any(of_slice);
             if !stays {
@@ -192,7 +190,7 @@ mod tests {
 
     #[test]
     fn groups_and_limits() {
-        assert_eq!(router_group("red/r1"), "slice_red/r1");
+        assert_eq!(router_group(&RouterId::new("red/r1")), "slice_red/r1");
         let quarter = Reserved { cpu: Some(Cores::new(250)), memory: None };
         let limits = quarter.limits();
         let quota = Some(CpuQuota { quota: Some(Duration::from_micros(1250)), period: PERIOD });

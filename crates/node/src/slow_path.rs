@@ -1,52 +1,66 @@
 //! Routers' own Linux: made, followed, and its programs kept running.
 //!
-//! A router with a slow path gets, before anything is planned, a hidden port and a hidden
-//! interface `NAME@host` for each of its interfaces: the outer end of a veth pair whose inner end
-//! is the interface in the router's namespace. From there on they are ports and interfaces
-//! like any other.
+//! The hidden ports and interfaces that a slow path needs are planned in `europa-plan`; here their
+//! devices are made.
 
+mod adopt;
+mod base;
+mod board;
+mod change;
 mod check;
 mod daemons;
+mod handlers;
 mod make;
+mod missing;
+mod reload;
+mod remove;
+mod show;
 
-use std::collections::HashMap;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use europa_api::{At, Documents, Mac, Match, Name, Restart};
+use europa_api::Documents;
 use europa_channel::{Channel, pair};
-use europa_port::{Namespace, delete_device, delete_veths};
+use europa_plan::RouterId;
+use europa_plan::slow_path_change::{Action, BIRDC, FRR_RELOAD, Tools};
+use europa_plan::slow_paths::{is_hidden, same, same_whole};
+use europa_port::Namespace;
 use europa_router::orders::{Answer, Order};
 use europa_sandbox::Child;
 use europa_sandbox::cgroup::Cgroups;
-use europa_slowpath::environment::{self, folder, group};
-use europa_slowpath::{
-    MirrorError, Progress, Spec, add_static, carrier, mirror, namespace, remove_neighbour,
-    remove_static, resume,
-};
+use europa_slowpath::environment::{self, folder};
+use europa_slowpath::users::Ids;
+use europa_slowpath::{MirrorError, Notice, Progress, Spec, carrier, mirror, namespace, resume};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
+use crate::cages::Cages;
 use crate::events::Events;
 use crate::kept::Kept;
-use crate::plan::plan;
 use crate::rest::{Door, Doors};
 use crate::router::Process;
 use crate::{Doing, Instance, NodeError};
 
+use base::Base;
+use board::Board;
 pub(crate) use check::check;
-use daemons::{Daemon, DaemonRecord, Keeper};
-use make::{describe, facts, make_one, statics, watches};
+use daemons::Daemon;
+use make::watches;
+pub(crate) use missing::{Made, Missing};
+pub(crate) use reload::Reloaded;
+use reload::Reloads;
+pub(crate) use remove::remove;
 
 /// The slow paths of a node.
 #[derive(Default)]
 pub(crate) struct SlowPaths {
     /// By router.
     all: HashMap<String, SlowPath>,
+    /// Threads that remove slow paths which are not wanted any more, by router.
+    reapers: HashMap<String, JoinHandle<()>>,
     /// Where their programs change rules of their slices.
     doors: Doors,
     /// Follows link states.
@@ -64,10 +78,32 @@ struct SlowPath {
     /// Programs that another node has started, by name: none of those that are not to be
     /// started again.
     adopted: HashMap<String, Option<Child>>,
-    keepers: Vec<JoinHandle<()>>,
+    /// Process 1 of its pid namespace, if another node has started it.
+    first: Option<Child>,
+    /// The thread that removes an earlier one of this name.
+    after: Option<JoinHandle<()>>,
+    /// By program.
+    keepers: HashMap<String, KeptBy>,
+    /// Set once its programs have been started.
+    base: Option<Arc<Base>>,
+    board: Arc<Board>,
+    /// What a change asks of programs that run and has not been done, by program.
+    pending: BTreeMap<String, Action>,
+    /// Documents that it was made from before, while a change to the present one is not done: any
+    /// of what they want may still be there.
+    before: Vec<europa_api::Router>,
+    /// Threads in which its programs read their files again.
+    reloading: usize,
+    /// Programs whose last reload failed.
+    failed: BTreeSet<String>,
     door: Option<Door>,
-    started: bool,
     stop: Arc<AtomicBool>,
+}
+
+/// The thread that keeps a program running.
+struct KeptBy {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
 }
 
 /// A record of a slow path: what it was made from.
@@ -88,106 +124,29 @@ fn record_name(router: &str) -> String {
     format!("slow-{}", router.replace('/', "."))
 }
 
-/// Whether two documents of a router want the same slow path, but for static routes and
-/// neighbours: those change in place.
-fn same(one: &europa_api::Router, other: &europa_api::Router) -> bool {
-    one.slow_path == other.slow_path && one.interfaces == other.interfaces
-}
-
-/// Whether two documents of a router want the same routes and neighbours there.
-fn same_static(one: &europa_api::Router, other: &europa_api::Router) -> bool {
-    one.fast_path.routes == other.fast_path.routes
-        && one.fast_path.neighbours == other.fast_path.neighbours
-}
-
-/// The name of the hidden port of an interface.
-pub(crate) fn port_name(router: &str, interface: &str) -> String {
-    format!("{router}.{interface}{HIDDEN}")
-}
-
-/// What hidden ports' names end with.
-const HIDDEN: &str = "@host";
-
-/// Whether a port is one of those.
-pub(crate) fn is_hidden(port: &str) -> bool {
-    port.ends_with(HIDDEN)
-}
-
-/// Adds to routers with a slow path the hidden interfaces; the hidden ports that these need.
-pub(crate) fn expand(
-    instance: &Instance,
-    documents: &Documents,
-) -> (Documents, Vec<europa_api::Port>) {
-    let mut expanded = documents.clone();
-    let mut ports = Vec::new();
-    for router in &mut expanded.routers {
-        if router.slow_path.is_none() {
-            continue;
-        }
-        let full = router.full_name();
-        let names: Vec<_> =
-            router.interfaces.0.iter().map(|(name, _)| name.value.clone()).collect();
-        for name in names {
-            let port = Name::hidden(port_name(&full, &name));
-            ports.push(europa_api::Port {
-                name: at(port.clone()),
-                device: at(outer_name(&full, &name)),
-                namespace: Some(at(namespace::outside_name(instance.name()))),
-                rate: None,
-                mtu: None,
-            });
-            router.interfaces.0.push((at(name.host_side()), at(host_interface(port))));
-        }
-    }
-    (expanded, ports)
-}
-
-/// The name of an interface's outer end: of 15 letters at most, and always the same.
-fn outer_name(router: &str, interface: &str) -> String {
-    let Mac(bytes) = Mac::generated(&format!("{router}.{interface}"));
-    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("h{digits}")
-}
-
-fn at<T>(value: T) -> At<T> {
-    At { value, place: Default::default() }
-}
-
 impl SlowPaths {
     /// Has programs change rules of their slices from now on.
     pub(crate) fn open_doors(&mut self, doors: Doors) {
         self.doors = doors;
     }
 
-    /// Whether what there is is what documents want.
-    pub(crate) fn is_same(&self, documents: &Documents) -> bool {
-        let mut wanted = documents.routers.iter().filter(|router| router.slow_path.is_some());
-        wanted.clone().count() == self.all.len()
-            && wanted.all(|router| {
-                self.all.get(&router.full_name()).is_some_and(|one| {
-                    same(&one.router, router) && same_static(&one.router, router)
-                })
-            })
+    /// Documents of routers that they were made from.
+    pub(crate) fn documents(&self) -> impl Iterator<Item = (RouterId, europa_api::Router)> {
+        self.all.values().map(|one| (RouterId::of(&one.router), one.router.clone()))
     }
 
-    /// Whether a hidden port belongs to a slow path that stays.
-    pub(crate) fn has_port(&self, documents: &Documents, port: &str) -> bool {
-        let mut routers = documents.routers.iter().filter(|router| router.slow_path.is_some());
-        routers.any(|router| {
-            let full = router.full_name();
-            port.strip_prefix(&full).is_some_and(|rest| rest.starts_with('.'))
-                && self.all.get(&full).is_some_and(|one| same(&one.router, router))
-        })
+    /// Routers whose programs have not been started, or have not done what a change asks of them.
+    pub(crate) fn idle(&self) -> impl Iterator<Item = RouterId> {
+        let idle = self.all.values().filter(|one| one.base.is_none() || one.is_unfinished());
+        idle.map(|one| RouterId::of(&one.router))
     }
 
-    /// Makes the slow paths that are wanted and not there; takes those away that are there and
-    /// not wanted. `ports` are all, with those that hosts make, whose devices are there.
-    pub(crate) fn make(
+    /// Takes away those that are there and not wanted, and changes those that stay.
+    pub(crate) fn trim(
         &mut self,
         instance: &Instance,
         kept: &Kept,
         documents: &Documents,
-        ports: &[europa_api::Port],
     ) -> Result<(), NodeError> {
         let stays = |one: &SlowPath| {
             documents.routers.iter().any(|r| {
@@ -200,205 +159,167 @@ impl SlowPaths {
             kept.forget(&record_name(&name));
             self.remove(instance, &name)?;
         }
-        if documents.routers.iter().all(|router| router.slow_path.is_none()) {
-            return Ok(());
-        }
         for router in &documents.routers {
             if let Some(one) = self.all.get_mut(&router.full_name())
-                && !same_static(&one.router, router)
+                && !same_whole(&one.router, router)
             {
-                one.change_static(router)?;
+                one.note_as(kept, String::new())?;
+                one.change(instance, router)?;
                 one.note(kept)?;
             }
-        }
-        let ports: Vec<_> = ports.iter().filter(|port| !is_hidden(&port.name.value)).collect();
-        let plans = plan(documents, &facts(&ports)?);
-        let outside_name = namespace::outside_name(instance.name());
-        let outside = namespace::create_outside(instance.name())
-            .doing(format!("making the namespace {outside_name}"))?;
-        for (router, plan) in documents.routers.iter().zip(plans) {
-            let full = router.full_name();
-            if router.slow_path.is_none() {
-                continue;
-            }
-            if let Some(one) = self.all.get_mut(&full) {
-                // Its neighbours may have other namespaces now.
-                one.watches = watches(instance, documents, &ports, router, &plan?)?;
-                continue;
-            }
-            let one = make_one(instance, documents, &ports, &outside, router, &plan?)?;
-            // From here on the next node adopts it.
-            one.note(kept)?;
-            self.all.insert(full, one);
         }
         Ok(())
     }
 
-    /// Takes over those that another node has made and that are wanted. `ports` are all, with
-    /// those that hosts make, whose devices are there.
-    pub(crate) fn adopt(
+    /// Those that documents want and that are not there. `ports` are all, with those that hosts
+    /// make.
+    pub(crate) fn missing(
+        &self,
+        instance: &Instance,
+        documents: &Arc<Documents>,
+        mut ports: Vec<europa_api::Port>,
+    ) -> Result<Missing, NodeError> {
+        ports.retain(|port| !is_hidden(&port.name.value));
+        let routers = documents.routers.iter().filter(|router| router.slow_path.is_some());
+        let missing = routers.map(|router| router.full_name());
+        Ok(Missing {
+            instance: instance.clone(),
+            documents: documents.clone(),
+            ports,
+            routers: missing.filter(|name| !self.all.contains_key(name)).collect(),
+        })
+    }
+
+    /// Takes those that were made, up to the first that could not be.
+    pub(crate) fn keep(
         &mut self,
         instance: &Instance,
         kept: &Kept,
         documents: &Documents,
-        ports: &[europa_api::Port],
+        made: Made,
     ) -> Result<(), NodeError> {
-        let records = kept.records::<Record>("slow-");
-        let made = |router: &europa_api::Router| {
-            let mut all = records.iter().filter_map(|found| found.record.as_ref());
-            all.any(|record| record.router == router.full_name() && record.text == text(router))
-        };
-        let wanted = |router: &&europa_api::Router| router.slow_path.is_some() && made(router);
-        if !documents.routers.iter().any(|router| wanted(&router)) {
-            return Ok(());
+        for mut one in made.all {
+            let full = one.spec.router.clone();
+            one.after = self.reapers.remove(&full);
+            // From here on the next node adopts it.
+            one.note(kept)?;
+            self.all.insert(full, one);
         }
-        let ports: Vec<_> = ports.iter().filter(|port| !is_hidden(&port.name.value)).collect();
-        // A port without a device is not there: whoever needs it is made anew.
-        let there: Vec<_> = ports.iter().copied().filter(|port| facts(&[port]).is_ok()).collect();
-        let plans = plan(documents, &facts(&there)?);
-        for (router, plan) in documents.routers.iter().zip(plans) {
-            let name = namespace::name(instance.name(), &router.slice, &router.name);
-            if let (true, Ok(plan), Ok(inside)) = (wanted(&router), plan, Namespace::named(&name)) {
-                let mut one = describe(instance, documents, &ports, inside, router, &plan)?;
-                one.adopt_daemons(kept)?;
-                self.all.insert(router.full_name(), one);
+        made.failed.map_or(Ok(()), Err)?;
+        let ports: Vec<_> = made.ports.iter().collect();
+        for (router, plan) in documents.routers.iter().zip(made.plans) {
+            if let Some(one) = self.all.get_mut(&router.full_name()) {
+                // Its neighbours may have other namespaces now.
+                one.watches = watches(instance, documents, &ports, router, &plan?)?;
             }
         }
         Ok(())
-    }
-
-    /// Processes that were adopted.
-    pub(crate) fn adopted(&self) -> impl Iterator<Item = u32> {
-        let all = self.all.values().flat_map(|one| one.adopted.values());
-        all.filter_map(|child| Some(child.as_ref()?.pid()))
     }
 
     /// Routers whose slow paths there are.
     pub(crate) fn routers(&self) -> impl Iterator<Item = &str> {
         self.all.keys().map(|name| &**name)
     }
+}
 
-    /// Takes away those of another node that were not adopted. Nothing runs there any more.
-    pub(crate) fn remove_others(&self, instance: &Instance, kept: &Kept) -> Result<(), NodeError> {
-        let own: Vec<_> = self.all.keys().map(|name| folder(&instance.directory(), name)).collect();
-        let entries = fs::read_dir(instance.directory().join("slow"));
-        let others = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-        for path in others.filter(|path| !own.contains(path)) {
-            let router = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            kept.forget(&record_name(&router));
-            let name = format!("europa.{}.{router}", instance.name());
-            let what = || format!("removing the namespace {name}");
-            if let Ok(inside) = Namespace::named(&name) {
-                delete_veths(&inside).doing(what())?;
-            }
-            Namespace::delete(&name).doing(what())?;
-            environment::remove(&path).doing(format!("removing {}", path.display()))?;
-        }
-        Ok(())
-    }
+/// The programs of this machine that reload those of slow paths.
+pub(crate) fn tools() -> Tools {
+    Tools { frr_reload: has(FRR_RELOAD), birdc: has(BIRDC) }
+}
 
-    /// Takes one away, with all that runs there.
-    fn remove(&mut self, instance: &Instance, name: &str) -> Result<(), NodeError> {
-        let Some(one) = self.all.remove(name) else { return Ok(()) };
-        one.end();
-        let what = || format!("taking the slow path of {name} away");
-        let outside = Namespace::named(&namespace::outside_name(instance.name())).doing(what())?;
-        for interface in &one.spec.interfaces {
-            // Its other end goes with it.
-            delete_device(&outside, &outer_name(name, interface)).doing(what())?;
-        }
-        let router = &one.router;
-        Namespace::delete(&namespace::name(instance.name(), &router.slice, &router.name))
-            .doing(what())?;
-        if let Ok(group) =
-            Cgroups::detect().and_then(|groups| groups.group(instance.name(), &group(name)))
-        {
-            group.remove()?;
-        }
-        environment::remove(&folder(&instance.directory(), name)).doing(what())
+/// Whether this machine has a program.
+fn has(program: &str) -> bool {
+    if program.starts_with('/') {
+        return Path::new(program).exists();
     }
+    environment::PATH.split(':').any(|folder| Path::new(folder).join(program).exists())
 }
 
 impl SlowPath {
-    /// Takes over the programs that another node has started.
-    fn adopt_daemons(&mut self, kept: &Kept) -> Result<(), NodeError> {
-        for daemon in &self.daemons {
-            let mut found = kept.records::<DaemonRecord>(&daemon.record_name());
-            found.retain(|found| found.name == daemon.record_name());
-            let Some(found) = found.pop() else { continue };
-            let Some(record) =
-                found.record.filter(|record: &DaemonRecord| record.daemon == daemon.text())
-            else {
-                continue;
-            };
-            let child = found.process.map(Child::adopt).transpose()?.flatten();
-            // How it ended while no node ran is not known.
-            if child.is_some() || record.done || daemon.restart == Restart::Never {
-                self.adopted.insert(daemon.name.clone(), child);
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes static routes and neighbours those of another document.
-    fn change_static(&mut self, new: &europa_api::Router) -> Result<(), NodeError> {
-        // Noted first: whoever takes a failed change back begins here.
-        let old = std::mem::replace(&mut self.router, new.clone());
-        let (routes, neighbours) = statics(&old);
-        let (new_routes, new_neighbours) = statics(new);
-        let inside = &self.spec.namespace;
-        let refused = |error: std::io::Error| {
-            NodeError::Refused(format!("router {}: slow path: {error}", self.spec.router))
-        };
-        for route in routes.iter().filter(|route| !new_routes.contains(route)) {
-            remove_static(inside, route).map_err(refused)?;
-        }
-        for neighbour in neighbours.iter().filter(|one| !new_neighbours.contains(one)) {
-            remove_neighbour(inside, neighbour).map_err(refused)?;
-        }
-        add_static(inside, &new_routes, &new_neighbours).map_err(refused)
-    }
-
-    /// Writes down what it was made from: the next node adopts it if that is still wanted.
+    /// Writes down what it was made from: the next node adopts it if that is still wanted. While
+    /// a change is not done, the next node is to make it anew.
     fn note(&self, kept: &Kept) -> Result<(), NodeError> {
-        let name = self.spec.router.clone();
-        let record = Record { router: name.clone(), text: text(&self.router) };
-        kept.note(&record_name(&name), None, &record)
+        let is_done = !self.is_unfinished() && self.reloading == 0;
+        self.note_as(kept, if is_done { text(&self.router) } else { String::new() })
     }
 
-    /// Ends its programs.
-    fn end(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-        while self.keepers.iter().any(|keeper| !keeper.is_finished()) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+    fn note_as(&self, kept: &Kept, text: String) -> Result<(), NodeError> {
+        let name = self.spec.router.clone();
+        let record = Record { router: name.clone(), text };
+        kept.note(&record_name(&name), None, &record)
     }
 }
 
 /// A way to follow a router's Linux.
-type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>) -> Result<(), MirrorError>;
+type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
 impl SlowPaths {
     /// Lets a router's process that was told what to be follow its Linux.
-    pub(crate) fn follow(&self, router: &str, process: &mut Process) -> Result<(), NodeError> {
-        self.follow_by(router, process, mirror)
+    pub(crate) fn follow(
+        &self,
+        router: &str,
+        process: &mut Process,
+        events: &Events,
+    ) -> Result<(), NodeError> {
+        self.follow_by(router, process, events, mirror)
     }
 
     /// The same for a process that followed it already, told by another node.
-    pub(crate) fn follow_on(&self, router: &str, process: &mut Process) -> Result<(), NodeError> {
-        self.follow_by(router, process, resume)
+    pub(crate) fn follow_on(
+        &self,
+        router: &str,
+        process: &mut Process,
+        events: &Events,
+    ) -> Result<(), NodeError> {
+        self.follow_by(router, process, events, resume)
     }
 
-    fn follow_by(&self, router: &str, process: &mut Process, by: Follow) -> Result<(), NodeError> {
-        let Some(one) = self.all.get(router) else { return Ok(()) };
+    fn follow_by(
+        &self,
+        router: &str,
+        process: &mut Process,
+        events: &Events,
+        by: Follow,
+    ) -> Result<(), NodeError> {
+        if !self.all.contains_key(router) {
+            return Ok(());
+        }
         let (feed, theirs) = pair()
             .map_err(|error| NodeError::Channel { who: format!("router {router}"), error })?;
         process.admit(theirs.as_fd())?;
+        self.mirror_to(router, feed, events, by)
+    }
+
+    /// Has the routes of a kernel router's program follow its Linux, if that asks for any.
+    pub(crate) fn fill(
+        &self,
+        router: &str,
+        cages: &mut Cages,
+        events: &Events,
+    ) -> Result<(), NodeError> {
+        let Some(one) = self.all.get(router) else { return Ok(()) };
+        match cages.fill(router, one.spec.namespace.inode)? {
+            Some(feed) => self.mirror_to(router, feed, events, mirror),
+            None => Ok(()),
+        }
+    }
+
+    /// Has a thread tell what a router's Linux knows.
+    fn mirror_to(
+        &self,
+        router: &str,
+        feed: Channel<Order, Answer>,
+        events: &Events,
+        by: Follow,
+    ) -> Result<(), NodeError> {
+        let Some(one) = self.all.get(router) else { return Ok(()) };
         let (spec, progress, name) =
             (one.spec.clone(), Arc::clone(&one.progress), router.to_owned());
+        let (events, of) = (events.clone(), router.to_owned());
+        let notice: Notice = Box::new(move |what| events.note("router", &of, "Forwards", what));
         // Ends with the router's process, which closes its end.
         let run = move || {
-            if let Err(error) = by(spec, feed, progress) {
+            if let Err(error) = by(spec, feed, progress, notice) {
                 tracing::error!("router {name}: its routes are not followed any more: {error}");
             }
         };
@@ -407,37 +328,15 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// The names of a router's programs.
-    pub(crate) fn programs(&self, router: &str) -> Vec<&str> {
-        let daemons = self.all.get(router).map_or(&[][..], |one| &one.daemons);
-        daemons.iter().map(|daemon| daemon.name.as_str()).collect()
-    }
-
-    /// What is worth knowing of a router's slow path: how its routes are followed, and its
-    /// programs.
-    pub(crate) fn status(&self, router: &str) -> Option<serde_json::Value> {
-        let one = self.all.get(router)?;
-        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
-        let programs: serde_json::Map<String, serde_json::Value> = one
-            .daemons
-            .iter()
-            .map(|daemon| (daemon.name.clone(), daemon.seen(|seen| json!(seen))))
-            .collect();
-        Some(json!({
-            "changes_told": of(&one.progress.told),
-            "changes_refused": of(&one.progress.refused),
-            "programs": programs,
-        }))
-    }
-
-    /// Starts the programs that do not run yet, and follows the link states of all.
+    /// Starts the programs that do not run yet, does what changes ask of the others, and follows
+    /// the link states of all. Returns the programs that are to read their files again.
     pub(crate) fn start(
         &mut self,
         instance: &Instance,
         kept: &Kept,
         cgroups: &Cgroups,
         events: &Events,
-    ) -> Result<(), NodeError> {
+    ) -> Result<Vec<Reloads>, NodeError> {
         if let Some((stop, thread)) = self.carrier.take() {
             stop.store(true, Ordering::Relaxed);
             let _ = thread.join();
@@ -455,80 +354,55 @@ impl SlowPaths {
             let thread = std::thread::Builder::new().name("carrier".into());
             self.carrier = Some((stop, thread.spawn(run).doing("following link states")?));
         }
-        for one in self.all.values_mut().filter(|one| !one.started) {
-            one.started = true;
-            match self.doors.open(&one.spec.namespace, &one.router.slice) {
-                Ok(door) => one.door = door,
-                // Programs of another node's time can take its name; they lose what it is for.
-                Err(error) => {
-                    tracing::warn!("router {}: rules from inside: {error}", one.spec.router)
+        let mut all = Vec::new();
+        for (name, one) in &mut self.all {
+            let reloads = match &one.base {
+                Some(_) if !one.is_unfinished() => None,
+                Some(base) => {
+                    let base = Arc::clone(base);
+                    one.finish_change(instance)?;
+                    let reloads = one.act(&base)?;
+                    one.note(kept)?;
+                    reloads
                 }
-            }
-            // Also for what is run by `europa exec` alone.
-            let group = daemons::group_of(cgroups, instance, &one.spec.router)?;
-            for daemon in &one.daemons {
-                let adopted = one.adopted.remove(&daemon.name);
-                if matches!(adopted, Some(None)) {
-                    continue;
+                None => {
+                    let folder = folder(&instance.directory(), name);
+                    let ids = Ids::of(&folder).doing(format!("the users of {name}"))?;
+                    let before = (one.after.take(), one.first.take());
+                    let whole = (cgroups, events);
+                    let base = Base::new(instance, kept, whole, (name, ids), &one.stop, before);
+                    start_one(one, &Arc::new(base), &self.doors)?;
+                    None
                 }
-                let name = daemon.name.clone();
-                let keeper = Keeper {
-                    daemon: daemon.clone(),
-                    instance: instance.clone(),
-                    kept: kept.clone(),
-                    group: group.clone(),
-                    stop: Arc::clone(&one.stop),
-                    events: events.clone(),
-                };
-                let thread = std::thread::Builder::new().name(name.clone());
-                let adopted = adopted.flatten();
-                let run = move || keeper.keep(adopted);
-                one.keepers.push(thread.spawn(run).doing(format!("starting {name}"))?);
-            }
+            };
+            all.extend(reloads);
         }
-        Ok(())
-    }
-
-    /// Ends all programs. The namespaces are taken away by [`remove`].
-    pub(crate) fn stop(&mut self) {
-        for one in self.all.values() {
-            one.stop.store(true, Ordering::Relaxed);
-        }
-        for (_, one) in self.all.drain() {
-            one.end();
-        }
-        if let Some((stop, thread)) = self.carrier.take() {
-            stop.store(true, Ordering::Relaxed);
-            let _ = thread.join();
-        }
+        Ok(all)
     }
 }
 
-/// The hidden interface on a hidden port: everything there is its own.
-fn host_interface(port: Name) -> europa_api::Interface {
-    europa_api::Interface {
-        port: Some(at(port)),
-        link: None,
-        matches: Some(at(Match { all: Some(at(true)), ..Match::default() })),
-        mac: None,
-        addresses: Vec::new(),
-        mtu: None,
-        bind: Vec::new(),
-        queues: europa_api::Queues::default(),
+/// Starts the programs of a slow path for the first time.
+fn start_one(one: &mut SlowPath, base: &Arc<Base>, doors: &Doors) -> Result<(), NodeError> {
+    one.base = Some(Arc::clone(base));
+    one.pending.clear();
+    match doors.open(&one.spec.namespace, &one.router.slice) {
+        Ok(door) => one.door = door,
+        // Programs of another node's time can take its name; they lose what it is for.
+        Err(error) => tracing::warn!("router {}: rules from inside: {error}", one.spec.router),
     }
-}
-
-/// Takes away the namespaces and files of an instance's slow paths. Its processes are gone.
-pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
-    let slow = instance.directory().join("slow");
-    let Ok(entries) = fs::read_dir(&slow) else { return Ok(()) };
-    for entry in entries.flatten() {
-        let folder = entry.file_name();
-        let name = format!("europa.{}.{}", instance.name(), folder.to_string_lossy());
-        Namespace::delete(&name).doing(format!("removing the namespace {name}"))?;
-        environment::remove(&entry.path()).doing(format!("removing {}", entry.path().display()))?;
+    for daemon in one.daemons.clone() {
+        one.keep(base, &daemon, false)?;
     }
-    let outside = namespace::outside_name(instance.name());
-    Namespace::delete(&outside).doing(format!("removing the namespace {outside}"))?;
-    fs::remove_dir_all(&slow).doing(format!("removing {}", slow.display()))
+    if one.daemons.is_empty() {
+        // What `europa exec` runs has limits too.
+        let base = Arc::clone(base);
+        let limit = move || {
+            if let Err(error) = base.group() {
+                tracing::warn!("router {}: {error}", base.router);
+            }
+        };
+        let thread = std::thread::Builder::new().name("limits".into());
+        thread.spawn(limit).doing("limiting a slow path")?;
+    }
+    Ok(())
 }

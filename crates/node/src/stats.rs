@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use europa_api::stats::{InlineStats, InterfaceStats, LinkStats};
+use europa_plan::InterfacePlan;
 use europa_router::GuestStats;
 use europa_sandbox::cgroup::Group;
 use europa_switch::orders::InlineStats as InlineOfSwitch;
 use nix::time::{ClockId, clock_gettime};
-
-use crate::plan::InterfacePlan;
 
 /// The machine's monotonic clock.
 pub(crate) fn now_ns() -> u64 {
@@ -36,6 +35,9 @@ pub(crate) fn interface(
         ("no free slot", c.rx_drop_slots),
         ("too long for a slot", c.rx_drop_long),
         ("over the reserved rate in", c.rx_drop_rate),
+        ("dropped by the XDP program", c.rx_drop_program),
+        ("XDP program aborted", c.rx_drop_aborted),
+        ("redirected to no device", c.rx_drop_target),
         ("foreign source MAC address", c.tx_drop_source),
         ("source address not bound", c.tx_drop_address),
         ("VLAN tag not allowed", c.tx_drop_vlan),

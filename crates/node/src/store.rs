@@ -1,141 +1,44 @@
-//! Where desired state is kept. A trait, so that a cluster can keep it elsewhere.
+//! Desired state on this host's disk, written by a thread of its own: the loop never waits for it.
 
 mod redb;
 
+use std::sync::mpsc::{Sender, channel};
+
+pub use europa_control::store::{NumberedRules, Snapshot, Store, StoreError, Stored};
 pub use redb::RedbStore;
 
-use std::collections::BTreeMap;
+use crate::control::Control;
+use crate::node::Node;
+use crate::{Doing, NodeError};
 
-use europa_api::{Configuration, Kept, Key};
-use serde::{Deserialize, Serialize};
+type Writing = Box<dyn FnOnce(&mut dyn Store) + Send>;
 
-/// A document as it is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Stored {
-    /// What it is known by.
-    pub key: Key,
-    /// Its place among all documents: routers are started in this order.
-    pub order: u64,
-    /// Times that it was changed, counted from 1.
-    pub generation: u64,
-    /// When it was changed last, as RFC 3339 has it.
-    pub changed: String,
-    /// The document, as JSON.
-    pub document: String,
-    /// The Click configuration of the file that it names, or that stands in it.
-    pub configuration: Option<StoredConfiguration>,
-}
+/// Has changes written down, one after the other.
+pub(crate) struct StoreThread(Sender<Writing>);
 
-/// A Click configuration as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StoredConfiguration {
-    /// The file's name for messages.
-    pub file: String,
-    /// Line of that file that it begins at.
-    pub first_line: usize,
-    /// The configuration.
-    pub text: String,
-}
-
-/// All documents.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Snapshot {
-    /// One more with each change.
-    pub revision: u64,
-    /// In their order.
-    pub documents: Vec<Stored>,
-}
-
-/// Why state cannot be kept or found again.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The file system or the database.
-    #[error("{what}: {error}")]
-    Access {
-        /// What was tried.
-        what: String,
-        /// What came of it.
-        error: String,
-    },
-    /// Written by a newer Europa.
-    #[error("{file} has format {found}, this version knows formats up to {known}")]
-    Newer {
-        /// The file.
-        file: String,
-        /// Its format.
-        found: u64,
-        /// What can be read.
-        known: u64,
-    },
-    /// Not written by us.
-    #[error("{what} cannot be read: {error}")]
-    Damaged {
-        /// The document.
-        what: String,
-        /// What is wrong.
-        error: String,
-    },
-}
-
-/// A place where desired state survives the node.
-pub trait Store {
-    /// Everything that is kept.
-    ///
-    /// # Errors
-    /// What keeps it from being read.
-    fn load(&self) -> Result<Snapshot, StoreError>;
-
-    /// Makes these changes, all or none; they are on the disk when this returns.
-    ///
-    /// # Errors
-    /// What keeps them from being written.
-    fn change(&mut self, revision: u64, put: &[Stored], remove: &[Key]) -> Result<(), StoreError>;
-
-    /// The rules that slices have beside those of documents, by slice, as numbers and JSON.
-    ///
-    /// # Errors
-    /// What keeps them from being read.
-    fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError>;
-
-    /// Removes rules of a slice and then makes others, all or none; they are on the disk when
-    /// this returns.
-    ///
-    /// # Errors
-    /// What keeps it from being written.
-    fn change_filters(
-        &mut self,
-        slice: &str,
-        put: &[(u32, String)],
-        remove: &[u32],
-    ) -> Result<(), StoreError>;
-
-    /// Removes all rules of a slice.
-    ///
-    /// # Errors
-    /// What keeps it from being written.
-    fn forget_filters(&mut self, slice: &str) -> Result<(), StoreError>;
-}
-
-/// Rules as JSON, with their numbers.
-pub type NumberedRules = Vec<(u32, String)>;
-
-impl Stored {
-    /// As the checks want it.
-    pub fn kept(&self) -> Kept {
-        Kept {
-            key: self.key.clone(),
-            document: self.document.clone(),
-            configuration: self.configuration.clone().map(|c| Configuration {
-                file: c.file,
-                first_line: c.first_line,
-                text: c.text,
-            }),
-        }
+impl StoreThread {
+    /// Writes to this store from now on.
+    pub(crate) fn start(mut store: Box<dyn Store>) -> Result<Self, NodeError> {
+        let (orders, heard) = channel::<Writing>();
+        let work = move || heard.into_iter().for_each(|writing| writing(&mut *store));
+        let thread = std::thread::Builder::new().name("store".into());
+        thread.spawn(work).doing("starting a thread for the store")?;
+        Ok(Self(orders))
     }
-}
 
-impl From<&Configuration> for StoredConfiguration {
-    fn from(from: &Configuration) -> Self {
-        Self { file: from.file.clone(), first_line: from.first_line, text: from.text.clone() }
+    /// Has `write` change the store, and the loop hear what came of it.
+    pub(crate) fn write(
+        &self,
+        control: &Control,
+        write: impl FnOnce(&mut dyn Store) -> Result<(), StoreError> + Send + 'static,
+        then: impl FnOnce(&mut Node, Result<(), StoreError>) + Send + 'static,
+    ) {
+        let control = control.clone();
+        let writing: Writing = Box::new(move |store| {
+            let written = write(store);
+            control.tell(move |node| then(node, written));
+        });
+        // The thread ends with its sender alone.
+        let _ = self.0.send(writing);
     }
 }

@@ -1,11 +1,13 @@
 //! The switch: started, told everything, and started again when it ends.
 
 use std::cell::OnceCell;
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
+use europa_plan::InterfacePlan;
 use europa_port::Namespace;
 use europa_sandbox::cgroup::Group;
 use europa_sandbox::{Child, Identity, SpawnSpec, spawn};
@@ -22,12 +24,14 @@ use crate::backoff::Backoff;
 use crate::bell::Bell;
 use crate::cores::argument;
 use crate::kept::{Found, Kept};
-use crate::plan::InterfacePlan;
 use crate::{Doing, NodeError};
 
 /// How long a switch may take for an order, which is milliseconds on a machine that is not
 /// taken away.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Orders that may be on the way at a time: they and their answers fit into a socket's buffers.
+const MOST_PENDING: usize = 64;
 
 /// Memory and descriptors that outlive a switch process.
 pub(crate) struct Lasting {
@@ -181,9 +185,12 @@ impl Switch {
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         };
         switch.orders.send(&start, &descriptors).map_err(failed)?;
-        match switch.orders.receive().map_err(failed)? {
-            (Answer::Done, _) => {}
-            (other, _) => return Err(NodeError::Refused(format!("the switch answered {other:?}"))),
+        match switch.orders.receive_within(PATIENCE).map_err(failed)? {
+            Some((Answer::Done, _)) => {}
+            None => return Err(switch.give_up(&start)),
+            Some((other, _)) => {
+                return Err(NodeError::Refused(format!("the switch answered {other:?}")));
+            }
         }
         // It has entered its own namespace by now: the programs are parked there.
         let namespace = Namespace::named(&format!("/proc/{}/ns/net", switch.child.pid()))
@@ -227,8 +234,10 @@ impl Switch {
     }
 
     /// Notes that it can be adopted, and how many there were before it.
-    pub(crate) fn note_complete(&self, kept: &Kept, restarts: u64) -> Result<(), NodeError> {
-        self.note(kept, SwitchRecord { complete: true, restarts })
+    pub(crate) fn note_complete(&mut self, kept: &Kept, restarts: u64) -> Result<(), NodeError> {
+        self.note(kept, SwitchRecord { complete: true, restarts })?;
+        self.child.commit();
+        Ok(())
     }
 
     /// It has ended: nobody can adopt it.
@@ -267,6 +276,46 @@ impl Switch {
         }
     }
 
+    /// Gives many orders without descriptors, and waits for all answers: the switch works on one
+    /// while others are on the way.
+    ///
+    /// # Errors
+    /// The first that it refuses; orders behind it were given as well.
+    pub(crate) fn order_all(
+        &mut self,
+        orders: impl Iterator<Item = Order>,
+    ) -> Result<(), NodeError> {
+        let failed = |error| NodeError::Channel { who: "the switch".into(), error };
+        let (mut pending, mut first) = (VecDeque::new(), Ok(()));
+        for order in orders {
+            if pending.len() >= MOST_PENDING {
+                first = first.and(self.answer(&mut pending)?);
+            }
+            self.orders.send(&order, &[]).map_err(failed)?;
+            pending.push_back(order);
+        }
+        while !pending.is_empty() {
+            first = first.and(self.answer(&mut pending)?);
+        }
+        first
+    }
+
+    /// Waits for the answer to the first of these orders.
+    fn answer(
+        &mut self,
+        pending: &mut VecDeque<Order>,
+    ) -> Result<Result<(), NodeError>, NodeError> {
+        let Some(order) = pending.pop_front() else { return Ok(Ok(())) };
+        match self.orders.receive_within(PATIENCE) {
+            Ok(Some((Answer::Refused(why), _))) => {
+                Ok(Err(NodeError::Refused(format!("the switch refuses {order:?}: {why}"))))
+            }
+            Ok(Some(_)) => Ok(Ok(())),
+            Ok(None) => Err(self.give_up(&order)),
+            Err(error) => Err(NodeError::Channel { who: "the switch".into(), error }),
+        }
+    }
+
     /// Kills a switch that does not answer, perhaps because a router inside it has no end. The
     /// node starts another one when it sees it gone.
     fn give_up(&self, order: &Order) -> NodeError {
@@ -287,6 +336,20 @@ impl Switch {
             Ok(Answer::Stats(stats)) => Some(stats),
             _ => None,
         }
+    }
+}
+
+/// What a switch was told, unless it has just ended: the next one is told everything.
+///
+/// # Errors
+/// It refuses.
+pub(crate) fn unless_gone<T: Default>(told: Result<T, NodeError>) -> Result<T, NodeError> {
+    match told {
+        Err(NodeError::Channel { who, error }) => {
+            tracing::info!("{who}: {error}; the next one is told");
+            Ok(T::default())
+        }
+        told => told,
     }
 }
 

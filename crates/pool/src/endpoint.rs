@@ -99,6 +99,12 @@ impl Endpoint {
         })
     }
 
+    /// Whether a packet that this router makes would find no slot. Slots of sent packets come back
+    /// without waking it.
+    pub fn is_out_of_stock(&self) -> bool {
+        self.arena.free() == 0
+    }
+
     /// Adds up to `max` received packets of `interface` to `batch`.
     pub fn receive(&mut self, interface: usize, batch: &mut Batch, max: usize) {
         if self.is_congested() {
@@ -154,10 +160,17 @@ impl Endpoint {
     /// Sends packets from the front of `batch`; leaves those that the ring has no room
     /// for. Packets that are not of this pool are copied into it, or dropped.
     pub fn send(&mut self, interface: usize, batch: &mut Batch) {
+        self.send_keeping(interface, batch, 0);
+    }
+
+    /// The same, with so many places of the ring left free, a quarter of all at most.
+    pub fn send_keeping(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         let Some(tail) = self.tx_tail.get(interface).copied() else { return };
         let ring = self.view.tx(interface as u32);
+        let keep = keep.min(ring.capacity() as u32 / 4);
+        let first = tail.wrapping_add(keep);
         let room = (0..batch.len() as u32)
-            .take_while(|ahead| ring.peek(tail.wrapping_add(*ahead)).is_none())
+            .take_while(|ahead| ring.peek(first.wrapping_add(*ahead)).is_none())
             .count();
         let mut at = tail;
         for packet in batch.drain_front(room) {

@@ -649,7 +649,8 @@ impl Packet {
         }
         let cold = self.cold();
         std::array::from_fn(|i| {
-            let at = offset + i;
+            // Any offset may be asked for: one at the end of the address space is beyond the area.
+            let at = offset.saturating_add(i);
             let hot = self.hot().annotations.get(at);
             hot.or_else(|| cold.annotations.get(at - HOT_ANNOTATIONS)).copied().unwrap_or(0)
         })
@@ -664,9 +665,9 @@ impl Packet {
             unsafe { *hot.annotations.as_mut_ptr().add(offset).cast() = value };
             return;
         }
-        for (at, byte) in (offset..).zip(value) {
-            let place = match at.checked_sub(HOT_ANNOTATIONS) {
-                None => self.hot_mut().annotations.get_mut(at),
+        for (i, byte) in value.into_iter().enumerate() {
+            let place = match offset.saturating_add(i).checked_sub(HOT_ANNOTATIONS) {
+                None => self.hot_mut().annotations.get_mut(offset.saturating_add(i)),
                 Some(at) => self.cold_mut().annotations.get_mut(at),
             };
             if let Some(place) = place {
@@ -825,6 +826,8 @@ mod tests {
         assert_eq!((packet.annotation(46), packet.timestamp_ns(), packet.paint()), ([0; 4], 7, 3));
         packet.set_annotation(46, [1; 4]);
         assert_eq!(packet.annotation(45), [0, 1, 1, 0]);
+        packet.set_annotation(usize::MAX, [1; 4]);
+        assert_eq!(packet.annotation(usize::MAX - 1), [0; 4]);
         drop(packet);
         let packet = arena.packet(b"abc").unwrap();
         assert_eq!((packet.annotation(0), packet.timestamp_ns()), ([0; 48], 0));

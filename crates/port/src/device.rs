@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use crate::error::PortError;
 use crate::ethtool::Ethtool;
 use crate::namespace::Namespace;
-use crate::netlink::{DUMP, Netlink, Request, attribute, number, text};
+use crate::netlink::{DUMP, Netlink, Request, attribute, long_number, number, text};
 use crate::xdp::{self, XdpFeatures};
 
 const NEWLINK: u16 = 16;
@@ -15,13 +15,12 @@ const GETLINK: u16 = 18;
 const GETNSID: u16 = 90;
 
 const IFLA_ADDRESS: u16 = 1;
+const IFLA_STATS64: u16 = 23;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_CARRIER: u16 = 33;
-const IFLA_XDP: u16 = 43;
-const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_INFO_KIND: u16 = 1;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_NUM_RX_QUEUES: u16 = 32;
@@ -227,31 +226,41 @@ pub enum LinkState {
     Up,
     /// One of both is missing.
     Down,
-    /// There is no such device, or it runs no program.
+    /// There is no such device.
     Gone,
 }
 
-/// The state of the device to which a program was attached, number `index` of a namespace. One that
-/// was away has none when it comes back, and is not the one that it was.
+/// What may change of a device while it is a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Of its link.
+    pub state: LinkState,
+    /// Its name; empty if it has gone.
+    pub name: String,
+    /// The longest packet without its Ethernet header, in bytes; 0 if it has gone.
+    pub mtu: u32,
+}
+
+/// Looks at device `index` of a namespace.
 ///
 /// # Errors
 /// When the namespace cannot be entered.
-pub fn link_state(namespace: &Namespace, index: u32) -> Result<LinkState, PortError> {
+pub fn link(namespace: &Namespace, index: u32) -> Result<Link, PortError> {
     let mut netlink = Netlink::route(namespace)
         .map_err(|source| PortError::Namespace { namespace: namespace.label(), source })?;
     let mut body = [0; LINK_BYTES];
     body[4..8].copy_from_slice(&index.to_ne_bytes());
     let Ok(link) = netlink.ask(Request::new(GETLINK, 0, &body)) else {
-        return Ok(LinkState::Gone);
+        return Ok(Link { state: LinkState::Gone, name: String::new(), mtu: 0 });
     };
-    let attached = attribute(&link, LINK_BYTES, IFLA_XDP)
-        .and_then(|xdp| attribute(xdp, 0, IFLA_XDP_ATTACHED)?.first());
-    if attached.is_none_or(|mode| *mode == 0) {
-        return Ok(LinkState::Gone);
-    }
-    let carrier = attribute(&link, LINK_BYTES, IFLA_CARRIER).and_then(|value| value.first());
+    let get = |kind| attribute(&link, LINK_BYTES, kind);
+    let carrier = get(IFLA_CARRIER).and_then(|value| value.first());
     let up = is_up(&link) && carrier.is_none_or(|carrier| *carrier != 0);
-    Ok(if up { LinkState::Up } else { LinkState::Down })
+    Ok(Link {
+        state: if up { LinkState::Up } else { LinkState::Down },
+        name: get(IFLA_IFNAME).map(text).unwrap_or_default(),
+        mtu: get(IFLA_MTU).and_then(|mtu| number(mtu, 0)).unwrap_or(0),
+    })
 }
 
 /// The names of all devices of a namespace.
@@ -268,6 +277,8 @@ pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) mac: [u8; 6],
     pub(crate) up: bool,
+    /// Packets that it has sent.
+    pub(crate) sent: u64,
 }
 
 /// The present identity of a device, by number.
@@ -280,6 +291,8 @@ pub(crate) fn identity(netlink: &mut Netlink, index: u32) -> io::Result<Identity
         name: get(IFLA_IFNAME).map(text).unwrap_or_default(),
         mac: get(IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()).unwrap_or_default(),
         up: is_up(&link),
+        // The second number of `struct rtnl_link_stats64`.
+        sent: get(IFLA_STATS64).and_then(|stats| long_number(stats, 8)).unwrap_or(0),
     })
 }
 

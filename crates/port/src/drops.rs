@@ -16,6 +16,7 @@ const STATS_LINK_64: u16 = 1;
 /// Length of `struct if_stats_msg`.
 const STATS_BYTES: usize = 12;
 /// Places in `struct rtnl_link_stats64`.
+const RX_PACKETS: usize = 0;
 const RX_DROPPED: usize = 6;
 const TX_DROPPED: usize = 7;
 const RX_MISSED: usize = 15;
@@ -33,6 +34,8 @@ pub struct Drops {
     /// Frames lost on receive, before any program saw them; and frames given
     /// to Linux that no protocol of it wanted.
     pub receive: u64,
+    /// Packets that came in, not lost ones.
+    pub received: u64,
 }
 
 /// The counters of one device.
@@ -104,6 +107,7 @@ impl DropCounters {
         self.netlink.talk(&mut self.request, |_, answer| {
             let link = attribute(answer, STATS_BYTES, STATS_LINK_64).unwrap_or_default();
             let at = |place: usize| long_number(link, place * 8).unwrap_or(0);
+            drops.received = at(RX_PACKETS);
             drops.transmit = at(TX_DROPPED);
             drops.receive = at(RX_DROPPED).wrapping_add(at(RX_MISSED));
         })?;

@@ -11,7 +11,7 @@
 //! device lock. Nothing here belongs on the packet path.
 
 // ioctl, mmap and socket options that no crate wraps; only in `ethtool`,
-// `guarded`, `socket` and `tun`.
+// `guarded`, `listener`, `socket` and `tun`.
 #![allow(unsafe_code)]
 
 mod device;
@@ -20,21 +20,26 @@ mod error;
 mod ethtool;
 mod guarded;
 mod limitation;
+mod listener;
 mod make;
 mod namespace;
 mod neighbour;
 pub mod netlink;
 mod offloads;
 mod prepare;
+mod senders;
 mod socket;
+mod steering;
+mod survey;
 mod tun;
 mod undo;
 mod xdp;
 
-pub use device::{Device, Kind, LinkState, Peer, link_state};
+pub use device::{Device, Kind, Link, LinkState, Peer, link};
 pub use drops::{DropCounters, Drops, counter_socket};
 pub use error::PortError;
 pub use limitation::Limitation;
+pub use listener::{Frame, Merged, Partial, prepare_listener, receive};
 pub use make::{
     End, Route, add_address, add_route, delete_address, delete_device, delete_route, delete_veths,
     device_index, make_quiet_veth, make_veth, move_device, name_path, set_mac, set_mtu, set_up,
@@ -42,7 +47,9 @@ pub use make::{
 pub use namespace::{Namespace, in_namespace};
 pub use neighbour::{NextHop, next_hop};
 pub use prepare::{Prepared, Wants, before, prepare, refuse, takes_frames};
-pub use socket::{is_out, open_listener, open_socket, set_promiscuous};
+pub use senders::{Sent, sent_by_peer};
+pub use socket::{is_out, open_listener, open_queued, open_socket, set_promiscuous};
+pub use survey::{Survey, SurveyedDevice, SurveyedRoute};
 pub use tun::make_tun;
 pub use undo::{Change, Undo};
 pub use xdp::XdpFeatures;

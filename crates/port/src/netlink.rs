@@ -89,6 +89,14 @@ impl Netlink {
         Ok(Self::over(open(namespace, SockProtocol::NetlinkRoute)?))
     }
 
+    /// What a protocol of netlink is about.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered, or the kernel has no such protocol.
+    pub fn of(namespace: &Namespace, protocol: SockProtocol) -> io::Result<Self> {
+        Ok(Self::over(open(namespace, protocol)?))
+    }
+
     /// Families by name.
     pub(crate) fn generic(namespace: &Namespace) -> io::Result<Self> {
         Ok(Self::over(open(namespace, SockProtocol::NetlinkGeneric)?))

@@ -14,6 +14,7 @@ use crate::limitation::Limitation;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::offloads::End;
+use crate::steering::{self, Steering};
 use crate::undo::Undo;
 use crate::xdp::XdpFeatures;
 
@@ -24,6 +25,8 @@ pub struct Wants {
     pub vlan: bool,
     /// The receive program is attached in generic mode.
     pub generic: bool,
+    /// The receive program is attached by tc: it cuts TCP and UDP itself, and sees VLAN tags.
+    pub tc: bool,
     /// Somebody can be asked whether a veth's live frames have arrived, so that frames of a
     /// socket may go past their queue.
     pub two_queues: bool,
@@ -53,6 +56,12 @@ fn postpones_segmentation(feature: &str) -> bool {
     feature.starts_with("tx-") && (feature.ends_with("-segmentation") || feature == "tx-gso-list")
 }
 
+/// The part of that which the receive program of tc does itself.
+fn is_cut_by_us(feature: &str) -> bool {
+    feature.starts_with("tx-tcp")
+        || ["tx-udp-segmentation", "tx-generic-segmentation"].contains(&feature)
+}
+
 /// The part of that which is about TCP.
 fn segments_tcp(feature: &str) -> bool {
     feature.starts_with("tx-tcp") && postpones_segmentation(feature)
@@ -72,7 +81,7 @@ fn may_be_switched(feature: &str) -> bool {
 /// # Errors
 /// When the kernel refuses to speak about the device.
 pub fn before(device: &Device) -> Result<Undo, PortError> {
-    let mut undo = Undo::default();
+    let mut undo = Undo { steering: steering_of(device), ..Undo::default() };
     End::open(&device.namespace, device.index)?.note(&mut undo, may_be_switched);
     if let Peer::At { namespace, index, .. } = &device.peer {
         End::open(namespace, *index)?.note(&mut undo, may_be_switched);
@@ -176,6 +185,22 @@ pub fn refuse(device: &Device) -> Result<(), PortError> {
     }
 }
 
+/// How a veth is steered; nothing for other devices, and where the kernel cannot steer.
+fn steering_of(device: &Device) -> Vec<Steering> {
+    if !matches!(device.kind, Kind::Veth) {
+        return Vec::new();
+    }
+    steering::read(&device.namespace, device.index, &device.name).unwrap_or_default()
+}
+
+/// Gives each flow that a veth receives by tc a CPU of its own, where the kernel can.
+fn steer(device: &Device, undo: &mut Undo) -> Result<(), PortError> {
+    let was = steering_of(device);
+    undo.steering.extend(was.iter().cloned());
+    steering::spread(&device.namespace, &device.name, &was)
+        .map_err(|source| device.refused("steer what it receives", source))
+}
+
 /// Switches offloads on both ends, noting changes and what could not be.
 fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
     let port = device.name.clone();
@@ -184,6 +209,8 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     // A filter in hardware knows only the VLANs that Linux has devices for.
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
+    // Without a program of XDP a veth takes its peer's live frames only with this.
+    end.want(true, |feature| wants.tc && feature == "rx-gro");
     // What a socket sends to a veth joins the queue of live frames only if it may be merged
     // there, and that is said of a sender that does not segment itself.
     let is_veth = matches!(device.kind, Kind::Veth);
@@ -192,6 +219,9 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     let joins = is_veth && !prepared.segments;
     end.want(false, |feature| joins && segments_tcp(feature));
     let stuck = end.apply(&mut prepared.undo)?;
+    if wants.tc && is_veth {
+        steer(device, &mut prepared.undo)?;
+    }
     if wants.vlan && stuck.iter().any(|feature| feature.starts_with("rx-vlan")) {
         prepared.limitations.push(Limitation::VlanUntrusted {
             device: port.clone(),
@@ -224,8 +254,11 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
         Peer::At { namespace, index, .. } => {
             let mut peer = End::open(namespace, *index)?;
             peer.want(true, |feature| feature == "rx-gro");
-            peer.want(false, |feature| TRANSMIT_VLAN.contains(&feature));
+            peer.want(false, |feature| !wants.tc && TRANSMIT_VLAN.contains(&feature));
             peer.want(false, |feature| wants.generic && postpones_segmentation(feature));
+            peer.want(false, |feature| {
+                wants.tc && postpones_segmentation(feature) && !is_cut_by_us(feature)
+            });
             // On veth all of these can be switched; if GRO could not, the XDP
             // features say so below.
             peer.apply(&mut prepared.undo).map(drop)

@@ -10,7 +10,7 @@ use crate::device::Device;
 use crate::error::PortError;
 
 /// `PACKET_VNET_HDR` of `linux/if_packet.h`, which libc has not.
-const PACKET_VNET_HDR: libc::c_int = 15;
+pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
 /// Bytes that may be on their way to a device: some packets of merged segments, with what the
 /// kernel needs to remember them.
 const SEND_BYTES: usize = 4 << 20;
@@ -58,7 +58,20 @@ pub fn open_listener(device: &Device) -> Result<OwnedFd, PortError> {
     open(device, (libc::ETH_P_ALL as u16).to_be())
 }
 
+/// Opens a socket that sends frames as Linux's own are sent: by the queueing discipline and the
+/// programs on the device's way out. It receives nothing and does not block.
+///
+/// # Errors
+/// When the namespace cannot be entered or the device is gone.
+pub fn open_queued(device: &Device) -> Result<OwnedFd, PortError> {
+    open_raw(device, 0, false)
+}
+
 fn open(device: &Device, protocol: u16) -> Result<OwnedFd, PortError> {
+    open_raw(device, protocol, true)
+}
+
+fn open_raw(device: &Device, protocol: u16, bypass: bool) -> Result<OwnedFd, PortError> {
     let open = || {
         let socket = device.namespace.socket(
             AddressFamily::Packet,
@@ -66,7 +79,9 @@ fn open(device: &Device, protocol: u16) -> Result<OwnedFd, PortError> {
             SockFlag::SOCK_NONBLOCK,
             None,
         )?;
-        set(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+        if bypass {
+            set(&socket, libc::PACKET_QDISC_BYPASS, &1_i32)?;
+        }
         bind(&socket, device.index, protocol)?;
         Ok(socket)
     };
@@ -93,13 +108,23 @@ pub fn set_promiscuous(socket: &OwnedFd, device: &Device, on: bool) -> Result<()
 }
 
 /// Sets a packet option. `T` must be the option's plain C type.
-fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+pub(crate) fn set<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
+    set_level(socket, libc::SOL_PACKET, option, value)
+}
+
+/// Sets an option of this level. `T` must be the option's plain C type.
+pub(crate) fn set_level<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     let length = size_of::<T>().try_into().map_err(io::Error::other)?;
     // SAFETY: the kernel reads `length` bytes of `value`, which is that long.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_PACKET,
+            level,
             option,
             std::ptr::from_ref(value).cast(),
             length,

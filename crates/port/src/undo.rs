@@ -11,6 +11,7 @@ use crate::error::PortError;
 use crate::ethtool::Ethtool;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
+use crate::steering::{self, Steering};
 
 /// One offload that was switched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct Undo {
     /// The changes, in the order in which they were made. A port that is
     /// prepared again while it already is adds only what is new: append.
     pub changes: Vec<Change>,
+    /// How receive queues were steered.
+    #[serde(default)]
+    pub steering: Vec<Steering>,
 }
 
 impl Undo {
@@ -62,7 +66,32 @@ impl Undo {
             }
             rest = others;
         }
-        result
+        result.and(self.put_steering_back(&namespaces))
+    }
+
+    /// Steers receive queues as they were: the oldest note of each counts.
+    fn put_steering_back(&self, namespaces: &HashMap<u64, Namespace>) -> Result<(), PortError> {
+        for (at, one) in self.steering.iter().enumerate() {
+            let same = |other: &&Steering| {
+                (other.namespace, other.index, &other.queue)
+                    == (one.namespace, one.index, &one.queue)
+            };
+            let older = self.steering.iter().take(at).find(same);
+            let namespace = namespaces.get(&one.namespace).filter(|_| older.is_none());
+            let Some(namespace) = namespace else { continue };
+            let Ok(mut netlink) = Netlink::route(namespace) else { continue };
+            // A device that has gone needs nothing.
+            let Ok(device) = identity(&mut netlink, one.index) else { continue };
+            steering::write(namespace, &device.name, &[one]).map_err(|source| {
+                PortError::Kernel {
+                    device: device.name.clone(),
+                    namespace: namespace.label(),
+                    doing: "put back who works on what it receives".to_owned(),
+                    source,
+                }
+            })?;
+        }
+        Ok(())
     }
 }
 

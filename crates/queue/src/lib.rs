@@ -93,6 +93,6 @@ mod wheel;
 
 pub use dequeue::Due;
 pub use node::Level;
-pub use settings::{Codel, Limit, Policy, QueueSettings, Rate, Red, Settings, Share};
+pub use settings::{Codel, Limit, PORT_NODES, Policy, QueueSettings, Rate, Red, Settings, Share};
 pub use statistics::{BUCKETS, Cause, LAYOUT, Statistics, WORDS, bucket_ns};
 pub use tree::{Error, Id, Tree};

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Nodes of a port's tree in the switch: its one scheduler, slices, routers and queues together.
+/// The checks of configurations count against the same number.
+pub const PORT_NODES: u32 = 2 * 65_536 + 4096;
+
 /// A tree's sizes, fixed when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {

@@ -41,9 +41,10 @@ impl Devices for PoolDevices {
         self.blocked |= !batch.is_empty();
     }
 
-    fn to_host(&mut self, interface: usize, batch: &mut Batch) {
+    fn to_host(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         if let Some(host) = self.host.get(interface).copied().flatten() {
-            self.tx(host, batch);
+            self.sent = true;
+            self.endpoint.send_keeping(host, batch, keep);
         }
         // Linux is slower than the fast path: what it cannot take is lost, here and not later.
         batch.clear();

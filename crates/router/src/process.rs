@@ -140,8 +140,12 @@ impl Process {
             let now_ns = self.running.ns_at(now);
             let worked = self.running.round(now);
             self.tell_switch();
-            self.running.devices.endpoint.balance();
-            if worked || self.running.router.is_busy() {
+            let endpoint = &mut self.running.devices.endpoint;
+            let was_out = endpoint.is_out_of_stock();
+            endpoint.balance();
+            // A source that found no slot finds one now.
+            let is_refilled = was_out && !endpoint.is_out_of_stock();
+            if worked || is_refilled || self.running.router.is_busy() {
                 let received = self.running.devices.endpoint.received;
                 idle.worked(received - seen);
                 seen = received;
@@ -202,7 +206,9 @@ impl Process {
     fn sleep(&mut self, orders: &Served<Answer, Order>, now_ns: u64) -> Result<bool, RouterError> {
         let mut ordered = false;
         let until_timer = self.running.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
-        let timeout = match until_timer {
+        // Sources wait for slots that come back.
+        let out_of_stock = self.running.devices.endpoint.is_out_of_stock().then_some(1_000_000);
+        let timeout = match until_timer.into_iter().chain(out_of_stock).min() {
             None => PollTimeout::NONE,
             // Rounded up: a timer that is not due yet must not keep the loop turning.
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),

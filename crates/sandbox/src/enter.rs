@@ -6,7 +6,7 @@ use std::fs;
 
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::prctl;
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::sys::stat::{Mode, umask};
 use nix::unistd::{sethostname, setsid};
@@ -75,12 +75,15 @@ fn check(profile: &Profile) -> Result<(), SandboxError> {
 /// Resource limits, hard and soft alike.
 fn limit(profile: &Profile) -> Result<(), SandboxError> {
     let limits = &profile.limits;
+    // A stricter limit of the node itself holds for its processes too: without
+    // CAP_SYS_RESOURCE, as in a container, no process can raise it.
+    let (_, most_files) = getrlimit(Resource::RLIMIT_NOFILE).step("reading the limit of files")?;
     let table = [
         (Resource::RLIMIT_CORE, 0, "limiting core dumps"),
         (Resource::RLIMIT_FSIZE, limits.file_bytes, "limiting files"),
         (Resource::RLIMIT_MEMLOCK, limits.locked_bytes, "limiting locked memory"),
         (Resource::RLIMIT_MSGQUEUE, 0, "limiting message queues"),
-        (Resource::RLIMIT_NOFILE, limits.open_files, "limiting open files"),
+        (Resource::RLIMIT_NOFILE, limits.open_files.min(most_files), "limiting open files"),
         (Resource::RLIMIT_NPROC, limits.threads, "limiting threads"),
     ];
     for (resource, value, step) in table {

@@ -10,7 +10,7 @@ use nix::errno::Errno;
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// A system call of the named step failed.
-    #[error("sandbox: {step}: {source}")]
+    #[error("sandbox: {step}: {source}{}", descriptors_hint(*source as i32))]
     Step {
         /// What was being done, in words.
         step: &'static str,
@@ -43,13 +43,25 @@ pub enum SandboxError {
     #[error("sandbox: {0}")]
     Refused(String),
     /// A file of a control group could not be read or written.
-    #[error("cgroup: {path}: {source}")]
+    #[error("cgroup: {path}: {source}{}", descriptors_hint(source.raw_os_error().unwrap_or(0)))]
     Cgroup {
         /// The file or folder.
         path: PathBuf,
         /// The kernel's answer.
         source: io::Error,
     },
+}
+
+/// What to do about an error that says that file descriptors ran out; empty for other errors.
+pub fn descriptors_hint(errno: i32) -> &'static str {
+    match Errno::from_raw(errno) {
+        Errno::EMFILE => {
+            ": this process may not open more files; raise the limit, which `ulimit -n` shows, or \
+             LimitNOFILE= of the systemd unit, and start the node again"
+        }
+        Errno::ENFILE => ": the machine may not open more files; raise `sysctl fs.file-max`",
+        _ => "",
+    }
 }
 
 impl From<seccompiler::BackendError> for SandboxError {
@@ -72,5 +84,29 @@ impl<T> Step<T> for Result<T, Errno> {
 impl<T> Step<T> for Result<T, caps::errors::CapsError> {
     fn step(self, step: &'static str) -> Result<T, SandboxError> {
         self.map_err(|source| SandboxError::Capabilities { step, source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_descriptors_are_named_with_the_remedy() {
+        let failed = |source: Errno| SandboxError::Step { step: "handing over", source };
+        for (error, hint) in [
+            (Errno::EMFILE, Some("`ulimit -n`")),
+            (Errno::ENFILE, Some("fs.file-max")),
+            (Errno::EPERM, None),
+        ] {
+            let text = failed(error).to_string();
+            assert!(text.starts_with("sandbox: handing over: E"), "{text}");
+            assert_eq!(
+                text.contains(": raise") || text.contains("; raise"),
+                hint.is_some(),
+                "{text}"
+            );
+            assert!(hint.is_none_or(|hint| text.contains(hint)), "{text}");
+        }
     }
 }

@@ -57,10 +57,12 @@ mod root;
 mod schedule;
 mod seccomp;
 mod spawn;
+mod tool;
 
 pub use enter::enter;
-pub use error::SandboxError;
+pub use error::{SandboxError, descriptors_hint};
 pub use profile::{BASE_UID, Enforcement, LOG_BYTES, Mount, ProcessLimits, Profile, Role};
 pub use report::{Finding, State, report};
 pub use schedule::{give_way, only_when_idle, schedule};
-pub use spawn::{Child, Exit, Identity, SpawnSpec, spawn};
+pub use spawn::{Child, Exit, Identity, SpawnSpec, spawn, spawn_within};
+pub use tool::{ToolLimits, lock_tool};

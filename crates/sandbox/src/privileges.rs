@@ -44,6 +44,16 @@ pub(crate) fn give_up(id: u32, user_namespace: bool) -> Result<(), SandboxError>
     prctl::set_dumpable(false).step("refusing dumps and tracers")
 }
 
+/// Gives up all capabilities and keeps the user: for root, who is then a user like others, but
+/// for the files that root owns.
+pub(crate) fn drop_capabilities() -> Result<(), SandboxError> {
+    clear(CapSet::Bounding, "emptying the bounding set")?;
+    clear(CapSet::Ambient, "emptying the ambient set")?;
+    clear(CapSet::Effective, "emptying the effective set")?;
+    clear(CapSet::Inheritable, "emptying the inheritable set")?;
+    clear(CapSet::Permitted, "emptying the permitted set")
+}
+
 fn clear(set: CapSet, step: &'static str) -> Result<(), SandboxError> {
     caps::clear(None, set).step(step)
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::time::{ClockId, clock_gettime};
@@ -72,7 +73,8 @@ impl std::fmt::Display for Exit {
     }
 }
 
-/// A started process. Dropping it neither kills nor reaps the process.
+/// A started process. Until it is [committed](Child::commit), dropping it kills and reaps the
+/// process: a start that fails half-way leaves nothing behind.
 #[derive(Debug)]
 pub struct Child {
     pid: u32,
@@ -80,6 +82,8 @@ pub struct Child {
     exit: Option<Exit>,
     /// It is the child of another process, which started it and has gone.
     adopted: bool,
+    /// It lives on without its owner.
+    committed: bool,
 }
 
 /// What tells a process from all others, also later ones with its number.
@@ -121,13 +125,18 @@ impl Child {
         if Identity::of(pid) != Some(process) {
             return Ok(None);
         }
-        let mut child = Self { pid, pidfd, exit: None, adopted: true };
+        let mut child = Self { pid, pidfd, exit: None, adopted: true, committed: true };
         Ok(if child.try_wait()?.is_some() { None } else { Some(child) })
     }
 
     /// The process id as the node sees it.
     pub fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// It lives on when its owner goes: somebody else can find it now.
+    pub fn commit(&mut self) {
+        self.committed = true;
     }
 
     /// How it ended, or `None` while it runs. Never blocks.
@@ -169,6 +178,15 @@ impl Child {
         match send_signal(self.pidfd.as_fd(), signal) {
             Ok(()) | Err(Errno::ESRCH) => Ok(()),
             Err(error) => Err(error).step("sending a signal"),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.committed && self.exit.is_none() && self.kill(Signal::SIGKILL).is_ok() {
+            // A killed process ends at once.
+            let _ = self.wait();
         }
     }
 }
@@ -262,13 +280,31 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&before), None).step("unblocking signals")?;
 
     let (pid, pidfd) = made.step("creating a process")?;
-    let mut child = Child { pid, pidfd, exit: None, adopted: false };
+    let mut child = Child { pid, pidfd, exit: None, adopted: false, committed: false };
     let (step, code) = plan.failed;
     if step != 0 {
         child.wait()?;
         return Err(Errno::from_raw(code)).step(STEPS.get(step).copied().unwrap_or_default());
     }
     Ok(child)
+}
+
+/// Starts it as [`spawn`] does, as a process of another pid namespace, below the caller's own:
+/// `namespace` is a descriptor of it. That of `spec` must be false.
+pub fn spawn_within(
+    namespace: BorrowedFd<'_>,
+    spec: &SpawnSpec<'_>,
+) -> Result<Child, SandboxError> {
+    // Children of a thread that has chosen a namespace are born there; it can have no threads
+    // any more, so it is one that ends here.
+    std::thread::scope(|scope| {
+        let born = scope.spawn(|| {
+            setns(namespace, CloneFlags::CLONE_NEWPID).step("entering a pid namespace")?;
+            spawn(spec)
+        });
+        born.join()
+            .unwrap_or_else(|_| Err(SandboxError::Refused("a helper thread panicked".into())))
+    })
 }
 
 /// The child between clone and exec.

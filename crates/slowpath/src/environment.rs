@@ -14,7 +14,8 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{User, sethostname};
 use serde::{Deserialize, Serialize};
 
-use crate::users::{become_root, give};
+use crate::place::{self, Rights, Way};
+use crate::users::{Ids, become_root};
 
 /// Directories that every router has for itself.
 const OWN: [&str; 4] = ["/run", "/tmp", "/var/log", "/var/tmp"];
@@ -67,6 +68,8 @@ pub struct Environment {
     pub router: String,
     /// Its control group's name.
     pub group: String,
+    /// Its users and groups.
+    pub ids: Ids,
     /// What is put in the place of what.
     binds: Vec<(PathBuf, PathBuf)>,
 }
@@ -110,59 +113,53 @@ impl Environment {
     ) -> io::Result<Environment> {
         let root = folder.join("root");
         mount_root(&root)?;
-        let mut binds: Vec<(PathBuf, PathBuf)> = Vec::new();
-        let inside = |path: &str| root.join(path.trim_start_matches('/'));
+        let ids = Ids::of(folder)?;
         for own in OWN {
-            make_folder(&root, &inside(own))?;
-            binds.push((inside(own), own.into()));
+            let place = root.join(own.trim_start_matches('/'));
+            make_folder(&root, &place, ids)?;
         }
-        fs::create_dir_all(inside(ASIDE))?;
-        fs::set_permissions(inside("/tmp"), fs::Permissions::from_mode(0o1777))?;
+        fs::create_dir_all(root.join(ASIDE.trim_start_matches('/')))?;
+        fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777))?;
         for file in files {
-            let target = Path::new(&file.path);
-            let place = inside(&file.path);
-            let is_directory = file.path.ends_with('/');
-            if is_directory {
-                make_folder(&root, &place).map_err(|error| named(error, &place))?;
-            } else {
-                if let Some(parent) = place.parent() {
-                    make_folder(&root, parent).map_err(|error| named(error, parent))?;
-                }
-                fs::write(&place, &file.text).map_err(|error| named(error, &place))?;
-            }
-            let mode = file.mode.unwrap_or(if is_directory { 0o755 } else { 0o644 });
-            fs::set_permissions(&place, fs::Permissions::from_mode(mode))?;
-            let (user, group) = match &file.owner {
-                None => (0, 0),
-                Some(owner) => {
-                    let user = User::from_name(owner)?.ok_or_else(|| {
-                        io::Error::other(format!("{}: there is no user {owner}", file.path))
-                    })?;
-                    (user.uid.as_raw(), user.gid.as_raw())
-                }
-            };
-            give(&place, user, group)?;
-            if own(target) {
-                continue;
-            }
-            if let Some(missing) = missing_on_host(&file.path) {
-                return Err(io::Error::other(format!(
-                    "{}: the host has no {}; put the file below /run",
-                    file.path,
-                    missing.display()
-                )));
-            }
-            let covered = covered(&file.path);
-            let bind = (inside(&covered.to_string_lossy()), covered.to_owned());
-            if !binds.contains(&bind) {
-                binds.push(bind);
-            }
+            lay(&root, file, ids).map_err(|error| named(error, Path::new(&file.path)))?;
         }
         let group = group(router);
-        let environment =
-            Environment { namespace: namespace.into(), router: router.into(), group, binds };
-        fs::write(folder.join("environment.json"), serde_json::to_vec(&environment)?)?;
+        let (namespace, router) = (namespace.into(), router.into());
+        let binds = binds(&root, files)?;
+        let environment = Environment { namespace, router, group, ids, binds };
+        environment.note(folder)?;
         Ok(environment)
+    }
+
+    /// Removes the files `gone` below `folder` and writes `changed`, so that there are `all`, while
+    /// programs run there. Programs see it at once, but for files that begin to hide the host's:
+    /// only programs that enter later see those.
+    ///
+    /// # Errors
+    /// A file that cannot be where it is to be, or a user that is not there.
+    pub fn change(
+        folder: &Path,
+        gone: &[FileSpec],
+        changed: &[&FileSpec],
+        all: &[FileSpec],
+    ) -> io::Result<()> {
+        let root = folder.join("root");
+        let environment = Environment::read(folder)?;
+        let named = |file: &FileSpec, error| named(error, Path::new(&file.path));
+        for file in gone {
+            place::remove(&root, Path::new(&file.path)).map_err(|error| named(file, error))?;
+        }
+        for file in changed {
+            lay(&root, file, environment.ids).map_err(|error| named(file, error))?;
+        }
+        Environment { binds: binds(&root, all)?, ..environment }.note(folder)
+    }
+
+    /// Writes down what programs see, for those that enter.
+    fn note(&self, folder: &Path) -> io::Result<()> {
+        let (path, new) = (folder.join("environment.json"), folder.join("environment.json.new"));
+        fs::write(&new, serde_json::to_vec(self)?)?;
+        fs::rename(&new, &path)
     }
 
     /// Reads what [`Environment::make`] noted.
@@ -173,20 +170,20 @@ impl Environment {
         Ok(serde_json::from_slice(&fs::read(folder.join("environment.json"))?)?)
     }
 
-    /// Puts the calling process, which has one thread, into the environment; with `own_pids` it
-    /// is the first of its process numbers. Afterwards it has no other capabilities than those
+    /// Puts the calling process, which has one thread and the process numbers that programs are
+    /// to see, into the environment. Afterwards it has no other capabilities than those
     /// of every program here and `more`, and cannot get them back.
     ///
     /// # Errors
     /// What the kernel refuses.
-    pub fn enter(&self, own_pids: bool, more: &[String]) -> io::Result<()> {
+    pub fn enter(&self, more: &[String]) -> io::Result<()> {
         let more = more.iter().map(|name| capability(name)).collect::<Result<Vec<_>, _>>()?;
         let network = Namespace::named(&self.namespace)?;
         let users = network.owner()?;
         setns(network, CloneFlags::CLONE_NEWNET)?;
         unshare(CloneFlags::CLONE_NEWNS)?;
         let here = std::env::current_dir().unwrap_or("/".into());
-        self.mounts(own_pids)?;
+        self.mounts()?;
         become_root(users)?;
         sethostname(self.router.rsplit('/').next().unwrap_or("router"))?;
         // Terminals that `sshd` and the like make are to be the slow path's own.
@@ -208,7 +205,7 @@ impl Environment {
         Ok(())
     }
 
-    fn mounts(&self, own_pids: bool) -> io::Result<()> {
+    fn mounts(&self) -> io::Result<()> {
         const NONE: Option<&str> = None;
         mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
         // The sources lie below /run, which is hidden by the first of these.
@@ -244,9 +241,7 @@ impl Environment {
             let _ = mount(NONE, path, NONE, flags, NONE);
         }
         let harmless = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        if own_pids {
-            mount(Some("proc"), "/proc", Some("proc"), harmless, NONE)?;
-        }
+        mount(Some("proc"), "/proc", Some("proc"), harmless, NONE)?;
         // A view of the router's devices; where it is refused, the host's stays.
         if mount(Some("sysfs"), "/sys", Some("sysfs"), harmless | MsFlags::MS_RDONLY, NONE).is_err()
         {
@@ -262,6 +257,56 @@ impl Environment {
         umount(aside)?;
         Ok(())
     }
+}
+
+/// Puts a file or directory in its place below `root`.
+fn lay(root: &Path, file: &FileSpec, ids: Ids) -> io::Result<()> {
+    let (path, is_directory) = (Path::new(&file.path), file.path.ends_with('/'));
+    let (user, group) = match &file.owner {
+        None => (0, 0),
+        Some(owner) => {
+            let user = User::from_name(owner)?;
+            let user = user.ok_or_else(|| io::Error::other(format!("there is no user {owner}")))?;
+            (user.uid.as_raw(), user.gid.as_raw())
+        }
+    };
+    let rights =
+        |user, group, mode| Rights { user: ids.on_host(user), group: ids.on_host(group), mode };
+    let mode = file.mode.unwrap_or(if is_directory { 0o755 } else { 0o644 });
+    let (above, own) = (rights(0, 0, 0o755), rights(user, group, mode));
+    if is_directory {
+        return place::make_folder(root, path, above, Some(own));
+    }
+    let way = if cover(&file.path) == Some(path) { Way::Overwrite } else { Way::Swap };
+    place::write(root, path, file.text.as_bytes(), (above, own), way)
+}
+
+/// What of the host's gives way to what, for these files.
+fn binds(root: &Path, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>> {
+    let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    let mut binds: Vec<(PathBuf, PathBuf)> =
+        OWN.iter().map(|own| (inside(Path::new(own)), own.into())).collect();
+    for file in files {
+        if let Some(missing) = missing_on_host(&file.path) {
+            return Err(io::Error::other(format!(
+                "{}: the host has no {}; put the file below /run",
+                file.path,
+                missing.display()
+            )));
+        }
+        let Some(covered) = cover(&file.path) else { continue };
+        let bind = (inside(covered), covered.to_owned());
+        if !binds.contains(&bind) {
+            binds.push(bind);
+        }
+    }
+    Ok(binds)
+}
+
+/// What of the host's a file hides from programs; nothing if it lies in a directory of the
+/// router's own.
+pub fn cover(path: &str) -> Option<&Path> {
+    (!own(Path::new(path))).then(|| covered(path))
 }
 
 /// Whether a path is in a directory that every router has for itself.
@@ -286,15 +331,15 @@ pub fn missing_on_host(path: &str) -> Option<&Path> {
 
 /// Makes a directory below `root`, with all above it that are missing; all of them are the
 /// slow path's root's.
-fn make_folder(root: &Path, folder: &Path) -> io::Result<()> {
+fn make_folder(root: &Path, folder: &Path, ids: Ids) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
     if let Some(parent) = folder.parent().filter(|parent| parent.starts_with(root)) {
-        make_folder(root, parent)?;
+        make_folder(root, parent, ids)?;
     }
     fs::create_dir_all(folder)?;
-    give(folder, 0, 0)
+    ids.give(folder, 0, 0)
 }
 
 /// Puts a few harmless devices in the place of the host's.

@@ -2,23 +2,28 @@
 //!
 //! Each prefix is told once a batch, however often it changed meanwhile. Several routes to
 //! one prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric.
+//! The kernel asks one table after the other, so that a shorter prefix of an earlier table hides a
+//! longer one of a later table: such a prefix is Linux's.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
+use crate::aliases::Aliases;
 use crate::intern::Interner;
-use crate::links::Links;
-use crate::message::{Address, Hop, Object, Route, Way};
+use crate::links::{Known, Links};
+use crate::message::{Address, Gateway, Hop, Object, Route, Way};
 
 const TABLE_DEFAULT: u32 = 253;
 const TABLE_MAIN: u32 = 254;
 const TABLE_LOCAL: u32 = 255;
 
 /// Outputs of the fast path's table behind those of the interfaces, as `builtin: ipv4` has
-/// them: to the router's own Linux, and dropped.
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outputs {
     pub(crate) host: usize,
     pub(crate) discard: usize,
+    /// To Linux too: it tells senders that there is no way.
+    pub(crate) errors: usize,
 }
 
 /// Where a new route goes among equal ones.
@@ -33,7 +38,7 @@ pub(crate) enum Placement {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     rank: u8,
-    tos: u8,
+    narrow: bool,
     metric: u32,
     way: u32,
 }
@@ -74,10 +79,16 @@ pub(crate) struct Fib<A> {
     dirty: VecDeque<(A, u8)>,
     outputs: Outputs,
     host: u32,
+    errors: u32,
     /// Prefixes that are the host's where no route is.
     base: Vec<(A, u8)>,
     /// Prefixes with their own meaning on every link: never told.
     hidden: Vec<(A, u8)>,
+    /// Prefixes of more than an address in table `local`, which hide longer ones of the others.
+    wide: HashSet<(A, u8)>,
+    /// Prefixes in table `default`, which shorter ones of the others hide.
+    last: HashSet<(A, u8)>,
+    aliases: Aliases,
 }
 
 /// Whether `inner` lies in `outer`.
@@ -90,6 +101,7 @@ impl<A: Address> Fib<A> {
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
         let host = texts.number(format!("- {}", outputs.host));
+        let errors = texts.number(format!("- {}", outputs.errors));
         let mut fib = Fib {
             routes: HashMap::new(),
             ways: Interner::default(),
@@ -98,8 +110,12 @@ impl<A: Address> Fib<A> {
             dirty: VecDeque::new(),
             outputs,
             host,
+            errors,
             base,
             hidden,
+            wide: HashSet::new(),
+            last: HashSet::new(),
+            aliases: Aliases::default(),
         };
         for prefix in fib.base.clone() {
             fib.mark(prefix);
@@ -125,12 +141,51 @@ impl<A: Address> Fib<A> {
         !self.dirty.is_empty()
     }
 
+    /// The IPv4 addresses that stand for IPv6 routers.
+    pub(crate) fn aliases(&mut self) -> &mut Aliases {
+        &mut self.aliases
+    }
+
+    /// Notes that the answer for a prefix may be another one.
     fn mark(&mut self, prefix: (A, u8)) {
+        self.mark_one(prefix);
+        let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
+        let has = |rank| candidates.iter().any(|candidate| candidate.rank == rank);
+        let (is_wide, is_last) = (has(0) && prefix.1 < A::BITS, has(2));
+        let changed = match is_wide {
+            true => self.wide.insert(prefix),
+            false => self.wide.remove(&prefix),
+        };
+        match is_last {
+            true => self.last.insert(prefix),
+            false => self.last.remove(&prefix),
+        };
+        let inside: Vec<_> = match changed {
+            true => self.routes.keys().filter(|inner| covers(prefix, **inner)).copied().collect(),
+            false => self.last.iter().filter(|inner| covers(prefix, **inner)).copied().collect(),
+        };
+        inside.into_iter().for_each(|inner| self.mark_one(inner));
+    }
+
+    fn mark_one(&mut self, prefix: (A, u8)) {
         let entry = self.routes.entry(prefix).or_default();
         if !entry.dirty {
             entry.dirty = true;
             self.dirty.push_back(prefix);
         }
+    }
+
+    /// Whether a route to a shorter prefix, in an earlier table, counts more than those to this one.
+    fn is_hidden(&self, prefix: (A, u8), best: u8) -> bool {
+        let is_over = |outer: &(A, u8)| *outer != prefix && covers(*outer, prefix);
+        if best > 0 && self.wide.iter().any(is_over) {
+            return true;
+        }
+        best == 2
+            && (0..prefix.1).any(|length| {
+                let outer = self.routes.get(&(prefix.0.masked(length), length));
+                outer.is_some_and(|entry| entry.candidates.iter().any(|one| one.rank < best))
+            })
     }
 
     fn candidate(&mut self, route: Route<A>) -> Option<((A, u8), Candidate)> {
@@ -144,7 +199,7 @@ impl<A: Address> Fib<A> {
             return None;
         }
         let way = self.ways.number(route.way);
-        Some((route.prefix, Candidate { rank, tos: route.tos, metric: route.metric, way }))
+        Some((route.prefix, Candidate { rank, narrow: route.narrow, metric: route.metric, way }))
     }
 
     /// A route was added.
@@ -166,7 +221,7 @@ impl<A: Address> Fib<A> {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
         let Some(entry) = self.routes.get_mut(&prefix) else { return false };
-        let same = |c: &Candidate| (c.order(), c.tos) == (old.order(), old.tos);
+        let same = |c: &Candidate| (c.order(), c.narrow) == (old.order(), old.narrow);
         let exact = entry.candidates.iter().position(|c| same(c) && c.way == old.way);
         if let Some(index) = exact {
             entry.candidates.remove(index);
@@ -277,7 +332,7 @@ impl<A: Address> Fib<A> {
 
     fn hops_text(&mut self, hops: &[Hop<A>], links: &Links) -> Meaning {
         use std::fmt::Write as _;
-        let usable = |hop: &&Hop<A>| links.get(hop.device).is_some_and(|link| link.running);
+        let usable = |hop: &&Hop<A>| links.get(hop.device).is_some_and(Known::is_running);
         let several = hops.iter().filter(usable).count() > 1;
         let mut text = String::new();
         for hop in hops.iter().filter(usable) {
@@ -288,8 +343,12 @@ impl<A: Address> Fib<A> {
                 text += " | ";
             }
             match hop.gateway {
-                Some(gateway) => gateway.write(&mut text),
-                None => text.push('-'),
+                Gateway::Own(gateway) => gateway.write(&mut text),
+                Gateway::None => text.push('-'),
+                Gateway::V6(router) => match self.aliases.of(router) {
+                    Some(alias) => alias.write(&mut text),
+                    None => return Meaning::Text(self.host),
+                },
             }
             let _ = write!(text, " {output}");
             if several && hop.weight > 1 {
@@ -302,8 +361,11 @@ impl<A: Address> Fib<A> {
     /// What the fast path should have for a prefix: the number of a text.
     fn answer(&self, prefix: (A, u8)) -> Option<u32> {
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
-        if candidates.iter().any(|candidate| candidate.tos != 0) {
+        if candidates.iter().any(|candidate| candidate.narrow) {
             // Depends on more than the destination: Linux decides.
+            return Some(self.host);
+        }
+        if candidates.first().is_some_and(|best| self.is_hidden(prefix, best.rank)) {
             return Some(self.host);
         }
         let meanings = candidates.iter().map(|c| self.meanings.get(c.way as usize));
@@ -311,7 +373,8 @@ impl<A: Address> Fib<A> {
             Meaning::Text(text) => Some(*text),
             Meaning::None => None,
         });
-        found.or_else(|| self.base.contains(&prefix).then_some(self.host))
+        let base = if prefix.1 == 0 { self.errors } else { self.host };
+        found.or_else(|| self.base.contains(&prefix).then_some(base))
     }
 
     /// Adds up to `most` changes to `to`, a line each. Returns how many.
@@ -362,12 +425,12 @@ fn insert<A: Address>(
     merges: bool,
     ways: &Interner<Way<A>>,
 ) {
-    let same = |c: &Candidate| (c.order(), c.tos) == (new.order(), new.tos);
+    let same = |c: &Candidate| (c.order(), c.narrow) == (new.order(), new.narrow);
     if merges {
         // IPv6 tells all ways of a route at once, also when one was added; on-link routes of
         // several devices stand beside each other.
         let devices = |way: u32| match ways.value(way) {
-            Some(Way::Hops(hops)) if hops.iter().all(|hop| hop.gateway.is_none()) => {
+            Some(Way::Hops(hops)) if hops.iter().all(|hop| hop.gateway == Gateway::None) => {
                 Some(hops.iter().map(|hop| hop.device).collect::<Vec<_>>())
             }
             _ => None,
@@ -414,32 +477,11 @@ fn resolve<A: Address>(id: u32, objects: &HashMap<u32, Object>) -> Option<Way<A>
 
 fn hop<A: Address>(gateway: &[u8], device: u32, weight: u16) -> Option<Hop<A>> {
     let gateway = match gateway {
-        [] => None,
-        octets => Some(A::from_octets(octets)?),
+        [] => Gateway::None,
+        octets => Gateway::from_octets(octets)?,
     };
     Some(Hop { gateway, device, weight })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PREFIX: (u32, u8) = (0x0a00_0000, 8);
-
-    fn route() -> Route<u32> {
-        Route { prefix: PREFIX, table: TABLE_MAIN, tos: 0, metric: 0, way: Way::Discard }
-    }
-
-    #[test]
-    fn a_message_that_is_older_than_a_list_adds_nothing_twice() {
-        let mut fib = Fib::new(Outputs { host: 1, discard: 2 }, Vec::new(), Vec::new());
-        fib.replace_all([route()].into_iter());
-        fib.add(route(), Placement::Front);
-        assert!(!fib.remove(route()), "a list is to tell whether another one is left");
-        assert_eq!(fib.len(), 0);
-        // Nobody doubts what came once.
-        fib.add(route(), Placement::Front);
-        assert!(fib.remove(route()));
-        assert_eq!(fib.len(), 0);
-    }
-}
+mod tests;

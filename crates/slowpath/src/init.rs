@@ -1,24 +1,208 @@
-//! The first process of a program's process numbers: starts it, takes care of orphans, hands
-//! signals on, writes what it prints into its log, and ends with it. Everything that is left then is
-//! killed by the kernel.
+//! Process numbers of a slow path: one namespace for all of it, with the programs and shells of
+//! its router, and in it one for each program, which ends with that.
+//!
+//! | process                | where                   | what it does                              |
+//! |------------------------|-------------------------|-------------------------------------------|
+//! | [`first`]              | number 1 of the router  | holds the namespace, buries orphans       |
+//! | [`accompany`]          | in the router's         | starts a program's number 1, waits for it |
+//! | [`run`]                | number 1 of a program   | starts it, buries orphans, writes its log |
+//!
+//! A program's namespace goes with its number 1: everything that is left is killed by the kernel.
 
+use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, pipe, stderr};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use caps::CapSet;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::prctl::set_no_new_privs;
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, getpid};
+use serde::{Deserialize, Serialize};
 
 use crate::output::{Output, PAUSE};
 
 /// Bytes of what is printed that are passed on at once.
 const AT_ONCE: usize = 1 << 16;
+/// Signals that programs get from who waits for them.
+const PASSED_ON: [Signal; 7] = [
+    Signal::SIGTERM,
+    Signal::SIGINT,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGWINCH,
+];
+/// How long others of its namespace have to end when the machine goes down.
+const GRACE: Duration = Duration::from_secs(2);
+/// `si_code` of signals that the kernel sends, such as those of a terminal's keys.
+const FROM_KERNEL: i32 = 0x80;
+/// The file of a slow path's folder that says which process is its number 1.
+const FILE: &str = "init.json";
+
+/// Which process a router's number 1 is. Its number alone may be another's by now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct First {
+    /// Its number as the host sees it.
+    pub pid: u32,
+    /// When it was started, in clock ticks since the machine was.
+    pub started: u64,
+}
+
+impl First {
+    /// Notes it in the slow path's folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn note(self, folder: &Path) -> io::Result<()> {
+        let new = folder.join("init.json.new");
+        fs::write(&new, serde_json::to_vec(&self)?)?;
+        fs::rename(&new, folder.join(FILE))
+    }
+
+    /// Reads what [`First::note`] has noted.
+    ///
+    /// # Errors
+    /// There is nothing.
+    pub fn read(folder: &Path) -> io::Result<First> {
+        Ok(serde_json::from_slice(&fs::read(folder.join(FILE))?)?)
+    }
+}
+
+/// The process numbers of a slow path, if a first process holds them; `started` tells when a
+/// process was started.
+///
+/// # Errors
+/// They cannot be opened.
+pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Result<Option<OwnedFd>> {
+    let Ok(text) = fs::read(folder.join(FILE)) else { return Ok(None) };
+    let first: First = serde_json::from_slice(&text)?;
+    let namespace = match File::open(format!("/proc/{}/ns/pid", first.pid)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    // Looked at while the namespace is held: it is that of the process that was meant.
+    Ok((started(first.pid) == Some(first.started)).then(|| namespace.into()))
+}
+
+/// Has children of this process, which has one thread, be born among the process numbers of a
+/// slow path, or, where nobody holds any, among new ones.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn choose_numbers(numbers: Option<OwnedFd>) -> io::Result<()> {
+    match numbers {
+        Some(namespace) => setns(namespace, CloneFlags::CLONE_NEWPID)?,
+        None => unshare(CloneFlags::CLONE_NEWPID)?,
+    }
+    Ok(())
+}
+
+/// The first process of a router: holds its process numbers until it is told to end, and
+/// buries orphans. It has no rights.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn first() -> io::Result<()> {
+    let refused = |error: caps::errors::CapsError| io::Error::other(error.to_string());
+    for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
+        caps::clear(None, set).map_err(refused)?;
+    }
+    set_no_new_privs()?;
+    std::env::set_current_dir("/")?;
+    let signals = blocked(&[Signal::SIGCHLD, Signal::SIGTERM])?;
+    let mut end: Option<Instant> = None;
+    loop {
+        while let Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..)) =
+            waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG))
+        {}
+        let now = Instant::now();
+        if end.is_some_and(|end| end <= now) {
+            return Ok(());
+        }
+        let timeout = end.and_then(|end| PollTimeout::try_from(end - now).ok());
+        let mut wait = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut wait, timeout.unwrap_or(PollTimeout::NONE)) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        while let Some(signal) = signals.read_signal()? {
+            if signal.ssi_signo == Signal::SIGTERM as u32 {
+                end.get_or_insert(Instant::now() + GRACE);
+            }
+        }
+    }
+}
+
+/// Blocks signals, and makes a descriptor that tells of them.
+fn blocked(wanted: &[Signal]) -> io::Result<SignalFd> {
+    let wanted: SigSet = wanted.iter().copied().collect();
+    wanted.thread_block()?;
+    Ok(SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+/// Unblocks the signals that [`accompany`] has blocked in this process, its child.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn begin_anew() -> io::Result<()> {
+    Ok(SigSet::all().thread_unblock()?)
+}
+
+/// Runs `command` to its end and passes signals on. When a terminal stops the command, this
+/// process stops too. The command begins with signals blocked, see [`begin_anew`].
+///
+/// # Errors
+/// It cannot be started.
+pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
+    // Blocked first: a signal between both calls would end this process, and the command would
+    // go on without it.
+    let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
+    let child = Pid::from_raw(command.spawn()?.id() as i32);
+    loop {
+        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED;
+        match waitpid(Pid::from_raw(-1), Some(flags)) {
+            Ok(WaitStatus::Exited(pid, code)) if pid == child => {
+                return Ok(ExitStatus::from_raw(code << 8));
+            }
+            Ok(WaitStatus::Signaled(pid, signal, _)) if pid == child => {
+                return Ok(ExitStatus::from_raw(signal as i32));
+            }
+            Ok(WaitStatus::Stopped(pid, _)) if pid == child => {
+                kill(getpid(), Signal::SIGSTOP)?;
+                kill(child, Signal::SIGCONT)?;
+            }
+            Ok(WaitStatus::StillAlive) => {
+                let mut wait = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+                match poll(&mut wait, PollTimeout::NONE) {
+                    Ok(_) | Err(nix::Error::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+                while let Some(signal) = signals.read_signal()? {
+                    // A terminal's keys reach the command by themselves.
+                    let keys = signal.ssi_code == FROM_KERNEL;
+                    match Signal::try_from(signal.ssi_signo as i32) {
+                        Ok(Signal::SIGCHLD) | Err(_) => {}
+                        // It may have gone this moment.
+                        Ok(other) if !keys => drop(kill(child, other)),
+                        Ok(_) => {}
+                    }
+                }
+            }
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
 
 /// Runs `command` to its end. What it prints goes to this process's standard error.
 ///
@@ -33,12 +217,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     // The writing ends are the program's alone.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     // Blocked only now: the program must not inherit it. What came before is found below.
-    let mut wanted = SigSet::empty();
-    for signal in [Signal::SIGCHLD, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        wanted.add(signal);
-    }
-    wanted.thread_block()?;
-    let signals = SignalFd::with_flags(&wanted, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
     let mut log = Log { printed: Some(printed), output: Output::new(stderr(), Instant::now()) };
     loop {
         if let Some(status) = reap(child)? {

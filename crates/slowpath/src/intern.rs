@@ -31,6 +31,11 @@ impl<T: Eq + Hash> Interner<T> {
         number
     }
 
+    /// The number of a value that has one.
+    pub(crate) fn find(&self, value: &T) -> Option<u32> {
+        self.numbers.get(value).copied()
+    }
+
     /// The value of a number.
     pub(crate) fn value(&self, number: u32) -> Option<&T> {
         self.values.get(number as usize).map(Rc::as_ref)

@@ -16,10 +16,14 @@
 //! | `mirror`     | follows all of them and tells the fast path                       |
 //! | `users`      | its user namespace: root there is nobody on the host               |
 //! | `environment`| what programs there see, and what they may                       |
-//! | `init`       | the first process of a program's process numbers                 |
+//! | `place`      | files there, written from outside while programs run              |
+//! | `init`       | the first process of process numbers, and who waits for it       |
 //! | `output`     | what a program prints, on its way into its log                    |
+//! | `policy`     | what of Linux's decisions the fast path may make                 |
+//! | `aliases`    | IPv4 addresses that stand for IPv6 routers                        |
 //! | `intern`     | values that many routes share                                     |
 
+mod aliases;
 pub mod carrier;
 mod device;
 pub mod environment;
@@ -32,9 +36,11 @@ mod mirror;
 pub mod namespace;
 mod neighbours;
 mod output;
+mod place;
+mod policy;
 pub mod users;
 
 pub use device::{
     Inner, StaticNeighbour, StaticRoute, add_static, create, remove_neighbour, remove_static,
 };
-pub use mirror::{MirrorError, Progress, Spec, resume, run as mirror};
+pub use mirror::{MirrorError, Notice, Progress, Spec, resume, run as mirror};

@@ -21,17 +21,30 @@ pub(crate) mod kind {
     pub(crate) const NEWNEXTHOP: u16 = 104;
     pub(crate) const DELNEXTHOP: u16 = 105;
     pub(crate) const GETNEXTHOP: u16 = 106;
+    pub(crate) const NEWADDR: u16 = 20;
+    pub(crate) const GETADDR: u16 = 22;
+    pub(crate) const NEWRULE: u16 = 32;
+    pub(crate) const DELRULE: u16 = 33;
+    pub(crate) const GETRULE: u16 = 34;
+    pub(crate) const NEWQDISC: u16 = 36;
+    pub(crate) const DELQDISC: u16 = 37;
+    pub(crate) const GETQDISC: u16 = 38;
+    pub(crate) const NEWNETCONF: u16 = 80;
+    pub(crate) const DELNETCONF: u16 = 81;
+    pub(crate) const GETNETCONF: u16 = 82;
 }
 
 pub(crate) const RTA_DST: u16 = 1;
 pub(crate) const RTA_OIF: u16 = 4;
 pub(crate) const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
+const RTA_METRICS: u16 = 8;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
 const RTA_VIA: u16 = 18;
 const RTA_ENCAP: u16 = 22;
 const RTA_NH_ID: u16 = 30;
+const RTAX_MTU: u16 = 2;
 
 pub(crate) const RTN_UNICAST: u8 = 1;
 pub(crate) const RTN_BLACKHOLE: u8 = 6;
@@ -55,7 +68,20 @@ const NHA_OIF: u16 = 5;
 const NHA_GATEWAY: u16 = 6;
 const NHA_ENCAP: u16 = 8;
 
+const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_PROMISCUITY: u16 = 30;
+const IFLA_LINK_NETNSID: u16 = 37;
+const IFLA_XDP: u16 = 43;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const IFLA_MACVLAN_MODE: u16 = 1;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const MACVLAN_MODE_PASSTHRU: u32 = 8;
 const IFF_UP: u32 = 1;
 const IFF_RUNNING: u32 = 0x40;
 
@@ -109,11 +135,37 @@ impl Address for u128 {
     }
 }
 
+/// The next router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Gateway<A> {
+    /// There is none: the destinations are neighbours.
+    None,
+    /// One of the route's own family.
+    Own(A),
+    /// An IPv6 router of an IPv4 route.
+    V6(u128),
+}
+
+impl<A: Address> Gateway<A> {
+    /// From network order.
+    pub(crate) fn from_octets(octets: &[u8]) -> Option<Gateway<A>> {
+        match A::from_octets(octets) {
+            Some(address) => Some(Gateway::Own(address)),
+            None if A::FAMILY == INET => u128::from_octets(octets).map(Gateway::V6),
+            None => None,
+        }
+    }
+
+    /// From the attribute `RTA_VIA`: family and address.
+    fn from_via(via: &[u8]) -> Option<Gateway<A>> {
+        Gateway::from_octets(via.get(2..)?)
+    }
+}
+
 /// One of the ways of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hop<A> {
-    /// The next router; `None` if the destinations are neighbours.
-    pub(crate) gateway: Option<A>,
+    pub(crate) gateway: Gateway<A>,
     /// Number of the device.
     pub(crate) device: u32,
     /// Share of the flows.
@@ -138,7 +190,8 @@ pub(crate) enum Way<A> {
 pub(crate) struct Route<A> {
     pub(crate) prefix: (A, u8),
     pub(crate) table: u32,
-    pub(crate) tos: u8,
+    /// It is for some packets to these destinations only: for a type of service, for sources.
+    pub(crate) narrow: bool,
     pub(crate) metric: u32,
     pub(crate) way: Way<A>,
 }
@@ -151,7 +204,8 @@ pub(crate) fn family(message: &[u8]) -> u8 {
 impl<A: Address> Route<A> {
     /// Reads the payload of a message; `None` for what is no route that packets follow.
     pub(crate) fn parse(message: &[u8]) -> Option<Route<A>> {
-        let &[_, length, _, tos, table, _, _, kind, ..] = message.get(..12)?.first_chunk::<12>()?;
+        let &[_, length, source_length, tos, table, _, _, kind, ..] =
+            message.get(..12)?.first_chunk::<12>()?;
         let flags = number(message, 8)?;
         if flags & RTM_F_CLONED != 0 || length > A::BITS {
             return None;
@@ -159,20 +213,26 @@ impl<A: Address> Route<A> {
         let mut route = Route {
             prefix: (A::from_octets(&[0; 16][..usize::from(A::BITS / 8)])?, length),
             table: table.into(),
-            tos,
+            narrow: tos != 0 || source_length != 0,
             metric: 0,
             way: Way::Host,
         };
-        let mut single = Hop { gateway: None, device: 0, weight: 1 };
+        let mut single = Hop { gateway: Gateway::None, device: 0, weight: 1 };
         let (mut several, mut object, mut foreign) = (Vec::new(), None, false);
         for (kind, value) in attributes(message, 12) {
             match kind {
                 RTA_DST => route.prefix.0 = A::from_octets(value)?,
                 RTA_OIF => single.device = number(value, 0)?,
-                RTA_GATEWAY => single.gateway = A::from_octets(value),
+                RTA_GATEWAY => single.gateway = Gateway::from_octets(value)?,
                 RTA_PRIORITY => route.metric = number(value, 0)?,
                 RTA_TABLE => route.table = number(value, 0)?,
-                RTA_VIA | RTA_ENCAP => foreign = true,
+                RTA_VIA => match Gateway::from_via(value) {
+                    Some(gateway) => single.gateway = gateway,
+                    None => foreign = true,
+                },
+                // Routes with an MTU of their own: Linux tells senders.
+                RTA_METRICS => foreign |= attributes(value, 0).any(|(kind, _)| kind == RTAX_MTU),
+                RTA_ENCAP => foreign = true,
                 RTA_NH_ID => object = number(value, 0),
                 RTA_MULTIPATH => foreign |= !hops(value, &mut several),
                 _ => {}
@@ -197,13 +257,16 @@ fn hops<A: Address>(mut bytes: &[u8], to: &mut Vec<Hop<A>>) -> bool {
         let (Some(entry), Some(device)) = (bytes.get(..length), number(bytes, 4)) else {
             return false;
         };
-        let mut hop = Hop { gateway: None, device, weight: u16::from(weight) + 1 };
+        let mut hop = Hop { gateway: Gateway::None, device, weight: u16::from(weight) + 1 };
         for (kind, value) in attributes(entry, 8) {
-            match kind {
-                RTA_GATEWAY => hop.gateway = A::from_octets(value),
-                RTA_VIA | RTA_ENCAP => return false,
-                _ => {}
-            }
+            let gateway = match kind {
+                RTA_GATEWAY => Gateway::from_octets(value),
+                RTA_VIA => Gateway::from_via(value),
+                RTA_ENCAP => None,
+                _ => continue,
+            };
+            let Some(gateway) = gateway else { return false };
+            hop.gateway = gateway;
         }
         if flags & RTNH_F_DEAD == 0 {
             to.push(hop);
@@ -241,8 +304,7 @@ impl Object {
                 NHA_BLACKHOLE => special = Some(Object::Blackhole),
                 NHA_ENCAP => special = Some(Object::Foreign),
                 NHA_GROUP => {
-                    let entry =
-                        |entry: &[u8]| Some((number(entry, 0)?, u16::from(*entry.get(4)?) + 1));
+                    let entry = |entry: &[u8]| Some((number(entry, 0)?, weight(entry)?));
                     special =
                         Some(Object::Group(value.chunks_exact(8).filter_map(entry).collect()));
                 }
@@ -251,6 +313,11 @@ impl Object {
         }
         Some((id?, special.unwrap_or(Object::Single { gateway, device })))
     }
+}
+
+/// The weight of an entry of a group: a byte, and in newer kernels a higher one behind it.
+fn weight(entry: &[u8]) -> Option<u16> {
+    u16::from_le_bytes([*entry.get(4)?, *entry.get(5)?]).checked_add(1)
 }
 
 /// A neighbour.
@@ -285,7 +352,7 @@ impl Neighbour {
 }
 
 /// A link.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: String,
@@ -293,17 +360,74 @@ pub(crate) struct Link {
     pub(crate) up: bool,
     /// It is up and has a carrier.
     pub(crate) running: bool,
+    /// Its Ethernet address.
+    pub(crate) mac: Option<[u8; 6]>,
+    pub(crate) mtu: u32,
+    /// The bridge, bond or VRF that it belongs to.
+    pub(crate) master: Option<u32>,
+    /// The device of the same namespace that it stands on.
+    pub(crate) lower: Option<u32>,
+    /// `bridge`, `macvlan` and so on.
+    pub(crate) kind: String,
+    /// It takes all frames of the device that it stands on.
+    pub(crate) takes_all: bool,
+    /// It receives frames for other stations.
+    pub(crate) promiscuous: bool,
+    /// An eBPF program sees its frames first.
+    pub(crate) has_program: bool,
 }
 
 impl Link {
     pub(crate) fn parse(message: &[u8]) -> Option<Link> {
         let flags = number(message, 8)?;
-        let name = attributes(message, 16).find(|(kind, _)| *kind == IFLA_IFNAME)?.1;
-        Some(Link {
+        let mut link = Link {
             index: number(message, 4)?,
-            name: text(name),
             up: flags & IFF_UP != 0,
             running: flags & (IFF_UP | IFF_RUNNING) == IFF_UP | IFF_RUNNING,
-        })
+            ..Link::default()
+        };
+        let (mut name, mut is_elsewhere) = (None, false);
+        for (kind, value) in attributes(message, 16) {
+            match kind {
+                IFLA_IFNAME => name = Some(text(value)),
+                IFLA_ADDRESS => link.mac = value.try_into().ok(),
+                IFLA_MTU => link.mtu = number(value, 0)?,
+                IFLA_LINK => link.lower = number(value, 0).filter(|lower| *lower != 0),
+                IFLA_LINK_NETNSID => is_elsewhere = true,
+                IFLA_MASTER => link.master = number(value, 0).filter(|master| *master != 0),
+                IFLA_PROMISCUITY => link.promiscuous = number(value, 0) != Some(0),
+                IFLA_XDP => {
+                    let attached =
+                        attributes(value, 0).find(|(kind, _)| *kind == IFLA_XDP_ATTACHED);
+                    link.has_program = attached.is_some_and(|(_, how)| how.first() != Some(&0));
+                }
+                IFLA_LINKINFO => link.read_kind(value),
+                _ => {}
+            }
+        }
+        link.name = name?;
+        link.lower = link.lower.filter(|_| !is_elsewhere);
+        Some(link)
+    }
+
+    fn read_kind(&mut self, info: &[u8]) {
+        let mut data = &[][..];
+        for (kind, value) in attributes(info, 0) {
+            match kind {
+                IFLA_INFO_KIND => self.kind = text(value),
+                IFLA_INFO_DATA => data = value,
+                _ => {}
+            }
+        }
+        let mode = attributes(data, 0).find(|(kind, _)| *kind == IFLA_MACVLAN_MODE);
+        let mode = mode.and_then(|(_, value)| number(value, 0));
+        self.takes_all = match self.kind.as_str() {
+            "macvlan" | "macvtap" => mode == Some(MACVLAN_MODE_PASSTHRU),
+            "ipvlan" | "ipvtap" | "macsec" => true,
+            _ => false,
+        };
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::aliases::Aliases;
 use crate::links::Links;
 use crate::message::{NUD_STALE, Neighbour};
 
@@ -83,11 +84,26 @@ impl Neighbours {
         !self.dirty.is_empty()
     }
 
+    /// An IPv6 router has an IPv4 address now: its neighbours are told under that one too.
+    pub(crate) fn alias(&mut self, router: u128) {
+        let address = IpAddr::V6(Ipv6Addr::from(router));
+        let all = self.entries.iter_mut().filter(|(key, _)| key.1 == address);
+        for (key, entry) in all {
+            // None has it: it is told anew, or taken back.
+            entry.told = Some([0; 6]);
+            if !entry.dirty {
+                entry.dirty = true;
+                self.dirty.push_back(*key);
+            }
+        }
+    }
+
     /// Adds up to `most` changes to the text of the interface and family that they concern.
     pub(crate) fn tell(
         &mut self,
         most: usize,
         links: &Links,
+        aliases: &Aliases,
         to: &mut HashMap<(usize, bool), String>,
     ) -> usize {
         use std::fmt::Write as _;
@@ -105,21 +121,34 @@ impl Neighbours {
                 continue;
             }
             count += 1;
-            let text = to.entry((output, key.1.is_ipv4())).or_default();
-            let _ = match mac {
-                None => writeln!(text, "remove {}", key.1),
-                Some([a, b, c, d, e, f]) => {
-                    writeln!(text, "set {} {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}", key.1)
-                }
+            let alias = match key.1 {
+                IpAddr::V6(address) => aliases.find(address.into()).map(Ipv4Addr::from),
+                IpAddr::V4(_) => None,
             };
+            for address in [Some(key.1), alias.map(IpAddr::V4)].into_iter().flatten() {
+                let text = to.entry((output, address.is_ipv4())).or_default();
+                let _ = match mac {
+                    None => writeln!(text, "remove {address}"),
+                    Some([a, b, c, d, e, f]) => {
+                        let mac = format_args!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}");
+                        writeln!(text, "set {address} {mac}")
+                    }
+                };
+            }
         }
         count
     }
 
     /// Of the addresses that the fast path sent to, those that the kernel should ask again
     /// whether they are still there.
-    pub(crate) fn to_probe(&self, device: u32, used: &str) -> Vec<IpAddr> {
+    pub(crate) fn to_probe(&self, device: u32, used: &str, aliases: &Aliases) -> Vec<IpAddr> {
         let parsed = used.split_whitespace().filter_map(|word| word.parse().ok());
+        let parsed = parsed.map(|address: IpAddr| match address {
+            IpAddr::V4(alias) => aliases
+                .router(alias.into())
+                .map_or(address, |router| IpAddr::V6(Ipv6Addr::from(router))),
+            IpAddr::V6(_) => address,
+        });
         let stale = |address: &IpAddr| {
             self.entries.get(&(device, *address)).is_some_and(|entry| entry.state == NUD_STALE)
         };

@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 use europa_channel::{Channel, pair};
 use europa_port::Namespace;
 use europa_router::orders::{Answer, Order};
-use europa_slowpath::{Inner, MirrorError, Progress, Spec, create, mirror, namespace, resume};
+use europa_slowpath::{
+    Inner, MirrorError, Notice, Progress, Spec, create, mirror, namespace, resume,
+};
 use ipnet::IpNet;
 use kernel::table;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>) -> Result<(), MirrorError>;
+type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
 /// Namespaces with two interfaces, and a fast path that only notes what it is told.
 struct Bench {
@@ -27,6 +29,8 @@ struct Bench {
     outside: String,
     tables: Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>,
     progress: Arc<Progress>,
+    /// What was written, in order: handlers, and values.
+    log: Arc<Mutex<Vec<(String, String)>>>,
 }
 
 /// What a fast path says that has such a table and sends no more than this much at once.
@@ -84,18 +88,26 @@ impl Bench {
         for number in 0..2 {
             create(&inside, &inner(number), &out, &format!("out{number}")).unwrap();
         }
-        Some(Bench { name, outside, tables: Arc::default(), progress: Arc::default() })
+        let (tables, progress, log) = Default::default();
+        Some(Bench { name, outside, tables, progress, log })
     }
 
     /// Has its routes followed, by a thread that ends with it.
     fn follow(&self, by: Follow, is_lenient: bool) {
         let (feed, theirs) = pair::<Order, Answer>().unwrap();
-        let tables = Arc::clone(&self.tables);
+        let (tables, log) = (Arc::clone(&self.tables), Arc::clone(&self.log));
         std::thread::spawn(move || {
             let mut channel: Channel<Answer, Order> = Channel::new(theirs);
             while let Ok((order, _)) = channel.receive() {
                 let mut tables = tables.lock().unwrap();
+                if let Order::Write { path, value } = &order {
+                    log.lock().unwrap().push((path.clone(), value.clone()));
+                }
                 let answer = match order {
+                    Order::Write { path, value } if path.ends_with(".policy") => {
+                        tables.insert(path, BTreeMap::from([("policy".into(), value)]));
+                        Answer::Done(String::new())
+                    }
                     Order::Write { path, value } => {
                         let table = tables.entry(path).or_default();
                         value.lines().for_each(|line| carry_out(table, line, is_lenient));
@@ -116,7 +128,7 @@ impl Bench {
             router: self.name.clone(),
         };
         let progress = Arc::clone(&self.progress);
-        std::thread::spawn(move || by(spec, feed, progress));
+        std::thread::spawn(move || by(spec, feed, progress, Box::new(|_| ())));
     }
 
     /// Runs many `ip` commands; those that fail are part of the game.
@@ -452,4 +464,133 @@ fn many_routes_flap() {
     }
     bench.compare("flapped");
     println!("read everything {} times", bench.progress.resyncs.load(Ordering::Relaxed));
+}
+
+#[test]
+fn the_fast_path_decides_nothing_before_it_knows_all() {
+    let Some(bench) = Bench::idle("gate") else { return };
+    let mut lines = String::new();
+    for n in 0..3000 {
+        lines += &format!("route add 20.{}.{}.0/24 via 10.0.0.9\n", n >> 8, n & 255);
+    }
+    bench.batch(&lines);
+    bench.follow(mirror, false);
+    let is_open =
+        |(path, value): &(String, String)| path == "gate0.policy" && !value.contains("all ");
+    let limit = Instant::now() + Duration::from_secs(5);
+    while !bench.log.lock().unwrap().iter().any(is_open) {
+        assert!(Instant::now() < limit, "the gate stays closed");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let log = bench.log.lock().unwrap().clone();
+    let open = log.iter().position(is_open).unwrap();
+    let routes = |log: &[(String, String)]| {
+        let of_routes = log.iter().filter(|(path, _)| path == "route.load");
+        of_routes.map(|(_, value)| value.lines().count()).sum::<usize>()
+    };
+    assert!(routes(&log[..open]) > 3000, "{} routes before", routes(&log[..open]));
+    let first = log.iter().find(|(path, _)| path == "gate0.policy").unwrap();
+    assert!(first.1.contains("all the fast path has not read it yet"), "{first:?}");
+}
+
+#[test]
+fn what_linux_decides_is_told_within_fifty_milliseconds() {
+    let Some(bench) = Bench::new("policy") else { return };
+    bench.compare("at first");
+    let has = |path: &str, line: &str| {
+        let policy = bench.table(path).get("policy").cloned().unwrap_or_default();
+        policy.lines().any(|found| found.starts_with(line))
+    };
+    let wait = |path: &str, line: &str, wanted: bool| {
+        let start = Instant::now();
+        while has(path, line) != wanted {
+            assert!(start.elapsed() < Duration::from_secs(2), "{path}: {line}: not {wanted}");
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        start.elapsed()
+    };
+    wait("gate0.policy", "all", false);
+    let mut times = Vec::new();
+    for (set, undo, path, line) in [
+        ("ip rule add iif eth0 prohibit", "ip rule del iif eth0", "gate0.policy", "ip4 an ip rule"),
+        (
+            "ip rule add from 10.0.0.0/8 prohibit",
+            "ip rule del from 10.0.0.0/8",
+            "gate0.policy",
+            "from 10.0.0.0/8 an ip rule",
+        ),
+        (
+            "ip -6 rule add pref 9 prohibit",
+            "ip -6 rule del pref 9",
+            "gate1.policy",
+            "ip6 an ip rule",
+        ),
+        ("ip link set eth1 mtu 1300", "ip link set eth1 mtu 1500", "forward1.policy", "mtu 1300"),
+        (
+            "ip link set eth1 address 02:00:00:00:09:09",
+            "ip link set eth1 address 02:00:00:00:01:01",
+            "gate1.policy",
+            "mac 02:00:00:00:09:09",
+        ),
+        ("ip link set eth0 down", "ip link set eth0 up", "gate0.policy", "down"),
+        (
+            "ip link add br0 type bridge; ip link set eth0 master br0",
+            "ip link del br0",
+            "gate0.policy",
+            "all a bridge has the interface",
+        ),
+        (
+            "ip link add vr link eth0 type macvlan mode bridge",
+            "ip link del vr",
+            "gate0.policy",
+            "foreign",
+        ),
+        (
+            "sysctl -qw net.ipv4.conf.eth0.rp_filter=1",
+            "sysctl -qw net.ipv4.conf.eth0.rp_filter=0",
+            "gate0.policy",
+            "ip4 rp_filter is on",
+        ),
+        (
+            "tc qdisc add dev eth1 root tbf rate 1mbit burst 3000 limit 3000",
+            "tc qdisc del dev eth1 root",
+            "forward1.policy",
+            "all tc has a qdisc",
+        ),
+        (
+            "ip xfrm policy add dir fwd action block",
+            "ip xfrm policy flush",
+            "gate0.policy",
+            "ip4 xfrm has a policy",
+        ),
+        (
+            "nft 'table ip f { chain c { type filter hook forward priority 0; }; }'",
+            "nft flush ruleset",
+            "gate0.policy",
+            "ip4 nftables has a forward hook",
+        ),
+    ] {
+        let program = set.split_whitespace().next().unwrap();
+        let there = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        if !there.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: {set}: {program} is not installed");
+            continue;
+        }
+        let run = |line: &str| {
+            let argv = ["netns", "exec", &bench.name, "sh", "-c", line];
+            Command::new("ip").args(argv).status().unwrap().success()
+        };
+        for _ in 0..10 {
+            assert!(run(set), "{set}");
+            times.push((wait(path, line, true), set));
+            assert!(run(undo), "{undo}");
+            wait(path, line, false);
+        }
+    }
+    times.sort_unstable();
+    let (p99, longest) = (times[times.len() * 99 / 100], times[times.len() - 1]);
+    println!("told within {p99:?} (p99), {longest:?} at most");
+    if std::env::var_os("CI").is_none() {
+        assert!(p99.0 < Duration::from_millis(50), "{p99:?}");
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::mem::offset_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle};
 use crate::layout::{self, MAX_INTERFACES, MAX_POOLS, MAX_PORTS, NONE};
 use crate::pool::{Kind, PoolHandle};
 use crate::ports::PortAttachment;
-use crate::substrate::{Doing, Error, Substrate};
+use crate::substrate::{Doing, Error, Substrate, device_of};
 
 /// Numbers of what is in use; all else is left over.
 #[derive(Clone, Debug, Default)]
@@ -90,8 +90,10 @@ impl Substrate {
         })?;
         let link = open_pin(&self.pin_of(id)).ok()?;
         // The link of a device that went leads to none.
-        (ifindex != 0 && device_of(&link) == Some(ifindex))
-            .then(|| PortAttachment::new(id, place, link))
+        (ifindex != 0 && device_of(&link) == Some(ifindex)).then(|| {
+            let driver = open_pin(&self.driver_pin_of(id)).ok();
+            PortAttachment::new(id, place, link, driver)
+        })
     }
 
     /// Takes out of all tables what nobody claims. Nothing may work on it any more but
@@ -137,7 +139,9 @@ impl Substrate {
         let pins = fs::read_dir(self.directory()).doing("reading the pins")?;
         for pin in pins.flatten() {
             let name = pin.file_name();
-            let id = name.to_str().and_then(|name| name.strip_prefix("port_")?.parse().ok());
+            let id = name.to_str().and_then(|name| {
+                name.strip_prefix("port_")?.trim_end_matches("_driver").parse().ok()
+            });
             if id.is_some_and(|id: u32| !claims.ports.contains(&id)) {
                 fs::remove_file(pin.path()).doing("unpinning a port")?;
             }
@@ -148,7 +152,9 @@ impl Substrate {
                 continue;
             }
             if !claims.ports.contains(&entry.id) {
-                let _ = self.map("devices").delete(&entry.id.to_ne_bytes());
+                for table in ["devices", "cage_devices"] {
+                    let _ = self.map(table).delete(&entry.id.to_ne_bytes());
+                }
                 self.ports.set(place, layout::Port::default());
             } else if entry.all != NONE && !claims.interfaces.contains(&entry.all) {
                 self.ports
@@ -212,19 +218,4 @@ fn open_pin(path: &Path) -> std::io::Result<OwnedFd> {
     }
     // SAFETY: a new descriptor that nobody else has.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-/// Number of the device that a link of an XDP program is on.
-fn device_of(link: &OwnedFd) -> Option<u32> {
-    let mut info = libbpf_sys::bpf_link_info::default();
-    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
-    let result = unsafe {
-        libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length)
-    };
-    if result < 0 || info.type_ != libbpf_sys::BPF_LINK_TYPE_XDP {
-        return None;
-    }
-    // SAFETY: integers, of the kind that the type tells.
-    Some(unsafe { info.__bindgen_anon_1.xdp.ifindex })
 }

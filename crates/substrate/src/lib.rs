@@ -11,7 +11,11 @@
 //! | `meters`    | what slices may be given of what comes in by a port               |
 //! | `adopt`     | what a killed node has left: found again, or swept away           |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
+//! | `loading`   | programs that other threads load                                  |
 //! | `drained`   | whether live frames have arrived behind a veth                     |
+//! | `keep`      | devices of `europa click`: frames kept from Linux or given to it  |
+//! | `verify`    | asking the kernel's verifier about a tenant's program             |
+//! | `cages`     | programs of routers with `run: kernel`: entered, found, taken out   |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
 //! Everything here but [`Kicker`], [`Drained`] and [`Table`] needs privileges and is used by the
@@ -20,8 +24,11 @@
 #![allow(unsafe_code)] // Maps are shared memory, and libbpf lacks some calls.
 
 mod adopt;
+mod cages;
 mod drained;
+mod keep;
 mod kick;
+mod loading;
 mod matches;
 mod meters;
 mod pool;
@@ -30,13 +37,17 @@ mod programs;
 mod substrate;
 mod table;
 pub mod tap;
+pub mod verify;
 
 pub use adopt::Claims;
+pub use cages::{CAGE, HeldMap};
 pub use drained::Drained;
+pub use keep::{Given, Kept};
 pub use kick::{KickError, Kicker};
+pub use loading::{Loaded, Loader, Program};
 pub use matches::{InterfaceSpec, Match, MatchKind};
 pub use pool::{PoolHandle, PoolMemory, USUAL_SLOTS, Waker};
 pub use ports::{PortAttachment, PortMode};
 pub use programs::layout;
-pub use substrate::{Error, Substrate};
+pub use substrate::{Error, Substrate, has_tc};
 pub use table::Table;

@@ -254,6 +254,7 @@ impl Substrate {
     }
 
     pub(crate) fn clear_interface(&self, id: u32) {
+        self.open_cage(id);
         self.interfaces.set(id, layout::Interface::default());
         self.encap.set(id, layout::Encap::default());
         for row in 0..self.counter_rows() {
@@ -333,7 +334,7 @@ impl Substrate {
         }
     }
 
-    fn flags_of(&self, id: u32) -> &AtomicU32 {
+    pub(crate) fn flags_of(&self, id: u32) -> &AtomicU32 {
         self.interfaces.atomic_u32(id, offset_of!(layout::Interface, flags))
     }
 
@@ -580,7 +581,7 @@ mod tests {
             let mut substrate = Substrate::open(&directory).unwrap();
             let here = Namespace::fresh().unwrap();
             let port = substrate.attach_port(5, &here, 1, [0; 6], PortMode::Generic, true).unwrap();
-            let program = substrate.receive[&here.inode].1.as_raw_fd();
+            let program = substrate.receive[&here.inode].xdp.as_raw_fd();
             let geometry = Geometry { slots: 64, slot_bytes: 2048, interfaces: 2 };
             let pool = substrate.create_pool(geometry).unwrap();
             let specs = [0, 1].map(|local| {

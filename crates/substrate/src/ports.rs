@@ -1,12 +1,12 @@
 //! Ports: the receive program on a device, and the way out.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use europa_port::{Namespace, in_namespace};
 use libbpf_rs::{MapCore, MapFlags};
 
 use crate::layout::{self, MAX_PORTS, NONE, PORT_PROBES};
-use crate::substrate::{Doing, Error, Substrate, attach, pin};
+use crate::substrate::{Doing, Error, Hook, Substrate, attach, device_of, is_taken, pin};
 
 /// How the receive program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum PortMode {
     Native,
     /// In the stack, for drivers that cannot: slower, and frames leave by a socket.
     Generic,
+    /// In the stack, by tc: senders on this machine hand over packets that are yet to be cut.
+    Tc,
 }
 
 /// A port with its receive program attached.
@@ -23,12 +25,24 @@ pub struct PortAttachment {
     pub id: u32,
     place: u32,
     /// Detaches the program when dropped, unless the pin holds it.
-    _link: OwnedFd,
+    link: OwnedFd,
+    /// The receive program in the driver, beside the one of tc.
+    driver: Option<OwnedFd>,
 }
 
 impl PortAttachment {
-    pub(crate) fn new(id: u32, place: u32, link: OwnedFd) -> Self {
-        Self { id, place, _link: link }
+    pub(crate) fn new(id: u32, place: u32, link: OwnedFd, driver: Option<OwnedFd>) -> Self {
+        Self { id, place, link, driver }
+    }
+
+    /// Whether the receive program is still on the device.
+    pub fn is_attached(&self) -> bool {
+        device_of(&self.link).is_some_and(|device| device != 0)
+    }
+
+    /// Whether a port that is attached by tc receives in the driver now.
+    pub fn is_in_driver(&self) -> bool {
+        self.driver.is_some()
     }
 }
 
@@ -47,7 +61,7 @@ impl Substrate {
         mode: PortMode,
         local_sender: bool,
     ) -> Result<PortAttachment, Error> {
-        let (number, program) = self.receive_program(namespace)?;
+        let number = self.receive_programs(namespace)?.number;
         // As `port_of` in bpf/classify.h looks for it.
         let place = (0..PORT_PROBES)
             .map(|probe| {
@@ -67,19 +81,29 @@ impl Substrate {
                 ..Default::default()
             },
         );
-        let devices = self.map("devices");
+        let ways_out = [self.map("devices"), self.map("cage_devices")];
+        let programs = &self.receive[&namespace.inode];
         let attached = in_namespace(namespace, || {
-            if mode == PortMode::Native {
+            if mode != PortMode::Generic {
                 // Resolved in the namespace of the thread that writes it.
-                devices
-                    .update(&id.to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)
-                    .doing("entering a port into the table of ways out")?;
+                for table in ways_out {
+                    table
+                        .update(&id.to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)
+                        .doing("entering a port into the table of ways out")?;
+                }
             }
-            let flags = match mode {
-                PortMode::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
-                PortMode::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+            let (program, hook) = match (mode, &programs.tc) {
+                (PortMode::Native, _) => (&programs.xdp, Hook::Xdp(libbpf_sys::XDP_FLAGS_DRV_MODE)),
+                (PortMode::Generic, _) => {
+                    (&programs.xdp, Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE))
+                }
+                (PortMode::Tc, Some(tc)) => (tc, Hook::Ingress),
+                (PortMode::Tc, None) => return Err(Error::NoTc),
             };
-            match attach(program, ifindex, flags) {
+            if mode == PortMode::Tc && is_taken(ifindex) {
+                return Err(Error::Busy);
+            }
+            match attach(program.as_fd(), ifindex, hook) {
                 Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => Err(Error::Busy),
                 other => other.doing("attaching the receive program"),
             }
@@ -88,7 +112,7 @@ impl Substrate {
         .flatten();
         let pinned = attached.and_then(|link| {
             pin(&link, &self.pin_of(id)).doing("pinning the receive program's attachment")?;
-            Ok(PortAttachment { id, place, _link: link })
+            Ok(PortAttachment::new(id, place, link, None))
         });
         if pinned.is_err() {
             self.forget_port(id, place);
@@ -101,8 +125,41 @@ impl Substrate {
     /// # Errors
     /// When the pin cannot be removed.
     pub fn detach_port(&self, port: PortAttachment) -> Result<(), Error> {
+        if port.driver.is_some() {
+            std::fs::remove_file(self.driver_pin_of(port.id)).doing("unpinning a port")?;
+        }
         std::fs::remove_file(self.pin_of(port.id)).doing("unpinning a port")?;
         self.forget_port(port.id, port.place);
+        Ok(())
+    }
+
+    /// Has a port that is attached by tc receive in the driver, or by tc again. The program of tc
+    /// stays: what the driver does not take is on its way there.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn receive_in_driver(
+        &mut self,
+        port: &mut PortAttachment,
+        namespace: &Namespace,
+        ifindex: u32,
+        on: bool,
+    ) -> Result<(), Error> {
+        let pinned = self.driver_pin_of(port.id);
+        if !on {
+            // The program goes when neither pin nor descriptor holds it.
+            std::fs::remove_file(&pinned).doing("unpinning a port")?;
+            port.driver = None;
+        } else if port.driver.is_none() {
+            let program = self.receive_programs(namespace)?.xdp.as_fd();
+            let hook = Hook::Xdp(libbpf_sys::XDP_FLAGS_DRV_MODE);
+            let what = "attaching the receive program";
+            let link = in_namespace(namespace, || attach(program, ifindex, hook))
+                .doing("entering the port's namespace")?
+                .doing(what)?;
+            pin(&link, &pinned).doing("pinning the receive program's attachment")?;
+            port.driver = Some(link);
+        }
         Ok(())
     }
 
@@ -115,12 +172,18 @@ impl Substrate {
 
     fn forget_port(&self, id: u32, place: u32) {
         // Generic ports have no way out.
-        let _ = self.map("devices").delete(&id.to_ne_bytes());
+        for table in ["devices", "cage_devices"] {
+            let _ = self.map(table).delete(&id.to_ne_bytes());
+        }
         self.ports.set(place, layout::Port::default());
     }
 
     pub(crate) fn pin_of(&self, port: u32) -> std::path::PathBuf {
         self.directory().join(format!("port_{port}"))
+    }
+
+    pub(crate) fn driver_pin_of(&self, port: u32) -> std::path::PathBuf {
+        self.directory().join(format!("port_{port}_driver"))
     }
 
     /// Changes the port table's entry of `port`.

@@ -8,6 +8,12 @@ mod receive {
 
 #[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
 #[allow(clippy::undocumented_unsafe_blocks)]
+mod receive_tc {
+    include!(concat!(env!("OUT_DIR"), "/receive_tc.skel.rs"));
+}
+
+#[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks)]
 mod transmit {
     include!(concat!(env!("OUT_DIR"), "/transmit.skel.rs"));
 }
@@ -18,8 +24,16 @@ mod drained {
     include!(concat!(env!("OUT_DIR"), "/drained.skel.rs"));
 }
 
+#[allow(missing_docs, unreachable_pub, unused_imports, clippy::all)]
+#[allow(clippy::undocumented_unsafe_blocks)]
+mod keep {
+    include!(concat!(env!("OUT_DIR"), "/keep.skel.rs"));
+}
+
 pub(crate) use drained::DrainedSkelBuilder;
+pub(crate) use keep::KeepSkelBuilder;
 pub(crate) use receive::ReceiveSkelBuilder;
+pub(crate) use receive_tc::ReceiveTcSkelBuilder;
 pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 
 /// What the programs share with the switch: the structs of `bpf/substrate.h`, as
@@ -96,10 +110,15 @@ pub mod layout {
     pub const SHARES_MAC: u32 = 16;
     /// `Interface::flags`: frames travel in VXLAN.
     pub const VXLAN: u32 = 32;
-    /// `Interface::flags`: may send VLAN tags of its own.
+    /// `Interface::flags`: may send VLAN tags of its own, behind the one of [`STRIP_VLAN`].
     pub const TAGS: u32 = 64;
     /// `Interface::flags`: its port, VLAN and MAC address are a match of its own.
     pub const BY_MAC: u32 = 128;
+
+    /// `Interface::flags`: its router's program stands in the table of cages.
+    pub const CAGED: u32 = 256;
+    /// Devices that the program of a router can name, less one.
+    pub const CAGE_DEVICES: u32 = 64;
 
     /// `Exact::kind`: VLAN and destination MAC address.
     pub const MATCH_MAC: u8 = 1;
@@ -153,6 +172,8 @@ mod tests {
             ("IF_BY_MAC", BY_MAC),
             ("IF_VXLAN", VXLAN),
             ("IF_TAGS", TAGS),
+            ("IF_CAGED", CAGED),
+            ("CAGE_DEVICES", CAGE_DEVICES),
             ("MATCH_MAC", MATCH_MAC.into()),
             ("MATCH_VLAN", MATCH_VLAN.into()),
             ("MATCH_UDP", MATCH_UDP.into()),

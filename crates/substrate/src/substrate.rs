@@ -2,20 +2,23 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use europa_port::{Namespace, device_index, make_quiet_veth};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapHandle, OpenObject, PrintLevel, num_possible_cpus};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::sys::utsname::uname;
 
 use crate::layout::{self, HINTS, MAX_INTERFACES, MAX_METERS, MAX_POOLS, MAX_PORTS};
 use crate::programs::{
-    DrainedSkelBuilder, OpenTransmitSkel, ReceiveSkelBuilder, TransmitSkelBuilder,
+    DrainedSkelBuilder, OpenTransmitSkel, ReceiveSkelBuilder, ReceiveTcSkelBuilder,
+    TransmitSkelBuilder,
 };
 use crate::table::Table;
 
@@ -41,6 +44,9 @@ pub enum Error {
     /// A device that another XDP program is attached to.
     #[error("another XDP program is attached")]
     Busy,
+    /// A kernel that is too old.
+    #[error("this kernel takes no receive program of tc")]
+    NoTc,
     /// A table has no room.
     #[error("no room for another {0}")]
     Full(&'static str),
@@ -90,8 +96,8 @@ impl<T> Doing<T> for nix::Result<T> {
 pub struct Substrate {
     directory: PathBuf,
     pub(crate) maps: HashMap<&'static str, MapHandle>,
-    /// Receive program of each namespace, by the namespace's inode.
-    pub(crate) receive: HashMap<u64, (u32, OwnedFd)>,
+    /// Receive programs of each namespace, by the namespace's inode.
+    pub(crate) receive: HashMap<u64, Receive>,
     pub(crate) ports: Table<layout::Port>,
     pub(crate) interfaces: Table<layout::Interface>,
     pub(crate) hints: Table<layout::Hint>,
@@ -100,10 +106,36 @@ pub struct Substrate {
     pub(crate) pool_state: Table<layout::PoolState>,
     pub(crate) counters: Table<layout::Counters>,
     counter_rows: u32,
-    drained: OnceCell<OwnedFd>,
+    /// Transmit programs that were loaded ahead, by worker.
+    pub(crate) transmit: HashMap<u32, OwnedFd>,
+    pub(crate) drained: OnceCell<OwnedFd>,
 }
 
-const MAPS: [&str; 22] = [
+/// The receive programs of a namespace.
+pub(crate) struct Receive {
+    /// The namespace's number in the table of ports.
+    pub(crate) number: u32,
+    /// For the driver.
+    pub(crate) xdp: OwnedFd,
+    /// For the stack, where the kernel takes it.
+    pub(crate) tc: Option<OwnedFd>,
+}
+
+/// The first Linux whose verifier takes the receive program of tc: those before 6.13 count the stack
+/// of all calls together.
+const TC_SINCE: (u32, u32) = (6, 18);
+
+/// Whether ports can receive by tc on this kernel.
+pub fn has_tc() -> bool {
+    let version = uname().ok().and_then(|name| {
+        let release = name.release().to_str()?.to_owned();
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    });
+    version.is_some_and(|version: (u32, u32)| version >= TC_SINCE)
+}
+
+const MAPS: [&str; 28] = [
     "exact",
     "usual_pools",
     "small_pools",
@@ -126,6 +158,12 @@ const MAPS: [&str; 22] = [
     "prefix6",
     "bound4",
     "bound6",
+    "cages",
+    "judges",
+    "caged",
+    "cage_frames",
+    "cage_zeros",
+    "cage_devices",
 ];
 
 impl Substrate {
@@ -161,6 +199,7 @@ impl Substrate {
             counters: Table::new(&maps["counters"], MAX_INTERFACES * counter_rows).doing(mapped)?,
             maps,
             receive: HashMap::new(),
+            transmit: HashMap::new(),
             counter_rows,
             drained: OnceCell::new(),
             directory: directory.to_owned(),
@@ -212,11 +251,14 @@ impl Substrate {
         self.map(map).as_fd().try_clone_to_owned().doing("duplicating a descriptor")
     }
 
-    /// Loads worker `worker`'s instance of the transmit program.
+    /// Worker `worker`'s instance of the transmit program; loaded if it is not yet.
     ///
     /// # Errors
     /// What the verifier says.
     pub fn transmit_program(&self, worker: u32) -> Result<OwnedFd, Error> {
+        if let Some(program) = self.transmit.get(&worker) {
+            return program.try_clone().doing("duplicating a descriptor");
+        }
         load_transmit(&self.directory, worker, self.counter_rows)
     }
 
@@ -229,12 +271,7 @@ impl Substrate {
         if let Some(program) = self.drained.get() {
             return Ok(program);
         }
-        let what = "loading the program that looks into veths";
-        let mut builder = DrainedSkelBuilder::default();
-        builder.obj_builder.pin_root_path(&self.directory).doing(what)?;
-        let mut object = MaybeUninit::uninit();
-        let loaded = builder.open(&mut object).doing(what)?.load().doing(what)?;
-        let program = loaded.progs.europa_drained.as_fd().try_clone_to_owned().doing(what)?;
+        let program = load_drained(&self.directory)?;
         Ok(self.drained.get_or_init(|| program))
     }
 
@@ -258,29 +295,24 @@ impl Substrate {
                 device_index(namespace, &name).doing(what)?.ok_or(Error::Full("devices"))?
             }
         };
-        let program = program.as_raw_fd();
-        let link = europa_port::in_namespace(namespace, || {
-            attach(program, device, libbpf_sys::XDP_FLAGS_SKB_MODE)
-        })
-        .doing("entering the transmit program's namespace")?
-        .doing(what)?;
+        let hook = Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE);
+        let link = europa_port::in_namespace(namespace, || attach(program.as_fd(), device, hook))
+            .doing("entering the transmit program's namespace")?
+            .doing(what)?;
         let place = self.directory.join(format!("parked-{worker}"));
         // That of a switch that has ended.
         let _ = fs::remove_file(&place);
         pin(&link, &place).doing("pinning the parked transmit program")
     }
 
-    /// Number and receive program of `namespace`; loaded at first use.
-    pub(crate) fn receive_program(&mut self, namespace: &Namespace) -> Result<(u32, i32), Error> {
-        if let Some((number, program)) = self.receive.get(&namespace.inode) {
-            return Ok((*number, program.as_raw_fd()));
-        }
-        // Inode numbers of namespaces fit into 32 bits and identify them while they live.
-        let number = namespace.inode as u32;
-        let program = load_receive(&self.directory, number, self.counter_rows)?;
-        let raw = program.as_raw_fd();
-        self.receive.insert(namespace.inode, (number, program));
-        Ok((number, raw))
+    /// The receive programs of `namespace`; loaded at first use.
+    pub(crate) fn receive_programs(&mut self, namespace: &Namespace) -> Result<&Receive, Error> {
+        Ok(match self.receive.entry(namespace.inode) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(free) => {
+                free.insert(load_receive(&self.directory, namespace.inode, self.counter_rows)?)
+            }
+        })
     }
 
     /// Sum over all CPUs of the counters of interface `interface`.
@@ -330,6 +362,9 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_drop_filter += c.tx_drop_filter;
         sum.rx_drop_rate += c.rx_drop_rate;
         sum.rx_kernel_ns += c.rx_kernel_ns;
+        sum.rx_drop_program += c.rx_drop_program;
+        sum.rx_drop_aborted += c.rx_drop_aborted;
+        sum.rx_drop_target += c.rx_drop_target;
     }
     sum
 }
@@ -353,7 +388,20 @@ fn make_maps(directory: &Path, counter_rows: u32) -> Result<(), Error> {
     open.load().doing("making maps").map(drop)
 }
 
-fn load_transmit(directory: &Path, worker: u32, counter_rows: u32) -> Result<OwnedFd, Error> {
+pub(crate) fn load_drained(directory: &Path) -> Result<OwnedFd, Error> {
+    let what = "loading the program that looks into veths";
+    let mut builder = DrainedSkelBuilder::default();
+    builder.obj_builder.pin_root_path(directory).doing(what)?;
+    let mut object = MaybeUninit::uninit();
+    let loaded = builder.open(&mut object).doing(what)?.load().doing(what)?;
+    loaded.progs.europa_drained.as_fd().try_clone_to_owned().doing(what)
+}
+
+pub(crate) fn load_transmit(
+    directory: &Path,
+    worker: u32,
+    counter_rows: u32,
+) -> Result<OwnedFd, Error> {
     let what = "loading the transmit program";
     let mut object = MaybeUninit::uninit();
     let loaded = open_transmit(directory, &mut object, worker, counter_rows)?.load().doing(what)?;
@@ -378,24 +426,66 @@ fn open_transmit<'o>(
     Ok(open)
 }
 
-fn load_receive(directory: &Path, namespace: u32, counter_rows: u32) -> Result<OwnedFd, Error> {
-    let what = "loading the receive program";
-    let mut builder = ReceiveSkelBuilder::default();
-    builder.obj_builder.pin_root_path(directory).doing(what)?;
-    let mut object = MaybeUninit::uninit();
-    let mut open = builder.open(&mut object).doing(what)?;
-    let rodata = open.maps.rodata_data.as_mut().ok_or(Error::Full("constants"))?;
-    rodata.namespace = namespace;
-    rodata.counter_rows = counter_rows;
-    open.maps.counters.set_max_entries(MAX_INTERFACES * counter_rows).doing(what)?;
-    open.maps.receivers.set_max_entries(counter_rows).doing(what)?;
-    let loaded = open.load().doing(what)?;
-    loaded.progs.europa_receive.as_fd().try_clone_to_owned().doing(what)
+/// Opens a receive program, sets what it is told as constants, and loads it.
+macro_rules! load_receive {
+    (
+        $builder:ty, $program:ident but $($other:ident)?,
+        $directory:expr, $number:expr, $counter_rows:expr
+    ) => {{
+        let what = "loading the receive program";
+        let mut builder = <$builder>::default();
+        builder.obj_builder.pin_root_path($directory).doing(what)?;
+        let mut object = MaybeUninit::uninit();
+        let mut open = builder.open(&mut object).doing(what)?;
+        let rodata = open.maps.rodata_data.as_mut().ok_or(Error::Full("constants"))?;
+        rodata.namespace = $number;
+        rodata.counter_rows = $counter_rows;
+        open.maps.counters.set_max_entries(MAX_INTERFACES * $counter_rows).doing(what)?;
+        open.maps.receivers.set_max_entries($counter_rows).doing(what)?;
+        $(open.progs.$other.set_autoload(false);)?
+        let loaded = open.load().doing(what)?;
+        loaded.progs.$program.as_fd().try_clone_to_owned().doing(what)?
+    }};
 }
 
-/// Attaches XDP program `program` to device `ifindex` of this thread's namespace by a
-/// BPF link.
-pub(crate) fn attach(program: i32, ifindex: u32, flags: u32) -> io::Result<OwnedFd> {
+pub(crate) fn load_receive(
+    directory: &Path,
+    inode: u64,
+    counter_rows: u32,
+) -> Result<Receive, Error> {
+    // Inode numbers of namespaces fit into 32 bits and identify them while they live.
+    let number = inode as u32;
+    let rows = counter_rows;
+    let xdp =
+        load_receive!(ReceiveSkelBuilder, europa_receive but europa_judge, directory, number, rows);
+    let tc = if has_tc() {
+        Some(load_receive!(ReceiveTcSkelBuilder, europa_receive_tc but, directory, number, rows))
+    } else {
+        None
+    };
+    Ok(Receive { number, xdp, tc })
+}
+
+/// The program that judges what programs of routers want of frames.
+pub(crate) fn load_judge(directory: &Path, rows: u32) -> Result<OwnedFd, Error> {
+    Ok(load_receive!(ReceiveSkelBuilder, europa_judge but europa_receive, directory, 0, rows))
+}
+
+/// A place on a device for a program.
+#[derive(Clone, Copy)]
+pub(crate) enum Hook {
+    /// XDP, with the kernel's `XDP_FLAGS_`.
+    Xdp(u32),
+    /// What comes in, by tc (tcx, Linux 6.6).
+    Ingress,
+}
+
+/// Attaches `program` to device `ifindex` of this thread's namespace by a BPF link.
+pub(crate) fn attach(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::Result<OwnedFd> {
+    let (flags, place) = match hook {
+        Hook::Xdp(flags) => (flags, libbpf_sys::BPF_XDP),
+        Hook::Ingress => (0, libbpf_sys::BPF_TCX_INGRESS),
+    };
     let options = libbpf_sys::bpf_link_create_opts {
         sz: size_of::<libbpf_sys::bpf_link_create_opts>() as u64,
         flags,
@@ -403,13 +493,53 @@ pub(crate) fn attach(program: i32, ifindex: u32, flags: u32) -> io::Result<Owned
     };
     // SAFETY: `options` lives through the call; the other arguments are numbers.
     let link = unsafe {
-        libbpf_sys::bpf_link_create(program, ifindex as i32, libbpf_sys::BPF_XDP, &options)
+        libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex as i32, place, &options)
     };
     if link < 0 {
         return Err(io::Error::from_raw_os_error(-link));
     }
     // SAFETY: a new descriptor that nobody else has.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
+}
+
+/// Whether device `ifindex` of this thread's namespace has a program of XDP, or the receive program
+/// of another node by tc.
+pub(crate) fn is_taken(ifindex: u32) -> bool {
+    const MOST: usize = 64;
+    let mut xdp = 0;
+    // SAFETY: `xdp` is where the kernel's answer goes.
+    unsafe { libbpf_sys::bpf_xdp_query_id(ifindex.cast_signed(), 0, &raw mut xdp) };
+    let mut numbers = [0_u32; MOST];
+    let mut options = libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as u64,
+        prog_ids: numbers.as_mut_ptr(),
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.prog_cnt = MOST as u32;
+    let place = libbpf_sys::BPF_TCX_INGRESS;
+    // SAFETY: `numbers` has room for as many as are asked for, and lives through the call.
+    let result =
+        unsafe { libbpf_sys::bpf_prog_query_opts(ifindex.cast_signed(), place, &raw mut options) };
+    let is_ours =
+        |number: &u32| name_of(*number).is_some_and(|name| name.starts_with("europa_receive"));
+    xdp != 0 || result == 0 && numbers.iter().take_while(|number| **number != 0).any(is_ours)
+}
+
+/// The name of an eBPF program.
+fn name_of(number: u32) -> Option<String> {
+    // SAFETY: no memory is handed over; a descriptor that is returned is nobody else's.
+    let program = unsafe {
+        let program = libbpf_sys::bpf_prog_get_fd_by_id(number);
+        (program >= 0).then(|| OwnedFd::from_raw_fd(program))?
+    };
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
+    let result = unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
+    };
+    let name = info.name.iter().map(|byte| byte.cast_unsigned()).take_while(|byte| *byte != 0);
+    (result == 0).then(|| String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
 }
 
 /// Pins a BPF descriptor.
@@ -419,4 +549,25 @@ pub(crate) fn pin(fd: &OwnedFd, path: &Path) -> io::Result<()> {
     // SAFETY: a valid descriptor and a terminated string.
     let result = unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), path.as_ptr()) };
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+}
+
+/// Number of the device that a link of a receive program is on.
+pub(crate) fn device_of(link: &OwnedFd) -> Option<u32> {
+    let mut info = libbpf_sys::bpf_link_info::default();
+    let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
+    let result = unsafe {
+        libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length)
+    };
+    if result < 0 {
+        return None;
+    }
+    let kinds = info.__bindgen_anon_1;
+    match info.type_ {
+        // SAFETY: integers, of the kind that the type tells.
+        libbpf_sys::BPF_LINK_TYPE_XDP => Some(unsafe { kinds.xdp.ifindex }),
+        // SAFETY: as above.
+        libbpf_sys::BPF_LINK_TYPE_TCX => Some(unsafe { kinds.tcx.ifindex }),
+        _ => None,
+    }
 }

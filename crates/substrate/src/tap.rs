@@ -50,6 +50,8 @@ pub enum Way {
     Socket,
     /// Over a link.
     Link,
+    /// Into, or out of, the cage of a router's XDP program.
+    Cage,
 }
 
 /// What is told of a frame.
@@ -137,6 +139,7 @@ impl Record {
             Way::Live => 1,
             Way::Socket => 2,
             Way::Link => 3,
+            Way::Cage => 4,
         };
         bytes
     }
@@ -162,6 +165,7 @@ impl Record {
                 1 => Way::Live,
                 2 => Way::Socket,
                 3 => Way::Link,
+                4 => Way::Cage,
                 _ => return None,
             },
         })

@@ -60,7 +60,9 @@ impl Policy {
             return Err(Refusal::Source);
         }
         let kind = u16_at(frame, 12).unwrap_or_default();
-        if VLAN.contains(&kind) && interface.flags & (TAGS | STRIP_VLAN) == 0 {
+        // Inside the interface's own VLAN too: a switch whose native VLAN is that one takes the
+        // outer tag off, and the inner one would then choose the VLAN.
+        if VLAN.contains(&kind) && interface.flags & TAGS == 0 {
             return Err(Refusal::Vlan);
         }
         if interface.flags & BOUND == 0 {
@@ -176,7 +178,9 @@ mod tests {
             ("tag", 0, frame(MAC, 0x8100, &[0; 4]), Err(Refusal::Vlan)),
             ("service tag", 0, frame(MAC, 0x88a8, &[0; 4]), Err(Refusal::Vlan)),
             ("tag on a whole port", TAGS, frame(MAC, 0x8100, &[0; 4]), Ok(())),
-            ("tag inside a VLAN", STRIP_VLAN, frame(MAC, 0x8100, &[0; 4]), Ok(())),
+            ("tag in a VLAN", STRIP_VLAN, frame(MAC, 0x8100, &[0; 4]), Err(Refusal::Vlan)),
+            ("service tag in a VLAN", STRIP_VLAN, frame(MAC, 0x88a8, &[0; 4]), Err(Refusal::Vlan)),
+            ("allowed tag in a VLAN", STRIP_VLAN | TAGS, frame(MAC, 0x8100, &[0; 4]), Ok(())),
             ("bound", BOUND, frame(MAC, IPV4, &ipv4([10, 1, 9, 9])), Ok(())),
             ("not bound", BOUND, frame(MAC, IPV4, &ipv4([10, 2, 9, 9])), Err(Refusal::Address)),
             ("bound ARP", BOUND, frame(MAC, ARP, &arp), Ok(())),

@@ -4,7 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use europa_pool::Mapping;
-use europa_queue::{Cause, Due, Id, Limit, QueueSettings, Settings, Share, Tree, WORDS};
+use europa_queue::{
+    Cause, Due, Id, Limit, PORT_NODES, QueueSettings, Settings, Share, Tree, WORDS,
+};
 use europa_substrate::layout::MAX_INTERFACES;
 
 use crate::batching::MAX_KICK_FRAMES;
@@ -16,7 +18,7 @@ use crate::tables::{Shared, count};
 
 /// Sizes of each tree. What nobody uses costs address space only.
 pub const QUEUE_SETTINGS: Settings =
-    Settings { nodes: 2 * 65_536 + 4096, packets: 1 << 20, quantum_bytes: 1514 };
+    Settings { nodes: PORT_NODES, packets: 1 << 20, quantum_bytes: 1514 };
 /// Bytes of a tree's statistics, see `europa_queue::Statistics`.
 pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 
@@ -208,7 +210,19 @@ impl Managed {
         wanted: &PortQueues,
         mut left: impl FnMut(Queued),
     ) -> Result<Vec<u32>, String> {
-        let result = self.try_become(wanted, &mut left).map_err(|error| error.to_string());
+        // Half a change would be worse than none.
+        let routers = wanted.slices.iter().flat_map(|slice| &slice.routers);
+        let nodes = routers.map(|router| 1 + router.queues.len()).sum::<usize>();
+        let capacity = QUEUE_SETTINGS.nodes;
+        if 1 + wanted.slices.len() + nodes > capacity as usize {
+            return Err(europa_queue::Error::Full { capacity }.to_string());
+        }
+        let result = self.try_become(wanted, &mut left);
+        if result.is_err() {
+            // Nodes that nobody knows of any more would be lost for good.
+            self.begin_anew(&mut left).map_err(|error| error.to_string())?;
+        }
+        let result = result.map_err(|error| error.to_string());
         self.own.fill(None);
         let Self { slices, own, .. } = self;
         for slice in slices.iter() {
@@ -238,13 +252,6 @@ impl Managed {
         wanted: &PortQueues,
         left: &mut impl FnMut(Queued),
     ) -> Result<(), europa_queue::Error> {
-        // Half a change would be worse than none.
-        let routers = wanted.slices.iter().flat_map(|slice| &slice.routers);
-        let nodes = routers.map(|router| 1 + router.queues.len()).sum::<usize>();
-        let capacity = QUEUE_SETTINGS.nodes;
-        if 1 + wanted.slices.len() + nodes > capacity as usize {
-            return Err(europa_queue::Error::Full { capacity });
-        }
         self.tree.set_share(Id::PORT, Share { cap: wanted.rate, ..Share::weight(1) })?;
         self.shrink(wanted, left)?;
         let mut old = std::mem::take(&mut self.slices);
@@ -254,6 +261,14 @@ impl Managed {
             let made = self.slice(slice, there)?;
             self.slices.push(made);
         }
+        Ok(())
+    }
+
+    /// Takes all queues out, those as well that a failed change has left behind.
+    fn begin_anew(&mut self, left: &mut impl FnMut(Queued)) -> Result<(), europa_queue::Error> {
+        self.slices.clear();
+        self.tree.remove(self.scheduler, left)?;
+        self.scheduler = self.tree.add_class(Id::PORT, Share::weight(1), Limit::NONE)?;
         Ok(())
     }
 
@@ -355,5 +370,68 @@ impl Managed {
             0 => self.tree.add_unnumbered(router, settings),
             number => self.tree.add_queue(router, number, settings),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
+    use super::*;
+
+    /// One slice with routers that have 30,000 queues, the last one fewer: `nodes` in all, with the
+    /// scheduler.
+    fn wanted(nodes: u32) -> PortQueues {
+        let settings = QueueSettings {
+            share: Share::weight(1),
+            limit: Limit::NONE,
+            policy: europa_queue::Policy::Tail,
+        };
+        let (mut left, mut routers) = (nodes - 2, Vec::new());
+        while left > 0 {
+            let queues = (left - 1).min(30_000);
+            left -= 1 + queues;
+            let at = routers.len() as u16;
+            let queue = |number: u32| QueueOf {
+                number: if at == 0 { number as u16 } else { 0 },
+                interface: u32::from(at) * 30_000 + number,
+                settings,
+                holds: false,
+            };
+            routers.push(RouterQueues {
+                name: at.to_string(),
+                share: Share::weight(1),
+                queues: (0..queues).map(queue).collect(),
+            });
+        }
+        let slice = SliceQueues { name: "red".into(), share: Share::weight(1), routers };
+        PortQueues { rate: None, slices: vec![slice] }
+    }
+
+    #[test]
+    fn a_port_has_as_many_nodes_as_configurations_may_use() {
+        let file = memfd_create(c"queues", MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::ftruncate(&file, QUEUE_BYTES as i64).unwrap();
+        let mut managed = Managed::new(Mapping::new(&file, QUEUE_BYTES).unwrap()).unwrap();
+        let full = europa_queue::Error::Full { capacity: PORT_NODES }.to_string();
+        assert_eq!(managed.become_as(&wanted(PORT_NODES + 1), |_| ()), Err(full));
+        assert!(managed.become_as(&wanted(PORT_NODES), |_| ()).is_ok());
+    }
+
+    /// A change that fails half-way leaves no node behind that nobody knows of.
+    #[test]
+    fn n11_a_failed_change_loses_no_nodes() {
+        let file = memfd_create(c"queues", MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::ftruncate(&file, QUEUE_BYTES as i64).unwrap();
+        let mut managed = Managed::new(Mapping::new(&file, QUEUE_BYTES).unwrap()).unwrap();
+        let right = wanted(PORT_NODES);
+        let mut wrong = wanted(PORT_NODES - 2);
+        let twice = wrong.slices[0].routers[0].queues[7];
+        wrong.slices[0].routers[0].queues.push(twice);
+        for _ in 0..3 {
+            let refused = managed.become_as(&wrong, |_| ());
+            assert!(refused.is_err(), "two queues have one number");
+        }
+        assert!(managed.become_as(&right, |_| ()).is_ok());
     }
 }

@@ -183,7 +183,8 @@ fn many(count: u32, first: u32) -> String {
 
 #[test]
 fn a_hundred_thousand_rules_are_loaded_while_a_stream_passes() {
-    let node = up();
+    // The loop itself prepares changes of rules.
+    let node = up().with_turns_of(Duration::from_secs(1));
     let [a, b] = ["a", "b"].map(|host| node.host(host));
     // The hosts' own ends lose packets where a machine has too little time for all.
     let dropped = || {

@@ -4,10 +4,13 @@
 mod adopt_hosts;
 mod bridge;
 mod click_devices;
+mod command_line;
+mod control;
 mod devices;
 mod filters;
 mod filters_inside;
 mod grants;
+mod hosts;
 mod import;
 #[path = "../line/mod.rs"]
 mod line;

@@ -1,78 +1,46 @@
-//! Links have two ends, and no packet of a port belongs to two interfaces.
+//! Links have two ends at most, and no packet of a port belongs to two interfaces.
 
 use std::collections::{BTreeMap, HashMap};
 
-use ipnet::IpNet;
-
-use crate::documents::{Documents, Draft};
+use crate::decode::nearest;
+use crate::documents::Documents;
+use crate::draft::Draft;
+use crate::ends::End;
 use crate::interface::{Interface, Selector};
 use crate::problem::Problem;
 use crate::router::Router;
-use crate::source::{At, Place};
-use crate::values::Mac;
+use crate::source::Place;
 
-/// An interface at one end of a link.
-struct End<'d> {
-    link: Place,
-    mac: Option<At<Mac>>,
-    addresses: &'d [At<IpNet>],
-}
+/// Links and their ends.
+pub(super) type Ends<'d> = BTreeMap<&'d str, Vec<End<'d>>>;
 
-/// Every link joins exactly two interfaces, which can tell each other apart.
-pub(super) fn links(draft: &Draft, problems: &mut Vec<Problem>) {
-    let mut ends: BTreeMap<&str, Vec<End<'_>>> = BTreeMap::new();
-    for router in &draft.documents.routers {
-        for (_, interface) in &router.interfaces.0 {
-            if let Some(link) = &interface.link {
-                let (mac, addresses) = (interface.written_mac(), &interface.addresses);
-                ends.entry(link).or_default().push(End { link: link.place, mac, addresses });
-            }
-        }
-    }
-    for host in &draft.documents.hosts {
-        for (_, interface) in &host.interfaces.0 {
-            if let Some(link) = &interface.link {
-                let (mac, addresses) = (interface.mac, &interface.addresses);
-                ends.entry(link).or_default().push(End { link: link.place, mac, addresses });
-            }
-        }
-    }
-    for (name, ends) in &ends {
-        if let [first, second] = ends.as_slice() {
+/// A link joins two interfaces at most, which can tell each other apart. With one end it leads
+/// nowhere until the other one is there: objects come and go one by one.
+pub(super) fn links(draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
+    for (name, ends) in ends {
+        let [first, second, rest @ ..] = ends.as_slice() else { continue };
+        if rest.is_empty() {
             alike(name, first, second, problems);
         }
-    }
-    for (name, ends) in &ends {
-        let places: Vec<Place> = ends.iter().map(|end| end.link).collect();
-        match places.as_slice() {
-            // The other end may stand in a document that could not be read.
-            [only] if draft.complete => problems.push(
-                Problem::new(*only, format!("link {name:?} has one end and needs two"))
-                    .label("the only interface that names it"),
-            ),
-            [first, second, rest @ ..] => problems.extend(rest.iter().map(|third| {
-                Problem::new(
-                    *third,
-                    format!("link {name:?} joins two interfaces, not {}", places.len()),
-                )
+        problems.extend(rest.iter().map(|third| {
+            let message = format!("link {name:?} joins two interfaces, not {}", ends.len());
+            Problem::new(third.link.place, message)
                 .label("one too many")
-                .also(*first, "the first end")
-                .also(*second, "the second end")
-            })),
-            _ => {}
-        }
+                .also(first.link.place, "the first end")
+                .also(second.link.place, "the second end")
+        }));
     }
+    // Ends may stand in a document that could not be read.
     for link in draft.documents.links.iter().filter(|_| draft.complete) {
-        if !ends.contains_key(&**link.name) {
-            problems.push(
-                Problem::new(
-                    link.name.place,
-                    format!("no interface names link {:?}", &**link.name),
-                )
-                .label("a link without ends")
-                .help(format!("two interfaces say `link: {}`", link.name)),
-            );
+        if ends.contains_key(&**link.name) {
+            continue;
         }
+        let message = format!("no interface names link {:?}", &**link.name);
+        let problem = Problem::new(link.name.place, message).label("a link without ends");
+        problems.push(match nearest(&link.name, ends.keys().copied()) {
+            Some(near) => problem.help(format!("did you mean {near:?}?")),
+            None => problem.help(format!("the interfaces that it joins say `link: {}`", link.name)),
+        });
     }
 }
 

@@ -1,7 +1,8 @@
 //! Filters: interfaces that they name, and how many of them slices reserve.
 
 use crate::decode::nearest;
-use crate::documents::{Documents, Draft};
+use crate::documents::Documents;
+use crate::draft::Draft;
 use crate::filters::{InterfaceOf, Rule};
 use crate::problem::Problem;
 use crate::router::Router;

@@ -12,7 +12,7 @@ const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64_000..=1_000_000_000;
 
 /// Where a router runs, and what it asks for there.
 pub(super) fn inline(router: &Router, problems: &mut Vec<Problem>) {
-    if router.run == Run::Isolated {
+    if router.run != Run::Inline {
         if let Some(inline) = &router.inline {
             let message = "`inline:` is for routers that run inside the switch";
             problems.push(

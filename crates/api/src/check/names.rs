@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use crate::decode::nearest;
-use crate::documents::{Documents, Draft};
+use crate::documents::Documents;
+use crate::draft::Draft;
 use crate::problem::Problem;
 use crate::source::{At, Place};
 

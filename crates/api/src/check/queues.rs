@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::documents::{Documents, Draft};
+use crate::documents::Documents;
+use crate::draft::Draft;
 use crate::interface::Interface;
 use crate::problem::Problem;
 use crate::quantity::Bytes;

@@ -40,6 +40,7 @@
 pub(crate) mod from_host;
 pub(crate) mod kernel_tap;
 pub(crate) mod to_host;
+pub(crate) mod to_host_sniffers;
 
 use std::io;
 use std::net::Ipv4Addr;

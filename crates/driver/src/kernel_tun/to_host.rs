@@ -1,23 +1,41 @@
-//! `ToHost` outside of a node: the other side of what `FromHost` has made.
+//! `ToHost` outside of a node: the other side of what `FromHost` has made, or a device of Linux.
 //!
 //! Its manual page is the library's.
 
 use std::any::Any;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, handlers,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Packet,
+    handlers,
 };
 use nix::unistd::write;
 
 use super::from_host::{FromHost, Shared};
 use super::{ETHERNET, TAG};
 
+/// What a frame begins with whose addresses do not matter, but for the type.
+const HEADER: [u8; ETHERNET] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
+
+/// Where packets go.
+#[derive(Default)]
+enum Way {
+    /// The interface that each came in by.
+    #[default]
+    Any,
+    Interface(usize),
+    /// A tap device, and the longest packet that it takes.
+    Tap(Shared, usize),
+}
+
 /// Gives packets to Linux.
 #[derive(Default)]
 pub(crate) struct ToHost {
-    name: String,
-    made: Shared,
-    mtu: usize,
+    name: Option<String>,
+    way: Way,
+    /// Only programs that listen to the device get them.
+    pub(super) sniffers: bool,
+    /// Packets begin with an IP header.
+    ip: bool,
     count: u64,
     drops: u64,
 }
@@ -26,32 +44,102 @@ impl Class for ToHost {
     const INFO: ClassInfo = ClassInfo::new("ToHost", "1/0").processing("h/h");
 }
 
+impl ToHost {
+    /// Gives a batch to one interface.
+    fn give(&mut self, interface: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let count = batch.len() as u64;
+        let devices = context.devices();
+        match self.sniffers {
+            true => devices.to_sniffers(interface, batch),
+            false => devices.to_host(interface, batch, 0),
+        }
+        let drops = devices.take_refused(interface).frames.min(count);
+        self.count += count - drops;
+        self.drops += drops;
+    }
+
+    /// Gives each packet to the interface that it came in by.
+    fn give_each(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut run = context.take_batch();
+        while let Some(interface) = batch.iter().next().map(Packet::interface) {
+            let same = batch.iter().take_while(|packet| packet.interface() == interface).count();
+            for packet in batch.drain_front(same) {
+                // A run is no longer than the batch it is taken from.
+                let _ = run.push(packet);
+            }
+            self.give(usize::from(interface), &mut run, context);
+        }
+        context.give_batch(run);
+    }
+}
+
+/// Puts an Ethernet header before an IP packet. `false` if there is no room.
+fn encapsulate(packet: &mut Packet) -> bool {
+    let version = packet.data().first().map_or(0, |byte| byte >> 4);
+    let mut header = HEADER;
+    if version == 6 {
+        (header[12], header[13]) = (0x86, 0xdd);
+    }
+    packet.push_bytes(&header).is_some()
+        || packet.set_headroom(64).and_then(|()| packet.push_bytes(&header)).is_some()
+}
+
 impl Element for ToHost {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.keyword::<bool>("SNIFFERS")?;
-        arguments.keyword::<String>("TYPE")?;
-        self.name = arguments.mandatory("DEVNAME")?;
+        self.sniffers = arguments.keyword("SNIFFERS")?.unwrap_or(self.sniffers);
+        self.ip = match arguments.keyword::<String>("TYPE")?.as_deref() {
+            None | Some("ETHER") => false,
+            Some("IP") => true,
+            Some(_) => return Err(ConfigError::other("TYPE must be ETHER or IP")),
+        };
+        for ignored in ["QUIET", "ALLOW_NONEXISTENT"] {
+            arguments.keyword::<bool>(ignored)?;
+        }
+        for ignored in ["UP_CALL", "DOWN_CALL"] {
+            arguments.keyword::<String>(ignored)?;
+        }
+        // Nothing waits on the way to Linux here, so there are no places to keep.
+        arguments.keyword::<u32>("KEEP")?;
+        self.name = arguments.positional("DEVNAME")?;
         arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let Some(name) = &self.name else { return Ok(()) };
         // It may be initialised later than this.
         let found = (0..context.names().len()).find_map(|index| {
             let element: &mut dyn Any = context.element(index)?;
-            element.downcast_mut::<FromHost>()?.share(&self.name)
+            element.downcast_mut::<FromHost>()?.share(name)
         });
-        let none = || ConfigError::other(format!("no FromHost with device '{}'", self.name));
-        (self.made, self.mtu) = found.ok_or_else(none)?;
+        self.way = match (found, context.interface(name)) {
+            (Some((made, mtu)), _) => Way::Tap(made, mtu),
+            (None, Some((interface, _))) => Way::Interface(interface),
+            (None, None) => {
+                let message = format!("no FromHost with device '{name}', and no such interface");
+                return Err(ConfigError::other(message));
+            }
+        };
         Ok(())
     }
 
-    fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {
-        let made = self.made.borrow();
-        for packet in batch.drain() {
-            let data = packet.data();
-            let fits = (ETHERNET..=self.mtu + ETHERNET + TAG).contains(&data.len());
-            let taken = made.as_ref().is_some_and(|made| fits && write(made, data).is_ok());
-            *if taken { &mut self.count } else { &mut self.drops } += 1;
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        if self.ip {
+            let before = batch.len();
+            batch.retain(encapsulate);
+            self.drops += (before - batch.len()) as u64;
+        }
+        match &self.way {
+            Way::Any => self.give_each(batch, context),
+            Way::Interface(interface) => self.give(*interface, batch, context),
+            Way::Tap(made, mtu) => {
+                let made = made.borrow();
+                for packet in batch.drain() {
+                    let data = packet.data();
+                    let fits = (ETHERNET..=mtu + ETHERNET + TAG).contains(&data.len());
+                    let taken = made.as_ref().is_some_and(|made| fits && write(made, data).is_ok());
+                    *if taken { &mut self.count } else { &mut self.drops } += 1;
+                }
+            }
         }
     }
 

@@ -12,10 +12,12 @@
 //! flow, and its paint to 0 if it goes the way of the flow's first packet, 1 if it comes back. A
 //! flow ends when no packet has come for a time, a TCP flow that both sides have closed also with the
 //! next SYN. Times are those of the packets. All other packets leave by output 1, or are dropped; the
-//! network header annotation must be set.
+//! network header annotation must be set. Of 262144 flows at most: while there are so many, packets of
+//! others leave by output 1 too.
 //!
 //! Ports are only in a packet's first fragment. Where packets are pushed, fragments wait for it,
-//! and with them all packets between the two hosts, so that these stay in order. What
+//! and with them all packets between the two hosts, so that these stay in order; in all elements
+//! together that keep fragments, an eighth of the router's packet pool at most. What
 //! waits when the router is to stop comes out when `clear` is written: `DriverManager(wait, write
 //! a.clear, stop)`.
 //!
@@ -39,6 +41,7 @@
 //! ## See also
 //! `AggregateIP`, `AggregateCounter`, `IPReassembler`
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
 use std::net::Ipv4Addr;
@@ -51,6 +54,8 @@ use crate::values::Time;
 
 /// Packets of two hosts that may wait: what a packet waits in is memory of all.
 const MAX_HELD: usize = 1024;
+/// Most flows, and most pairs of hosts.
+const MOST_FLOWS: usize = 1 << 18;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -203,6 +208,10 @@ pub(crate) struct AggregateIPFlows {
     trace_name: Option<String>,
     source: Option<String>,
     pairs: BTreeMap<Hosts, Pair>,
+    flows: usize,
+    /// Packets that wait, and what they may take of the pool.
+    held: usize,
+    share: Share,
     next: u32,
     /// Time of the packet that came last, and when to look for flows that have ended.
     now_ns: i64,
@@ -295,12 +304,21 @@ impl AggregateIPFlows {
                 position,
             };
             if let Some(pair) = self.pairs.get_mut(&seen.hosts) {
-                pair.flows.insert(ports, flow);
+                self.flows += usize::from(pair.flows.insert(ports, flow).is_none());
             }
             flow
         });
         packet.set_aggregate(flow.number);
         packet.set_paint(seen.paint(flow.back));
+    }
+
+    /// Whether a packet's flow is known, or may be added.
+    fn may_note(&self, seen: Seen) -> bool {
+        let known = || {
+            let pair = self.pairs.get(&seen.hosts)?;
+            Some(seen.ports.is_none_or(|ports| pair.flows.contains_key(&ports)))
+        };
+        self.flows.max(self.pairs.len()) < MOST_FLOWS || known() == Some(true)
     }
 
     /// What becomes of a packet: it goes on, or is refused; or it is kept, and others go on.
@@ -312,7 +330,7 @@ impl AggregateIPFlows {
             }
             packet.set_timestamp_ns(context.wall_ns());
         }
-        let Some(seen) = Seen::of(&packet, self.errors) else {
+        let Some(seen) = Seen::of(&packet, self.errors).filter(|seen| self.may_note(*seen)) else {
             context.push(1, packet);
             return None;
         };
@@ -320,9 +338,13 @@ impl AggregateIPFlows {
         self.now_ns = Time::of(packet.timestamp_ns()).0;
         let pair = self.pairs.entry(seen.hosts).or_default();
         if !pair.held.is_empty() || (seen.fragment && self.fragments == Some(true)) {
+            // One more than there is room for: one of these two hosts goes on without its number.
+            let most = if self.share.is_full() { pair.held.len() } else { MAX_HELD };
             pair.held.push_back((packet, seen));
             let since_ns = self.now_ns.saturating_sub(self.fragment_ns);
-            release(pair, since_ns, MAX_HELD, context);
+            self.held += 1;
+            self.held -= release(pair, since_ns, most, context);
+            self.share.set(self.held);
             return None;
         }
         let Some(flow) = seen.ports.and_then(|ports| pair.flows.get_mut(&ports)) else {
@@ -338,8 +360,9 @@ impl AggregateIPFlows {
         let since_ns = now_ns.saturating_sub(self.fragment_ns);
         let mut pairs = std::mem::take(&mut self.pairs);
         pairs.retain(|hosts, pair| {
-            release(pair, since_ns, MAX_HELD, context);
+            self.held -= release(pair, since_ns, MAX_HELD, context);
             if pair.held.is_empty() {
+                let before = pair.flows.len();
                 pair.flows.retain(|ports, flow| {
                     let silent_ns = now_ns.saturating_sub(flow.last_ns);
                     let stays = silent_ns <= self.timeout_ns(hosts.0, flow);
@@ -348,10 +371,12 @@ impl AggregateIPFlows {
                     }
                     stays
                 });
+                self.flows -= before - pair.flows.len();
             }
             !pair.flows.is_empty() || !pair.held.is_empty()
         });
         self.pairs = pairs;
+        self.share.set(self.held);
     }
 
     fn reap_in_time(&mut self, context: &mut Context<'_>) {
@@ -365,8 +390,10 @@ impl AggregateIPFlows {
     }
 }
 
-/// Sends packets on from the head while they wait for nothing, since too long, or too many.
-fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_>) {
+/// Sends packets on from the head while they wait for nothing, since too long, or too many; returns
+/// how many.
+fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_>) -> usize {
+    let before = pair.held.len();
     while let Some((head, seen)) = pair.held.front()
         && (!seen.fragment || Time::of(head.timestamp_ns()).0 < since_ns || pair.held.len() > most)
     {
@@ -375,6 +402,7 @@ fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_
             context.push(output, packet);
         }
     }
+    before - pair.held.len()
 }
 
 /// A span of time from an argument.
@@ -408,6 +436,7 @@ impl Element for AggregateIPFlows {
             return Err(ConfigError::other("FRAGMENTS true needs a push input"));
         }
         self.fragments.get_or_insert(!pull);
+        self.share = context.share(Purpose::Fragments);
         if let Some(name) = &self.trace_name {
             let mut file = files::create(name, context)?;
             let origin = self.source.as_ref().and_then(|source| {
@@ -445,6 +474,17 @@ impl Element for AggregateIPFlows {
         self.reap_in_time(context);
     }
 
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<AggregateIPFlows>() {
+            std::mem::swap(&mut self.pairs, &mut old.pairs);
+            (self.next, self.now_ns, self.reap_at_ns) = (old.next, old.now_ns, old.reap_at_ns);
+            (self.flows, self.held) =
+                (std::mem::take(&mut old.flows), std::mem::take(&mut old.held));
+            self.told = old.told;
+            self.share.set(self.held);
+        }
+    }
+
     fn cleanup(&mut self, _: &mut dyn FnMut(&str)) {
         for (hosts, pair) in std::mem::take(&mut self.pairs) {
             for (ports, flow) in pair.flows {
@@ -470,6 +510,34 @@ mod tests {
 
     const A: [u8; 4] = [18, 26, 4, 44];
     const B: [u8; 4] = [10, 0, 0, 4];
+
+    #[test]
+    fn flows_are_bounded() {
+        let mut bench = Bench::new("AggregateIPFlows", &["UDP_TIMEOUT 10", "REAP 5"]);
+        assert_eq!(push(&mut bench, 1, &udp((A, 1), (B, 2))), [(0, 1, 0)]);
+        bench.element::<AggregateIPFlows>().flows = MOST_FLOWS;
+        assert_eq!(push(&mut bench, 1, &udp((A, 3), (B, 2)))[0].0, 1, "a new one");
+        assert_eq!(push(&mut bench, 1, &udp((B, 2), (A, 1))), [(0, 1, 1)], "one that is known");
+        bench.element::<AggregateIPFlows>().flows = 1;
+        assert_eq!(push(&mut bench, 2, &udp((A, 3), (B, 2))), [(0, 2, 0)]);
+        push(&mut bench, 20, &udp((A, 5), (B, 2)));
+        assert_eq!(bench.element::<AggregateIPFlows>().flows, 1, "the others have ended");
+    }
+
+    #[test]
+    fn fragments_that_wait_leave_the_pool_to_others() {
+        let mut bench = Bench::new("AggregateIPFlows", &[]);
+        for host in 0..1000u16 {
+            let [high, low] = host.to_be_bytes();
+            let mut packet = crate::testing::ip_packet(0x0a00_0001, 0x0b00_0000, 9, &[0; 8]);
+            packet[18..20].copy_from_slice(&[high, low]);
+            packet[6..8].copy_from_slice(&[0, 1]);
+            push(&mut bench, 1, &packet);
+        }
+        assert_eq!(bench.arena.capacity() - bench.arena.free(), bench.out.len() + 1024 / 8);
+        bench.router.write("e.clear", "").unwrap();
+        assert_eq!(bench.run().len(), 1024 / 8);
+    }
 
     /// Output, aggregate and paint of what comes out for this packet, which came at a second.
     fn push(bench: &mut Bench, second: u64, bytes: &[u8]) -> Vec<(usize, u32, u8)> {

@@ -1,7 +1,7 @@
 //! # AverageCounter
 //!
 //! ## Synopsis
-//! `AverageCounter([IGNORE])`
+//! `AverageCounter([IGNORE, LINK_FCS, MAX, THRESHOLD])`
 //!
 //! ## Ports
 //! One input, one output, push or pull.
@@ -11,21 +11,35 @@
 //!
 //! ## Arguments
 //! - IGNORE: seconds after the first packet that are not measured; default 0.
+//! - LINK_FCS: whether a frame's checksum, 4 bytes, counts for the link; default true.
+//! - MAX (keyword): seconds after the first packet from which on nothing counts; 0, the default, for
+//!   never.
+//! - THRESHOLD (keyword): accepted; no effect.
 //!
 //! ## Handlers
 //! - `count`, `byte_count` (read): packets and bytes.
-//! - `rate`, `byte_rate` (read): the same a second.
-//! - `reset` (write): starts anew.
+//! - `bit_count`, `link_count` (read): bits, and bits that a link needs: with preamble, gap between
+//!   frames, and checksum.
+//! - `rate`, `byte_rate`, `bit_rate`, `link_rate` (read): the same a second.
+//! - `time` (read): seconds that were measured.
+//! - `reset`, `reset_now` (write): starts anew.
 //!
 //! ## See also
 //! `Counter`
 
 use crate::prelude::*;
 
+/// Bytes of a link between two frames, and of a frame's checksum.
+const PREAMBLE_AND_GAP: u64 = 20;
+const CHECKSUM: u64 = 4;
+
 /// Measures rates.
 #[derive(Default)]
 pub(crate) struct AverageCounter {
     ignore_ns: u64,
+    most_ns: u64,
+    /// Bytes that a link needs beside those of a packet.
+    beside: u64,
     count: u64,
     byte_count: u64,
     first_ns: Option<u64>,
@@ -37,17 +51,38 @@ impl Class for AverageCounter {
 }
 
 impl AverageCounter {
-    fn rate(&self, count: u64) -> f64 {
+    /// Nanoseconds that were measured.
+    fn measured_ns(&self) -> u64 {
         let begun = self.first_ns.unwrap_or(0).saturating_add(self.ignore_ns);
-        let gone = self.last_ns.saturating_sub(begun);
+        self.last_ns.saturating_sub(begun)
+    }
+
+    fn reset(&mut self) {
+        let (ignore_ns, most_ns, beside) = (self.ignore_ns, self.most_ns, self.beside);
+        *self = AverageCounter { ignore_ns, most_ns, beside, ..AverageCounter::default() };
+    }
+
+    /// Bits that the link needs.
+    fn link_count(&self) -> u64 {
+        (self.byte_count + self.count * self.beside) * 8
+    }
+
+    fn rate(&self, count: u64) -> f64 {
+        let gone = self.measured_ns();
         if gone == 0 { 0.0 } else { count as f64 * 1e9 / gone as f64 }
     }
 }
 
 impl Element for AverageCounter {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let seconds: u32 = arguments.positional("IGNORE")?.unwrap_or(0);
-        self.ignore_ns = u64::from(seconds) * 1_000_000_000;
+        let seconds: f64 = arguments.positional("IGNORE")?.unwrap_or(0.0);
+        // A negative number is 0, and one that is too large the largest.
+        self.ignore_ns = (seconds * 1e9) as u64;
+        let checksum = arguments.positional("LINK_FCS")?.unwrap_or(true);
+        self.beside = PREAMBLE_AND_GAP + if checksum { CHECKSUM } else { 0 };
+        let most: u32 = arguments.keyword("MAX")?.unwrap_or(0);
+        self.most_ns = if most == 0 { u64::MAX } else { u64::from(most) * 1_000_000_000 };
+        arguments.keyword::<u32>("THRESHOLD")?;
         arguments.finish()
     }
 
@@ -57,6 +92,9 @@ impl Element for AverageCounter {
         }
         let now_ns = context.now_ns();
         let first_ns = *self.first_ns.get_or_insert(now_ns);
+        if now_ns - first_ns >= self.most_ns {
+            return;
+        }
         if now_ns - first_ns >= self.ignore_ns {
             self.count += batch.len() as u64;
             self.byte_count += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
@@ -69,10 +107,13 @@ impl Element for AverageCounter {
         read "byte_count" => this.byte_count;
         read "rate" => this.rate(this.count);
         read "byte_rate" => this.rate(this.byte_count);
-        button "reset" => {
-            let ignore_ns = this.ignore_ns;
-            *this = AverageCounter { ignore_ns, ..AverageCounter::default() };
-        };
+        read "bit_count" => this.byte_count * 8;
+        read "bit_rate" => this.rate(this.byte_count * 8);
+        read "link_count" => this.link_count();
+        read "link_rate" => this.rate(this.link_count());
+        read "time" => this.measured_ns() as f64 / 1e9;
+        button "reset" => this.reset();
+        button "reset_now" => this.reset();
     }
 }
 
@@ -89,6 +130,8 @@ mod tests {
         }
         assert_eq!(bench.router.read("e.rate", ""), Ok("1.1".into()));
         assert_eq!(bench.router.read("e.byte_count", ""), Ok("33".into()));
+        assert_eq!(bench.router.read("e.link_count", ""), Ok((8 * 11 * 27).to_string()));
+        assert_eq!(bench.router.read("e.time", ""), Ok("10".into()));
         bench.router.write("e.reset", "").unwrap();
         assert_eq!(bench.router.read("e.rate", ""), Ok("0".into()));
     }

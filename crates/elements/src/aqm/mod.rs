@@ -1,5 +1,6 @@
 //! Active queue management: dropping before queues are full.
 
+pub(crate) mod adaptive_red;
 pub(crate) mod codel;
 pub(crate) mod red;
 

@@ -80,6 +80,36 @@ impl RED {
         }
     }
 
+    /// One with GENTLE and these bounds.
+    pub(super) fn of(
+        watched: Watched,
+        min: u32,
+        max: u32,
+        max_p: f64,
+        stability: u32,
+    ) -> Result<RED, ConfigError> {
+        RED::check(min, max, max_p).map_err(ConfigError::other)?;
+        if stability > 16 {
+            return Err(ConfigError::other("STABILITY must be between 0 and 16"));
+        }
+        let stability = stability as i32;
+        Ok(RED { watched, min, max, max_p, stability, gentle: true, ..RED::default() })
+    }
+
+    /// Makes MAX_P less where the average length is low, and more where it is high.
+    pub(super) fn adapt(&mut self, context: &mut Context<'_>) {
+        let average = match self.stability {
+            0 => self.watched.length(context) as f64,
+            _ => self.average.floor(),
+        };
+        let part = f64::from((self.max - self.min) / 2);
+        if average < f64::from(self.min) + part && self.max_p > 0.01 {
+            self.max_p *= 0.9;
+        } else if average > f64::from(self.max) - part && self.max_p < 0.5 {
+            self.max_p += (self.max_p / 4.0).min(0.01);
+        }
+    }
+
     fn set(&mut self, min: u32, max: u32, max_p: f64) -> Result<(), HandlerError> {
         RED::check(min, max, max_p).map_err(HandlerError::Other)?;
         (self.min, self.max, self.max_p) = (min, max, max_p);

@@ -6,6 +6,7 @@
 mod bridge;
 mod host;
 mod ipv4;
+mod kernel;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use ipnet::IpNet;
 pub use bridge::bridge;
 pub use host::ipv4_with_host;
 pub use ipv4::ipv4;
+pub use kernel::kernel;
 pub use update::{Update, update};
 
 /// An interface of the router.

@@ -569,6 +569,8 @@ fn with_a_slow_path_linux_gets_what_is_not_forwarded() {
         assert_eq!(model.receive(0, std::slice::from_ref(frame)), []);
         assert_eq!(std::mem::take(&mut model.devices.host[0]), std::slice::from_ref(frame));
     }
+    model.engine.write("gate0.policy", "").unwrap();
+    model.engine.write("gate1.policy", "").unwrap();
     model.engine.write("route.load", "set 10.1.0.0/16 - 1\nset 10.0.0.1/32 2").unwrap();
     model.engine.write("forward1.load", "set 10.1.0.9 02:00:00:00:00:0b").unwrap();
     let sent = model.receive(0, std::slice::from_ref(&good));
@@ -584,6 +586,17 @@ fn with_a_slow_path_linux_gets_what_is_not_forwarded() {
         assert_eq!(model.receive(0, std::slice::from_ref(&frame)), [], "{what}");
         assert_eq!(std::mem::take(&mut model.devices.host[0]), [frame], "{what}");
     }
+    // Options that every router on the way reads are read by Linux.
+    model.engine.write("route6.load", "set fd00:1::/64 - 1").unwrap();
+    model.engine.write("forward6_1.load", "set fd00:1::9 02:00:00:00:00:0b").unwrap();
+    let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap();
+    let v6 = || Frame::new(A, OWN[0]).ipv6(address("fd00:2::9"), address("fd00:1::9"));
+    let plain = v6().udp(1, 2, b"data");
+    assert_eq!(model.receive(0, std::slice::from_ref(&plain)).len(), 1);
+    let alert = [&[17, 0, 5, 2, 0, 0, 1, 0][..], &plain[54..]].concat();
+    let alert = v6().transport(IpProtocol(0), &alert);
+    assert_eq!(model.receive(0, std::slice::from_ref(&alert)), [], "hop-by-hop options");
+    assert_eq!(std::mem::take(&mut model.devices.host[0]), [alert]);
     // What Linux sends leaves as it is.
     let own = Frame::new(OWN[1], B).ipv4(OWN_B, HOST_B).udp(1, 2, b"");
     assert_eq!(model.receive(3, std::slice::from_ref(&own)), [(1, own)]);

@@ -91,8 +91,8 @@ impl Element for ARPPrint {
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         if self.active {
-            for line in batch.iter().filter_map(|packet| self.line(packet)) {
-                context.log(&line);
+            for packet in batch.iter() {
+                context.log_with(|_| self.line(packet));
             }
         }
     }

@@ -48,8 +48,8 @@ impl Checks {
             },
             |packet| {
                 if self.verbose || self.drops() == 0 {
-                    let line = say(context.name(), self.reasons.get(found.get()).unwrap_or(&""));
-                    context.log(&line);
+                    let reason = self.reasons.get(found.get()).unwrap_or(&"");
+                    context.log_with(|name| say(name, reason));
                 }
                 if let Some(count) = self.drops.get_mut(found.get()) {
                     *count += 1;

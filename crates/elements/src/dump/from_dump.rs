@@ -8,7 +8,8 @@
 //! FORCE_IP.
 //!
 //! ## Description
-//! Makes the packets of a capture file, as tcpdump writes it, one in each turn, with their times.
+//! Makes the packets of a capture file, as tcpdump (pcap) or Wireshark (pcapng) write it, one in each
+//! turn, with their times.
 //! What was not captured of a packet is in the extra length annotation. Packets that fit into no
 //! buffer are cut.
 //!
@@ -25,7 +26,7 @@
 //!   after the first.
 //! - END (keyword): end at this time; END_AFTER: so long after the first packet; INTERVAL: so long
 //!   after the first that is sent.
-//! - MMAP, FILEPOS (keywords): accepted for Click's sake.
+//! - MMAP, FILEPOS, BURST, TIMING_FNT (keywords): accepted; no effect.
 //!
 //! ## Handlers
 //! - `active` (read, write): see ACTIVE.
@@ -37,6 +38,8 @@
 //!
 //! ## See also
 //! `ToDump`, `FromIPSummaryDump`
+
+use std::any::Any;
 
 use super::pcap::{self, Reader, Record};
 use crate::common::{fill, push_next};
@@ -215,6 +218,7 @@ impl Element for FromDump {
         self.sample = crate::common::sample(arguments)?;
         self.force_ip = arguments.keyword("FORCE_IP")?.unwrap_or(false);
         arguments.keyword::<bool>("MMAP")?;
+        crate::accepted::accept(arguments, &["TIMING_FNT", "BURST"])?;
         arguments.keyword::<u64>("FILEPOS")?;
         for (name, relative) in [("START", false), ("START_AFTER", true)] {
             if let Some(time) = arguments.keyword(name)? {
@@ -275,6 +279,19 @@ impl Element for FromDump {
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
         fill(max, batch, || self.next(context));
+    }
+
+    /// Goes on in the same file where the other one is.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<FromDump>()
+            && old.name == self.name
+        {
+            std::mem::swap(&mut self.reader, &mut old.reader);
+            (self.first_ns, self.interval, self.end) = (old.first_ns, old.interval, old.end);
+            (self.offset_ns, self.due_ns) = (old.offset_ns, old.due_ns);
+            (self.count, self.told) = (old.count, old.told);
+            self.waiting = old.waiting.take();
+        }
     }
 
     handlers! { this, context, value;

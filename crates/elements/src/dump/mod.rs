@@ -2,4 +2,5 @@
 
 pub(crate) mod from_dump;
 mod pcap;
+mod pcapng;
 pub(crate) mod to_dump;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read};
 
+use super::pcapng::{self, Blocks};
+
 /// In the byte order of the machine that wrote the file.
 const MAGIC_MICRO: u32 = 0xa1b2_c3d4;
 const MAGIC_NANO: u32 = 0xa1b2_3c4d;
@@ -74,12 +76,19 @@ pub(super) fn record_header(time_ns: u64, nano: bool, captured: u32, length: u32
     header
 }
 
+/// The number of a link type, one for all of raw IP.
+fn raw_ip(number: u32) -> u32 {
+    if RAW_NUMBERS.contains(&number) { 101 } else { number }
+}
+
 /// A file that is read.
 pub(super) struct Reader {
     input: Box<dyn Read>,
     swapped: bool,
     nano: bool,
     modified: bool,
+    /// The file is of the newer format.
+    blocks: Option<Blocks>,
     /// What the packets begin with.
     pub(super) link_type: u32,
 }
@@ -102,20 +111,29 @@ impl Reader {
             u32::from_ne_bytes(chunk.unwrap_or_default())
         };
         let known = |magic: u32| matches!(magic, MAGIC_MICRO | MAGIC_NANO | MAGIC_MODIFIED);
+        if word(0) == pcapng::SECTION {
+            let blocks = Blocks::open(&mut input, &header)?;
+            let link_type = raw_ip(blocks.link_type);
+            let blocks = Some(blocks);
+            let (swapped, nano, modified) = (false, true, false);
+            return Ok(Reader { input, swapped, nano, modified, blocks, link_type });
+        }
         let swapped = !known(word(0));
         let fix = |word: u32| if swapped { word.swap_bytes() } else { word };
         let magic = fix(word(0));
         if !known(magic) {
             return Err("not a tcpdump file (bad magic number)".to_owned());
         }
-        let number = fix(word(5)) & 0x0fff_ffff;
-        let link_type = if RAW_NUMBERS.contains(&number) { 101 } else { number };
+        let link_type = raw_ip(fix(word(5)) & 0x0fff_ffff);
         let (nano, modified) = (magic == MAGIC_NANO, magic == MAGIC_MODIFIED);
-        Ok(Reader { input, swapped, nano, modified, link_type })
+        Ok(Reader { input, swapped, nano, modified, blocks: None, link_type })
     }
 
     /// The next record; none at the end.
     pub(super) fn next(&mut self) -> Result<Option<Record>, String> {
+        if let Some(blocks) = &mut self.blocks {
+            return blocks.next(&mut self.input);
+        }
         let mut header = [0; 24];
         let size = if self.modified { 24 } else { 16 };
         let place = header.get_mut(..size).unwrap_or_default();

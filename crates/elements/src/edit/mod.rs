@@ -1,6 +1,7 @@
 //! Elements that change packets where they are, each for itself.
 
 pub(crate) mod align;
+pub(crate) mod anonymize_ip_addr;
 pub(crate) mod erase_ip_payload;
 pub(crate) mod ip6_mirror;
 pub(crate) mod ip_mirror;

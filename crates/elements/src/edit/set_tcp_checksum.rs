@@ -14,11 +14,12 @@
 //! - FIXOFF: bring a data offset that lies outside the segment back into it; default false.
 //!
 //! ## Handlers
-//! None.
+//! - `drops` (read): packets dropped.
 //!
 //! ## See also
 //! `CheckTCPHeader`, `SetIPChecksum`, `SetUDPChecksum`
 
+use crate::common::retain;
 use crate::fields::{be16, is_fragment, network_mut, segment_checksum, set};
 use crate::prelude::*;
 
@@ -26,6 +27,7 @@ use crate::prelude::*;
 #[derive(Default)]
 pub(crate) struct SetTCPChecksum {
     fix_offset: bool,
+    drops: u64,
 }
 
 impl Class for SetTCPChecksum {
@@ -62,12 +64,14 @@ impl Element for SetTCPChecksum {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        let before = batch.len();
-        batch.retain(|packet| self.complete(packet).is_some());
-        if batch.len() < before {
+        let drops = retain(batch, |packet| self.complete(packet).is_some());
+        if drops > 0 {
             context.log("SetTCPChecksum: bad lengths");
         }
+        self.drops += drops;
     }
+
+    handlers! { this, context, value; read "drops" => this.drops; }
 }
 
 #[cfg(test)]
@@ -92,5 +96,27 @@ mod tests {
             short.set_network_header(0, 20);
             assert_eq!(bench.push_packets(0, vec![packet, short]), [(0, good.clone())]);
         }
+    }
+
+    /// A second of bad packets, and what is told of it.
+    #[test]
+    fn a_flood_of_bad_packets_writes_few_lines() {
+        let mut bench = Bench::new("SetTCPChecksum", &[]);
+        let lines = bench.log();
+        for n in 0..1000 {
+            bench.now_ns = n * 900_000;
+            bench.push(0, &[b"short"]);
+        }
+        assert_eq!(lines.borrow().len(), 100);
+        let due_ns = bench.router.next_timer_ns().expect("what is left out is told");
+        assert_eq!(due_ns, 1_000_000_000);
+        bench.now_ns = due_ns;
+        bench.run();
+        assert_eq!(lines.borrow().last().map(String::as_str), Some("e: 900 more lines left out"));
+        assert_eq!(bench.router.next_timer_ns(), None);
+        assert_eq!(bench.router.read("e.drops", ""), Ok("1000".into()));
+        bench.router.set_line_limit(None);
+        (0..200).for_each(|_| drop(bench.push(0, &[b"short"])));
+        assert_eq!(lines.borrow().len(), 301);
     }
 }

@@ -445,13 +445,16 @@ impl<'a> Parser<'a> {
                 Some(["mask", mask]) => Ipv4Addr::parse(mask, self.names).map(u32::from),
                 _ => None,
             };
-            let prefix = Ipv4Prefix::parse(word, self.names).filter(|_| kind == Some(Kind::Net));
+            // A name may stand for an address and for a net.
+            let prefix = Ipv4Prefix::named(word, self.names)
+                .or_else(|| Ipv4Prefix::parse(word, self.names))
+                .filter(|_| kind == Some(Kind::Net));
             Some(match (mask, prefix) {
                 (Some(mask), _) => {
                     self.at += 2;
                     Data::Net(address.into(), mask)
                 }
-                (None, Some(prefix)) => Data::Net(address.into(), prefix.mask()),
+                (None, Some(prefix)) => Data::Net(prefix.address.into(), prefix.mask()),
                 (None, None) => Data::Host(address.into()),
             })
         } else if let Some((address, mask)) =

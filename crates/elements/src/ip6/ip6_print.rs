@@ -82,8 +82,8 @@ impl Element for IP6Print {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        for line in batch.iter().filter_map(|packet| self.line(packet)) {
-            context.log(&line);
+        for packet in batch.iter() {
+            context.log_with(|_| self.line(packet));
         }
     }
 }

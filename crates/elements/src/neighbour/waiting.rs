@@ -1,8 +1,10 @@
 //! Packets that wait for an answer: a list for each entry, in places that all share.
 
+use std::mem::replace;
+
 use europa_engine::Packet;
 
-use super::{Address, Entry, Limits, NONE, Neighbours, Share};
+use super::{Address, Entry, Limits, NONE, Neighbours, State};
 
 /// A place for a packet that waits.
 pub(super) struct Place {
@@ -14,12 +16,12 @@ impl<A: Address> Neighbours<A> {
     /// Keeps a packet for an entry; the oldest of too many is dropped.
     pub(super) fn keep(&mut self, index: usize, packet: Packet) -> bool {
         let most = self.limits.packets_each as u32;
-        let full = self.is_full();
+        let full = self.share.is_full();
         let gives_way = |entry: &Entry<A>| entry.waiting >= most || full && entry.waiting > 0;
         if self.entries.get(index).is_some_and(gives_way) {
             self.drops += u64::from(self.take_first(index).is_some());
         }
-        let place = if self.is_full() {
+        let place = if self.share.is_full() {
             self.drops += 1;
             return false;
         } else if self.free_place != NONE {
@@ -37,12 +39,10 @@ impl<A: Address> Neighbours<A> {
             *place = Place { packet: Some(packet), next: NONE };
         }
         self.length += 1;
-        if let Some(share) = &mut self.share {
-            share.take();
-        }
+        self.share.set(self.length);
         let Some(entry) = self.entries.get_mut(index) else { return false };
         entry.waiting += 1;
-        let last = std::mem::replace(&mut entry.last, place);
+        let last = replace(&mut entry.last, place);
         match self.places.get_mut(last as usize) {
             Some(last) => last.next = place,
             None => entry.first = place,
@@ -50,25 +50,19 @@ impl<A: Address> Neighbours<A> {
         true
     }
 
-    fn is_full(&self) -> bool {
-        self.share.as_ref().is_some_and(Share::is_full)
-    }
-
     /// Takes the oldest packet that waits for an entry.
     fn take_first(&mut self, index: usize) -> Option<Packet> {
         let entry = self.entries.get_mut(index)?;
         let at = entry.first;
         let place = self.places.get_mut(at as usize)?;
-        entry.first = std::mem::replace(&mut place.next, self.free_place);
+        entry.first = replace(&mut place.next, self.free_place);
         if entry.first == NONE {
             entry.last = NONE;
         }
         entry.waiting -= 1;
         self.free_place = at;
         self.length -= 1;
-        if let Some(share) = &mut self.share {
-            share.give();
-        }
+        self.share.set(self.length);
         place.packet.take()
     }
 
@@ -76,6 +70,29 @@ impl<A: Address> Neighbours<A> {
         let Some(header) = self.entries.get(index).map(|entry| entry.header) else { return };
         while let Some(packet) = self.take_first(index) {
             to(packet, &header);
+        }
+    }
+
+    /// Takes over the packets that wait in another table, with the questions for them.
+    pub(super) fn take_waiting(&mut self, old: &mut Neighbours<A>) {
+        for at in 0..old.entries.len() {
+            let Some(entry) = old.entries.get(at).filter(|entry| entry.waiting > 0) else {
+                continue;
+            };
+            let (address, tries, due_ns) = (entry.address, entry.tries, entry.due_ns);
+            let found = self.find(address).or_else(|| self.create(address, entry.confirmed_ns));
+            let Some(index) = found else { continue };
+            let Some(entry) = self.entries.get_mut(index) else { continue };
+            // One that is known here was told by the new configuration. Its packets have no way out
+            // from here.
+            if entry.state != State::Incomplete {
+                continue;
+            }
+            (entry.tries, entry.due_ns) = (tries, due_ns);
+            self.enter(index, State::Incomplete, due_ns);
+            while let Some(packet) = old.take_first(at) {
+                self.keep(index, packet);
+            }
         }
     }
 

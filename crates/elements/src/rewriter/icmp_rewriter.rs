@@ -28,6 +28,7 @@ use europa_packet::checksum;
 
 use super::core;
 use super::flows::FlowId;
+use crate::common::annotation_keyword;
 use crate::fields::{be16, be32, is_first, network, network_mut, set};
 use crate::prelude::*;
 
@@ -162,19 +163,15 @@ impl ICMPRewriter {
             [outer_check] = last;
         }
         set(message, 2, outer_check.to_be_bytes());
-        Some(offset.map_or(0, |offset| offset + output))
+        // Beyond all outputs it is dropped.
+        Some(offset.map_or(0, |offset| offset.saturating_add(output)))
     }
 }
 
 impl Element for ICMPRewriter {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.set_destination = arguments.keyword("DST_ANNO")?.unwrap_or(true);
-        if let Some(word) = arguments.keyword::<String>("REPLY_ANNO")? {
-            self.reply_annotation = Some(match word.as_str() {
-                "PAINT" => annotation::PAINT,
-                word => arguments.value("REPLY_ANNO", 0, word)?,
-            });
-        }
+        self.reply_annotation = annotation_keyword(arguments, "REPLY_ANNO", 1)?;
         let words: String = arguments.mandatory("MAPS")?;
         for word in words.split_whitespace() {
             let (name, offset) = match word.split_once(':') {

@@ -19,6 +19,8 @@
 //! ## See also
 //! `RoundRobinSched`, `StrideSched`
 
+use std::any::Any;
+
 use crate::prelude::*;
 
 /// Pulls the same number of bytes from each input.
@@ -87,6 +89,16 @@ impl Element for DRRSched {
             if !self.pull_one(batch, context) {
                 break;
             }
+        }
+    }
+
+    /// Of inputs that are no more, packets that wait for their turn are dropped.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<DRRSched>() {
+            for (input, old) in self.inputs.iter_mut().zip(&mut old.inputs) {
+                *input = std::mem::take(old);
+            }
+            self.next = if old.next < self.inputs.len() { old.next } else { 0 };
         }
     }
 }

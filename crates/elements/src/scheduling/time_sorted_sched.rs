@@ -14,7 +14,8 @@
 //! - STOP (keyword): stop the router when no input has packets, or is going to have some as far as
 //!   the elements before it can say; default false.
 //! - BUFFER (keyword): packets of each input that are looked at, default 1: inputs may be out of
-//!   order within that many.
+//!   order within that many. Where all inputs together have five 16ths of the router's packet pool,
+//!   it is one packet of each.
 //!
 //! ## Handlers
 //! - `well_ordered` (read): whether all packets left in the order of their times so far.
@@ -22,12 +23,17 @@
 //! ## See also
 //! `RoundRobinSched`, `PrioSched`, `FromDump`
 
+use std::any::Any;
+use std::collections::VecDeque;
+
 use crate::prelude::*;
 
 /// Merges by time.
 #[derive(Default)]
 pub(crate) struct TimeSortedSched {
     buffer: usize,
+    /// What it may keep of the pool.
+    share: Share,
     stop: bool,
     /// That there are no packets any more has been told.
     told: bool,
@@ -35,7 +41,7 @@ pub(crate) struct TimeSortedSched {
     last_ns: u64,
     disordered: bool,
     /// By input: packets that wait, and who knows whether there are more.
-    inputs: Vec<(Vec<Packet>, Signal)>,
+    inputs: Vec<(VecDeque<Packet>, Signal)>,
 }
 
 impl Class for TimeSortedSched {
@@ -44,10 +50,18 @@ impl Class for TimeSortedSched {
 
 impl TimeSortedSched {
     fn pull_one(&mut self, batch: &mut Batch, context: &mut Context<'_>) -> Option<Packet> {
+        let mut all: usize = self.inputs.iter().map(|(waiting, _)| waiting.len()).sum();
         for (input, (waiting, signal)) in self.inputs.iter_mut().enumerate() {
             let active = waiting.len() < self.buffer && context.is_active(signal);
-            while active && waiting.len() < self.buffer && context.pull(input, 1, batch) > 0 {
+            // One of each is needed to find the earliest.
+            while active
+                && (waiting.is_empty()
+                    || waiting.len() < self.buffer && self.share.left_to_pull() > 0)
+                && context.pull(input, 1, batch) > 0
+            {
                 waiting.extend(batch.pop());
+                all += 1;
+                self.share.set(all);
             }
         }
         let earliest = self.inputs.iter().enumerate().flat_map(|(input, (waiting, _))| {
@@ -68,7 +82,8 @@ impl TimeSortedSched {
             self.disordered |= time_ns < self.last_ns;
             self.last_ns = time_ns;
         }
-        self.inputs.get_mut(input).map(|(waiting, _)| waiting.remove(place))
+        self.share.set(all.saturating_sub(1));
+        self.inputs.get_mut(input).and_then(|(waiting, _)| waiting.remove(place))
     }
 }
 
@@ -84,7 +99,8 @@ impl Element for TimeSortedSched {
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let inputs = 0..context.inputs();
-        self.inputs = inputs.map(|input| (Vec::new(), context.upstream(input))).collect();
+        self.inputs = inputs.map(|input| (VecDeque::new(), context.upstream(input))).collect();
+        self.share = context.share(Purpose::Queues);
         Ok(())
     }
 
@@ -93,7 +109,7 @@ impl Element for TimeSortedSched {
     }
 
     fn has_packets(&mut self, _: usize, context: &mut Context<'_>) -> bool {
-        let mut has = |(waiting, signal): &(Vec<Packet>, Signal)| {
+        let mut has = |(waiting, signal): &(VecDeque<Packet>, Signal)| {
             !waiting.is_empty() || context.is_active(signal)
         };
         self.inputs.iter().any(&mut has)
@@ -111,6 +127,17 @@ impl Element for TimeSortedSched {
         context.give_batch(own);
     }
 
+    /// Of inputs that are no more, packets are dropped.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<TimeSortedSched>() {
+            for ((waiting, _), (before, _)) in self.inputs.iter_mut().zip(&mut old.inputs) {
+                *waiting = std::mem::take(before);
+            }
+            self.share.set(self.inputs.iter().map(|(waiting, _)| waiting.len()).sum());
+            (self.last_ns, self.disordered) = (old.last_ns, old.disordered);
+        }
+    }
+
     handlers! { this, context, value; read "well_ordered" => !this.disordered; }
 }
 #[cfg(test)]
@@ -125,5 +152,17 @@ mod tests {
         let text: Vec<u8> = bench.pull(9).concat();
         assert_eq!(text, b"abcei");
         assert_eq!(bench.router.read("e.well_ordered", ""), Ok("true".into()));
+    }
+
+    #[test]
+    fn a_long_buffer_leaves_a_part_of_the_pool_to_others() {
+        let mut bench = pull_bench("TimeSortedSched", &["BUFFER 1000"], 1);
+        for _ in 0..3 {
+            bench.give(0, &[&b"a"[..]; 200]);
+        }
+        assert_eq!(bench.pull(1).len(), 1);
+        // Half of what queues may have, of 1024.
+        assert_eq!(bench.router.read("queue0.length", ""), Ok((600 - 320).to_string()));
+        assert_eq!(bench.pull(255).len(), 255);
     }
 }

@@ -19,6 +19,8 @@
 //! ## See also
 //! `DelayUnqueue`, `Shaper`, `LinkUnqueue`
 
+use std::any::Any;
+
 use super::Delayed;
 use crate::prelude::*;
 use crate::values::interval;
@@ -45,6 +47,12 @@ impl Element for DelayShaper {
             // There is room for as many as were asked for.
             let _ = batch.push(packet);
             left -= 1;
+        }
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<DelayShaper>() {
+            self.0.waiting = old.0.waiting.take();
         }
     }
 

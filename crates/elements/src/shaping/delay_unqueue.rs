@@ -19,6 +19,8 @@
 //! ## See also
 //! `DelayShaper`, `RatedUnqueue`, `LinkUnqueue`
 
+use std::any::Any;
+
 use super::Delayed;
 use crate::prelude::*;
 use crate::values::interval;
@@ -63,6 +65,12 @@ impl Element for DelayUnqueue {
 
     fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
         self.work(context);
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<DelayUnqueue>() {
+            self.0.waiting = old.0.waiting.take();
+        }
     }
 
     handlers! { this, context, value;

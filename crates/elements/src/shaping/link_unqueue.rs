@@ -8,7 +8,8 @@
 //!
 //! ## Description
 //! Behaves as a line: pulls packets as fast as BANDWIDTH takes them up, and pushes each on LATENCY
-//! after its last bit. Extra length counts.
+//! after its last bit. Extra length counts. A line on which five 16ths of the router's packet pool
+//! are takes no more until some have arrived.
 //!
 //! ## Arguments
 //! - LATENCY: seconds.
@@ -22,6 +23,7 @@
 //! ## See also
 //! `DelayUnqueue`, `BandwidthRatedUnqueue`
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -38,6 +40,8 @@ pub(crate) struct LinkUnqueue {
     free_ns: u64,
     /// The next packet follows the last at once: none has been asked for in vain since.
     follows: bool,
+    /// What it may keep of the pool.
+    share: Share,
     /// On the line, with the time when they arrive.
     line: VecDeque<(u64, Packet)>,
 }
@@ -54,7 +58,8 @@ impl LinkUnqueue {
     fn work(&mut self, context: &mut Context<'_>) -> bool {
         let (now_ns, mut batch) = (context.now_ns(), context.take_batch());
         while self.free_ns <= now_ns {
-            if context.pull(0, 1, &mut batch) == 0 {
+            // Also where the line is full: the next one starts when it is taken up.
+            if self.share.left_to_pull() == 0 || context.pull(0, 1, &mut batch) == 0 {
                 self.follows = false;
                 break;
             }
@@ -69,6 +74,7 @@ impl LinkUnqueue {
                 self.free_ns = start_ns.saturating_add(u64::try_from(bits_ns).unwrap_or(u64::MAX));
                 self.line.push_back((self.free_ns.saturating_add(self.latency_ns), packet));
             }
+            self.share.set(self.line.len());
         }
         while batch.room() > 0
             && let Some((at_ns, mut packet)) = self.line.pop_front()
@@ -81,6 +87,7 @@ impl LinkUnqueue {
             // There is room.
             let _ = batch.push(packet);
         }
+        self.share.set(self.line.len());
         let arrives = self.line.front().map(|(at_ns, _)| *at_ns);
         let next = arrives.into_iter().chain((self.free_ns > now_ns).then_some(self.free_ns)).min();
         if let Some(at_ns) = next {
@@ -105,6 +112,7 @@ impl Element for LinkUnqueue {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.share = context.share(Purpose::Queues);
         context.add_task(1024);
         Ok(())
     }
@@ -115,6 +123,14 @@ impl Element for LinkUnqueue {
 
     fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
         self.work(context);
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<LinkUnqueue>() {
+            self.line.append(&mut old.line);
+            self.share.set(self.line.len());
+            (self.free_ns, self.follows) = (old.free_ns, old.follows);
+        }
     }
 
     handlers! { this, context, value;
@@ -132,6 +148,7 @@ impl Element for LinkUnqueue {
         read "size" => this.line.len();
         button "reset" => {
             this.line.clear();
+            this.share.set(0);
             (this.free_ns, this.follows) = (0, false);
         };
     }
@@ -142,6 +159,26 @@ mod tests {
     use europa_engine::{Arena, Graph, NoDevices, Router};
 
     use crate::testing::{Bench, part};
+
+    #[test]
+    fn a_long_line_leaves_a_part_of_the_pool_to_others() {
+        let mut graph = Graph::default();
+        let source = graph.add("s", "InfiniteSource", &[]);
+        let line = graph.add("l", "LinkUnqueue", &["10s", "1GBps"]);
+        let sink = graph.add("sink", "TestSink", &[]);
+        graph.connect(source, 0, line, 0);
+        graph.connect(line, 0, sink, 0);
+        let (registry, arena) = (Bench::registry(), Arena::heap(64, 2048));
+        let graph = graph.resolved(&registry);
+        let mut router = Router::build(&graph, &registry, &arena, &NoDevices, 0).unwrap();
+        for round in 0..1000 {
+            router.run_once(round * 1_000_000, &mut NoDevices);
+        }
+        assert_eq!(router.read("l.size", ""), Ok("20".into()));
+        router.run_once(11_000_000_000, &mut NoDevices);
+        router.run_once(11_000_000_000, &mut NoDevices);
+        assert_eq!(part::sink(&mut router).len(), 20);
+    }
 
     #[test]
     fn bits_and_latency_take_their_time() {

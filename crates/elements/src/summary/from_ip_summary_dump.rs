@@ -38,7 +38,7 @@
 //! ## See also
 //! `ToIPSummaryDump`, `FromDump`
 
-use std::collections::VecDeque;
+use std::any::Any;
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::net::Ipv4Addr;
 
@@ -74,8 +74,8 @@ pub(crate) struct FromIPSummaryDump {
     fields: Vec<Field>,
     order: Vec<usize>,
     complained: bool,
-    /// Made and not sent yet.
-    ready: VecDeque<Packet>,
+    /// Read and not sent yet.
+    ready: Option<Multiple>,
     /// What to add to a packet's time for the clock.
     offset_ns: Option<i128>,
     /// When the next packet may go.
@@ -105,7 +105,7 @@ impl Default for FromIPSummaryDump {
             fields: Vec::new(),
             order: Vec::new(),
             complained: false,
-            ready: VecDeque::new(),
+            ready: None,
             offset_ns: None,
             due_ns: 0,
             told: false,
@@ -144,6 +144,87 @@ fn split(line: &str) -> Vec<&str> {
         rest = tail.trim_start();
     }
     parts
+}
+
+/// A packet that stands for several, which are made of it one after the other.
+struct Multiple {
+    packet: Packet,
+    count: u64,
+    /// Packets made so far.
+    made: u64,
+    /// Bytes of all, and of each but the last.
+    total: u64,
+    each: u64,
+    /// Time between two of them.
+    step_ns: u64,
+}
+
+impl Multiple {
+    /// All packets that this one stands for if `multiplies`, or this one as it is.
+    fn of(mut packet: Packet, multiplies: bool) -> Multiple {
+        let extra = packet.extra_packets();
+        if !multiplies || extra == 0 {
+            return Multiple { packet, count: 1, made: 0, total: 0, each: 0, step_ns: 0 };
+        }
+        let (count, there) = (u64::from(extra) + 1, packet.len() as u64);
+        let total = there + u64::from(packet.extra_length());
+        let each = (total / count).max(there);
+        let (first_ns, end_ns) = (packet.first_timestamp_ns(), packet.timestamp_ns());
+        let step_ns =
+            if first_ns == 0 { 0 } else { end_ns.saturating_sub(first_ns) / u64::from(extra) };
+        packet.set_extra_packets(0);
+        Multiple { packet, count, made: 0, total, each, step_ns }
+    }
+
+    fn is_last(&self) -> bool {
+        self.made + 1 >= self.count
+    }
+
+    /// Time of the next packet.
+    fn time_ns(&self) -> u64 {
+        let first_ns = self.packet.first_timestamp_ns();
+        match first_ns == 0 || self.is_last() {
+            true => self.packet.timestamp_ns(),
+            false => first_ns + self.step_ns * self.made,
+        }
+    }
+
+    /// The next packet but for the last; none without a free slot.
+    fn copy(&mut self) -> Option<Packet> {
+        if self.is_last() {
+            return None;
+        }
+        let mut copy = self.packet.try_clone()?;
+        give(&mut copy, self.each, self.time_ns());
+        self.made += 1;
+        Some(copy)
+    }
+
+    /// The last packet.
+    fn last(self) -> Packet {
+        let time_ns = self.time_ns();
+        let Multiple { count, total, each, mut packet, .. } = self;
+        if count > 1 {
+            // It gets what division leaves over.
+            let this = total.saturating_sub(each * (count - 1)).max(packet.len() as u64);
+            give(&mut packet, this, time_ns);
+        }
+        packet
+    }
+}
+
+/// Has a packet be one of so many bytes at this time.
+fn give(packet: &mut Packet, bytes: u64, time_ns: u64) {
+    let missing = bytes.saturating_sub(packet.len() as u64);
+    packet.set_extra_length(u32::try_from(missing).unwrap_or(u32::MAX));
+    packet.set_timestamp_ns(time_ns);
+    if let Some((header, rest)) = network_mut(packet) {
+        set(header, 2, (bytes.min(0xffff) as u16).to_be_bytes());
+        if header.get(9) == Some(&17) && be16(rest, 4).is_some() {
+            let length = (bytes.min(0xffff) as usize).saturating_sub(header.len()) as u16;
+            set(rest, 4, length.to_be_bytes());
+        }
+    }
 }
 
 impl FromIPSummaryDump {
@@ -334,46 +415,12 @@ impl FromIPSummaryDump {
         Some(count)
     }
 
-    /// Packets for those that this one stands for.
-    fn multiply(&mut self, mut packet: Packet) {
-        let extra = packet.extra_packets();
-        if !self.multipacket || extra == 0 {
-            self.ready.push_back(packet);
-            return;
-        }
-        let (count, there) = (u64::from(extra) + 1, packet.len() as u64);
-        let total = there + u64::from(packet.extra_length());
-        let (length, end_ns) = ((total / count).max(there), packet.timestamp_ns());
-        let first_ns = packet.first_timestamp_ns();
-        let step_ns =
-            if first_ns == 0 { 0 } else { end_ns.saturating_sub(first_ns) / u64::from(extra) };
-        packet.set_extra_packets(0);
-        for number in 0..count {
-            let last = number + 1 == count;
-            // The last one gets what division leaves over.
-            let this =
-                if last { total.saturating_sub(length * (count - 1)).max(there) } else { length };
-            let Some(mut copy) = packet.try_clone() else { return };
-            copy.set_extra_length(u32::try_from(this - there).unwrap_or(u32::MAX));
-            let time_ns = if first_ns == 0 || last { end_ns } else { first_ns + step_ns * number };
-            copy.set_timestamp_ns(time_ns);
-            if let Some((header, rest)) = network_mut(&mut copy) {
-                set(header, 2, (this.min(0xffff) as u16).to_be_bytes());
-                if header.get(9) == Some(&17) && be16(rest, 4).is_some() {
-                    let length = (this.min(0xffff) as usize).saturating_sub(header.len()) as u16;
-                    set(rest, 4, length.to_be_bytes());
-                }
-            }
-            self.ready.push_back(copy);
-        }
-    }
-
     /// The next packet if it is time for it.
     fn next(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if !self.active {
             return None;
         }
-        while self.ready.is_empty() {
+        while self.ready.is_none() {
             let Some(packet) = self.read_packet(context) else {
                 let ended = self.stop && self.input.is_none();
                 if ended && !std::mem::replace(&mut self.told, true) {
@@ -384,11 +431,11 @@ impl FromIPSummaryDump {
             let chosen =
                 self.sample >= 1.0 || f64::from(self.random.next()) < self.sample * 4_294_967_296.0;
             if chosen {
-                self.multiply(packet);
+                self.ready = Some(Multiple::of(packet, self.multipacket));
             }
         }
         if self.timing {
-            let (now_ns, time_ns) = (context.now_ns(), self.ready.front()?.timestamp_ns());
+            let (now_ns, time_ns) = (context.now_ns(), self.ready.as_ref()?.time_ns());
             let offset = *self.offset_ns.get_or_insert(i128::from(now_ns) - i128::from(time_ns));
             let due_ns = u64::try_from(i128::from(time_ns) + offset).unwrap_or(0);
             self.due_ns = due_ns;
@@ -397,7 +444,12 @@ impl FromIPSummaryDump {
                 return None;
             }
         }
-        self.ready.pop_front()
+        match self.ready.as_mut()?.copy() {
+            // There is no slot for it now.
+            None if !self.ready.as_ref()?.is_last() => None,
+            Some(copy) => Some(copy),
+            None => Some(self.ready.take()?.last()),
+        }
     }
 }
 
@@ -440,7 +492,7 @@ impl Element for FromIPSummaryDump {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        let input: Box<dyn Read> = match self.data.take() {
+        let input: Box<dyn Read> = match self.data.clone() {
             Some(data) => Box::new(Cursor::new(data)),
             None if self.allow_missing && files::is_missing(&self.name) => {
                 Box::new(std::io::empty())
@@ -459,7 +511,7 @@ impl Element for FromIPSummaryDump {
     }
 
     fn has_packets(&mut self, _: usize, context: &mut Context<'_>) -> bool {
-        let more = self.input.is_some() || !self.ready.is_empty();
+        let more = self.input.is_some() || self.ready.is_some();
         self.active && more && self.due_ns <= context.now_ns()
     }
 
@@ -474,6 +526,22 @@ impl Element for FromIPSummaryDump {
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
         fill(max, batch, || self.next(context));
+    }
+
+    /// Goes on in the same file where the other one is.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<FromIPSummaryDump>()
+            && (&old.name, &old.data) == (&self.name, &self.data)
+        {
+            std::mem::swap(&mut self.input, &mut old.input);
+            std::mem::swap(&mut self.fields, &mut old.fields);
+            std::mem::swap(&mut self.order, &mut old.order);
+            self.defaults = Defaults { checksum: self.defaults.checksum, ..old.defaults };
+            (self.line, self.binary, self.aggregate) = (old.line, old.binary, old.aggregate);
+            (self.offset_ns, self.due_ns) = (old.offset_ns, old.due_ns);
+            (self.complained, self.told) = (old.complained, old.told);
+            self.ready = old.ready.take();
+        }
     }
 
     handlers! { this, context, value;

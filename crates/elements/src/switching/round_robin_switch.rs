@@ -10,7 +10,7 @@
 //! Sends packets out of its outputs in turn.
 //!
 //! ## Arguments
-//! None.
+//! - SPLITBATCH (keyword): accepted; each packet goes by the next output.
 //!
 //! ## Handlers
 //! None.
@@ -31,6 +31,11 @@ impl Class for RoundRobinSwitch {
 }
 
 impl Element for RoundRobinSwitch {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        arguments.keyword::<bool>("SPLITBATCH")?;
+        arguments.finish()
+    }
+
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let outputs = context.outputs();
         context.push_each(batch, |_| {

@@ -44,8 +44,7 @@ use crate::prelude::*;
 
 /// Writes a line about a frame, with the element's name as Click has it.
 fn say(context: &mut Context<'_>, class: &str, text: &str) {
-    let line = format!("{} :: {class}: {text}", context.name());
-    context.log(&line);
+    context.log_with(|name| format!("{name} :: {class}: {text}"));
 }
 
 /// The header of a management frame of one of these kinds, or says what else came.

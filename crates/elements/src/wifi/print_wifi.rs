@@ -230,7 +230,7 @@ impl Element for PrintWifi {
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         for packet in batch.iter() {
-            context.log(&self.line(packet));
+            context.log_with(|_| self.line(packet));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How `top` looks.
+//! The layout of `top`.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -18,14 +18,14 @@ const EIGHTHS: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'
 
 const KEYS: [(&str, &str); 9] = [
     ("Tab, 1 to 5", "slices, routers, interfaces, ports, queues"),
-    ("↑ ↓ PgUp PgDn", "choose a line: its past stands below"),
-    ("← →", "choose the column to sort by"),
-    ("r", "the other way round"),
+    ("↑ ↓ PgUp PgDn", "select a line; its history is below"),
+    ("← →", "select the column to sort by"),
+    ("r", "reverse the order"),
     ("+ -", "read more often, less often"),
-    ("space", "stand still, go on"),
-    ("?", "this"),
+    ("space", "pause, continue"),
+    ("?", "this list"),
     ("q, Esc, Ctrl-C", "end"),
-    ("", "any key goes back"),
+    ("", "any key closes this list"),
 ];
 
 pub(super) fn draw(frame: &mut Frame, top: &mut Top) {
@@ -61,7 +61,7 @@ fn title(top: &Top) -> Line<'static> {
         line.push(if up == all { routers } else { routers.red() });
         let switch = match &latest.switch {
             Some(_) => Span::from(format!(", switch restarted {} times", latest.switch_restarts)),
-            None => Span::from(", the switch does not run").red(),
+            None => Span::from(", switch not running").red(),
         };
         line.push(switch);
     }
@@ -75,7 +75,7 @@ fn title(top: &Top) -> Line<'static> {
     Line::from(line)
 }
 
-/// A bar of so many characters at its longest.
+/// A bar; its longest form has [`BAR`] characters.
 fn bar(part: f64) -> String {
     let eighths = (part.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
     let mut text: String = std::iter::repeat_n(EIGHTHS[8], eighths / 8).collect();
@@ -121,7 +121,7 @@ fn table(frame: &mut Frame, top: &mut Top, area: Rect) {
     frame.render_stateful_widget(table, area, &mut top.table);
 }
 
-/// The past of the chosen line.
+/// The history of the selected line.
 fn history(frame: &mut Frame, top: &Top, area: Rect) {
     let chosen = top.table.selected().and_then(|place| top.rows.get(place));
     let Some(row) = chosen.filter(|_| area.height > 2) else { return };
@@ -199,7 +199,7 @@ mod tests {
             assert!(screen.contains(text), "{text} is missing on\n{screen}");
         }
         top.help = true;
-        assert!(drawn(&mut top, 140, 24).contains("choose the column"));
+        assert!(drawn(&mut top, 140, 24).contains("select the column"));
     }
 
     #[test]

@@ -1,75 +1,146 @@
 //! Small numbers for what rules name, as long as one does.
 
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
+
 use serde::{Deserialize, Serialize};
 
-/// Numbers from `first` to `last`.
+/// Numbers from `first` to `last`, the lowest free one first. Each operation costs the same however
+/// many are in use.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Numbers<K> {
+#[serde(
+    from = "Written<K>",
+    into = "Written<K>",
+    bound(deserialize = "K: Name + Deserialize<'de>")
+)]
+#[serde(bound(serialize = "K: Name + Serialize"))]
+pub(super) struct Numbers<K: Name> {
     first: u16,
     last: u16,
     named: Vec<Option<Named<K>>>,
+    /// Where each name stands.
+    places: HashMap<K, usize>,
+    /// Places below the end of `named` that are free.
+    free: BTreeSet<usize>,
+    /// Places whose uses have all ended.
+    idle: BTreeSet<usize>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// What can be numbered.
+pub(super) trait Name: Eq + Hash + Clone {}
+
+impl<K: Eq + Hash + Clone> Name for K {}
+
+#[derive(Clone, Debug)]
 struct Named<K> {
     key: K,
-    #[serde(skip)]
     uses: u32,
 }
 
-impl<K: PartialEq + Clone> Numbers<K> {
+/// How numbers are written down.
+#[derive(Serialize, Deserialize)]
+struct Written<K> {
+    first: u16,
+    last: u16,
+    named: Vec<Option<WrittenName<K>>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct WrittenName<K> {
+    key: K,
+}
+
+impl<K: Name> From<Written<K>> for Numbers<K> {
+    fn from(written: Written<K>) -> Self {
+        let mut numbers = Numbers::new(written.first, written.last);
+        for (place, name) in written.named.into_iter().enumerate() {
+            match &name {
+                // Nobody uses it yet, and whoever does finds it by its name.
+                Some(WrittenName { key }) => {
+                    numbers.places.insert(key.clone(), place);
+                    numbers.idle.insert(place);
+                }
+                None => drop(numbers.free.insert(place)),
+            }
+            numbers.named.push(name.map(|WrittenName { key }| Named { key, uses: 0 }));
+        }
+        numbers
+    }
+}
+
+impl<K: Name> From<Numbers<K>> for Written<K> {
+    fn from(numbers: Numbers<K>) -> Self {
+        let named = numbers.named.into_iter();
+        let named = named.map(|slot| slot.map(|Named { key, .. }| WrittenName { key }));
+        Written { first: numbers.first, last: numbers.last, named: named.collect() }
+    }
+}
+
+impl<K: Name> Numbers<K> {
     pub(super) fn new(first: u16, last: u16) -> Self {
-        Self { first, last, named: Vec::new() }
+        let (named, places) = (Vec::new(), HashMap::new());
+        Self { first, last, named, places, free: BTreeSet::new(), idle: BTreeSet::new() }
     }
 
     /// The number of a name, which is used once more; none if all are in use. Notes in `is_new`
     /// if it is a new one.
     pub(super) fn take(&mut self, key: &K, is_new: &mut bool) -> Option<u16> {
-        if let Some(index) = self.index(key) {
-            self.named.get_mut(index)?.as_mut()?.uses += 1;
-            return self.number(index);
+        if let Some(place) = self.places.get(key).copied() {
+            self.named.get_mut(place)?.as_mut()?.uses += 1;
+            self.idle.remove(&place);
+            return self.number(place);
         }
-        let free = self.named.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.named.len());
-        let number = self.number(index)?;
-        if index == self.named.len() {
+        let place = self.free.first().copied().unwrap_or(self.named.len());
+        let number = self.number(place)?;
+        if place == self.named.len() {
             self.named.push(None);
         }
-        self.named[index] = Some(Named { key: key.clone(), uses: 1 });
+        self.free.remove(&place);
+        *self.named.get_mut(place)? = Some(Named { key: key.clone(), uses: 1 });
+        self.places.insert(key.clone(), place);
         *is_new = true;
         Some(number)
     }
 
     /// A use has ended.
     pub(super) fn give(&mut self, number: u16) {
-        let slot = self.named.get_mut(usize::from(number - self.first));
-        if let Some(named) = slot.and_then(Option::as_mut) {
+        let place = usize::from(number.saturating_sub(self.first));
+        if let Some(named) = self.named.get_mut(place).and_then(Option::as_mut) {
             named.uses = named.uses.saturating_sub(1);
+            if named.uses == 0 {
+                self.idle.insert(place);
+            }
         }
     }
 
     /// Forgets names that nobody uses.
     pub(super) fn tidy(&mut self) {
-        for slot in &mut self.named {
-            slot.take_if(|named| named.uses == 0);
+        for place in std::mem::take(&mut self.idle) {
+            if let Some(named) = self.named.get_mut(place).and_then(Option::take) {
+                self.places.remove(&named.key);
+                self.free.insert(place);
+            }
         }
         while self.named.last().is_some_and(Option::is_none) {
             self.named.pop();
+            self.free.remove(&self.named.len());
         }
+    }
+
+    /// The name that has a number.
+    pub(super) fn name(&self, number: u16) -> Option<&K> {
+        let place = usize::from(number.checked_sub(self.first)?);
+        Some(&self.named.get(place)?.as_ref()?.key)
     }
 
     /// All names with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u16, &K)> {
         let all = self.named.iter().enumerate();
-        all.filter_map(|(index, named)| Some((self.number(index)?, &named.as_ref()?.key)))
+        all.filter_map(|(place, named)| Some((self.number(place)?, &named.as_ref()?.key)))
     }
 
-    fn index(&self, key: &K) -> Option<usize> {
-        self.named.iter().position(|named| named.as_ref().is_some_and(|named| named.key == *key))
-    }
-
-    fn number(&self, index: usize) -> Option<u16> {
-        let number = u16::try_from(index).ok()?.checked_add(self.first)?;
+    fn number(&self, place: usize) -> Option<u16> {
+        let number = u16::try_from(place).ok()?.checked_add(self.first)?;
         (number <= self.last).then_some(number)
     }
 }
@@ -99,5 +170,22 @@ mod tests {
         assert_eq!(again.take(&"b".to_owned(), &mut new), Some(2), "a number outlives the node");
         again.tidy();
         assert_eq!(again.iter().count(), 1);
+        assert_eq!(again.take(&"x".to_owned(), &mut new), Some(1));
+    }
+
+    /// As many names as there are numbers: what was linear took minutes.
+    #[test]
+    fn n07_many_names_cost_no_more_than_few() {
+        let (mut numbers, mut new) = (Numbers::new(0, u16::MAX - 1), false);
+        let begun = std::time::Instant::now();
+        for round in 0..3_u32 {
+            for name in 0..65_000_u32 {
+                assert!(numbers.take(&(name + round), &mut new).is_some(), "{name}");
+            }
+            (0..65_000).for_each(|number| numbers.give(number));
+            numbers.tidy();
+        }
+        let took = begun.elapsed();
+        assert!(took < std::time::Duration::from_secs(5), "{took:?}");
     }
 }

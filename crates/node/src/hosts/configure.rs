@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use europa_api::Host;
+use europa_api::{Host, HostRoute};
 use europa_port::{Namespace, Route, add_address, add_route, delete_address, delete_route};
 use ipnet::IpNet;
 use nix::errno::Errno;
@@ -11,7 +11,7 @@ use super::refused;
 use crate::NodeError;
 
 /// A route with its next hop and its device.
-type Way = (IpNet, Option<IpAddr>, Option<String>);
+pub(super) type HostWay = (IpNet, Option<IpAddr>, Option<String>);
 
 /// Gives a host what `new` says, where `old` is what it has. The interfaces are there.
 pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<(), NodeError> {
@@ -58,21 +58,26 @@ pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<()
 }
 
 /// All routes, those by default last.
-fn routes(host: &Host) -> Vec<Way> {
-    let device = |name: &europa_api::At<europa_api::InterfaceName>| name.to_string();
-    let own = host.routes.iter().map(|route| {
-        (route.to.value, route.via.map(|via| via.value), route.interface.as_ref().map(device))
-    });
-    let all = |gateway: &IpAddr| {
-        let any: IpAddr = match gateway {
-            IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
-            IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
-        };
-        (IpNet::new(any, 0).unwrap_or_else(|_| any.into()), Some(*gateway), None)
-    };
-    own.chain(host.gateway.iter().map(|gateway| all(&gateway.value))).collect()
+fn routes(host: &Host) -> Vec<HostWay> {
+    let gateways = host.gateway.iter().map(|gateway| default_route(&gateway.value));
+    host.routes.iter().map(|route| route_of(&route.value)).chain(gateways).collect()
 }
 
-fn route(way: &Way) -> Route<'_> {
+/// A route of a host's document.
+pub(super) fn route_of(route: &HostRoute) -> HostWay {
+    let device = route.interface.as_ref().map(|name| name.to_string());
+    (route.to.value, route.via.map(|via| via.value), device)
+}
+
+/// The route that leads everywhere by a gateway.
+pub(super) fn default_route(gateway: &IpAddr) -> HostWay {
+    let any: IpAddr = match gateway {
+        IpAddr::V4(_) => std::net::Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::UNSPECIFIED.into(),
+    };
+    (IpNet::new(any, 0).unwrap_or_else(|_| any.into()), Some(*gateway), None)
+}
+
+fn route(way: &HostWay) -> Route<'_> {
     Route { to: way.0, via: way.1, device: way.2.as_deref() }
 }

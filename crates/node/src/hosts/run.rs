@@ -1,60 +1,124 @@
 //! A host's commands: one shell inside runs them.
 
-use std::fs::File;
-use std::path::Path;
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use europa_api::Host;
-use europa_port::{Namespace, in_namespace};
-use europa_sandbox::cgroup::Group;
-use nix::mount::{MntFlags, MsFlags, mount, umount2};
-use nix::sched::{CloneFlags, unshare};
 
-use super::{own, refused};
+use super::refused;
 use crate::{Instance, NodeError};
 
-/// Starts a shell that runs a host's commands; what they say goes to `log`.
-pub(crate) fn run(
-    instance: &Instance,
-    host: &Host,
-    log: File,
-    group: Option<&Group>,
-) -> Result<Child, NodeError> {
-    let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));
-    let inside = Namespace::named(&own(instance, &host.name)).map_err(failed)?;
-    let script = host.run.iter().map(|line| line.value.as_str()).collect::<Vec<_>>().join("\n");
-    let errors = log.try_clone().map_err(failed)?;
-    let child = in_namespace(&inside, || {
-        visit()?;
-        Command::new("/bin/sh")
-            .args(["-c", &script])
-            .envs(host.env.0.iter().map(|(name, value)| (&name.value, &value.value)))
-            .env("HOSTNAME", &**host.name)
-            .current_dir("/")
-            .stdin(Stdio::null())
-            .stdout(log)
-            .stderr(errors)
-            .spawn()
-    });
-    let child = child.and_then(|child| child).map_err(failed)?;
-    if let Some(group) = group
-        && let Err(error) = group.add(child.id())
-    {
-        tracing::warn!("host {}: {error}", host.name);
-    }
-    Ok(child)
+/// The commands of a host, which one shell runs.
+pub(crate) struct Commands {
+    /// None if another node has started it.
+    child: Option<Child>,
+    /// Where the shell's code is noted at its end.
+    ended: PathBuf,
 }
 
-/// Gives this thread, which is inside, a `/sys` that shows the devices there, as
-/// `ip netns exec` does.
-fn visit() -> std::io::Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS)?;
-    let (none, flags) = (None::<&str>, MsFlags::MS_SLAVE | MsFlags::MS_REC);
-    mount(none, "/", none, flags, none)?;
-    let sys = Path::new("/sys");
-    // What lies below stays visible under the new one only where it is mounted again;
-    // commands of a host need its devices, not control groups.
-    let _ = umount2(sys, MntFlags::MNT_DETACH);
-    mount(Some("sysfs"), sys, Some("sysfs"), MsFlags::empty(), none)?;
-    Ok(())
+impl Commands {
+    /// Those of a host that another node has made.
+    pub(crate) fn adopt(instance: &Instance, host: &str) -> Commands {
+        Commands { child: None, ended: ended(instance, host) }
+    }
+
+    /// The code with which the shell has ended; 128 and the number of a signal that ended it.
+    pub(crate) fn code(&mut self) -> Option<i32> {
+        match &mut self.child {
+            Some(child) => {
+                let status = child.try_wait().ok()??;
+                Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+            }
+            None => fs::read_to_string(&self.ended).ok()?.trim().parse().ok(),
+        }
+    }
+
+    /// Waits for the end of a shell whose processes are being ended.
+    pub(crate) fn wait(&mut self) -> std::io::Result<()> {
+        self.child.as_mut().map_or(Ok(()), |child| child.wait().map(drop))
+    }
+}
+
+fn ended(instance: &Instance, host: &str) -> PathBuf {
+    europa_host::folder(&instance.directory(), host).join("ended")
+}
+
+/// Notes the code with which the shell of a host's commands has ended, for a node that has not
+/// started it.
+pub fn note_code(instance: &Instance, host: &str, code: u8) {
+    let path = ended(instance, host);
+    let new = path.with_extension("new");
+    // A host that is being removed has no folder any more.
+    let _ = fs::write(&new, code.to_string()).and_then(|()| fs::rename(&new, &path));
+}
+
+/// Starts a shell that runs a host's commands; what they say goes to `log`. The role `host-run`
+/// enters the host, and its control group, by itself.
+pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
+    let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));
+    let ended = ended(instance, &host.name);
+    let _ = fs::remove_file(&ended);
+    let errors = log.try_clone().map_err(failed)?;
+    let script = script(host.run.iter().map(|line| line.value.as_str()));
+    let child = Command::new("/proc/self/exe")
+        .arg0("europa")
+        .args(["--instance", instance.name(), "host-run", &host.name])
+        .args(["--", "/bin/sh", "-c", &script])
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors)
+        .spawn()
+        .map_err(failed)?;
+    Ok(Commands { child: Some(child), ended })
+}
+
+/// Lines as one script: one that fails keeps no other from being run, says so, and its code is
+/// the shell's own in the end.
+fn script<'a>(lines: impl Iterator<Item = &'a str>) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let mut script = "europa_failed=0\n".to_owned();
+    for line in lines {
+        // As a command of the shell's, so that it can change it; with `command`, a line that is
+        // no shell's language ends itself alone.
+        script += &format!("command eval {}\n", quoted(line));
+        let told = quoted(&format!("europa: failed: {line}"));
+        script += &format!(
+            "europa_code=$?; if [ $europa_code -ne 0 ]; then europa_failed=$europa_code; \
+             printf '%s (code %s)\\n' {told} $europa_code >&2; fi\n"
+        );
+    }
+    script + "exit $europa_failed\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_fails_is_told_and_the_others_are_run() {
+        for (lines, code, out, told) in [
+            (&["X='a b'", "cd /", "echo \"$X\" $PWD"][..], 0, "a b /\n", ""),
+            (&["false", "echo on"], 1, "on\n", "europa: failed: false (code 1)\n"),
+            (&["sh -c 'exit 7'", "true"], 7, "", "europa: failed: sh -c 'exit 7' (code 7)\n"),
+            (&["exit 3", "echo no"], 3, "", ""),
+        ] {
+            let output = Command::new("/bin/sh")
+                .args(["-c", &script(lines.iter().copied())])
+                .output()
+                .expect("a shell");
+            assert_eq!(output.status.code(), Some(code), "{lines:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stdout), out, "{lines:?}");
+            assert_eq!(String::from_utf8_lossy(&output.stderr), told, "{lines:?}");
+        }
+        // What is no shell's language.
+        let output = Command::new("/bin/sh")
+            .args(["-c", &script(["if", "echo on"].into_iter())])
+            .output()
+            .expect("a shell");
+        assert_ne!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "on\n");
+    }
 }

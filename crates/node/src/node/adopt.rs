@@ -6,8 +6,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use europa_api::Documents;
+use europa_control::Ticket;
+use europa_plan::{Needs, PortId};
 use europa_router::orders::Order as RouterOrder;
 use europa_sandbox::cgroup::Cgroups;
 use europa_sandbox::{Child, Identity};
@@ -22,7 +25,7 @@ use super::Node;
 use crate::body::Body;
 use crate::kept::Kept;
 use crate::leftovers::{self, Noted};
-use crate::ports::{Needs, Port};
+use crate::ports::Port;
 use crate::relays::Relay;
 use crate::router::{ANOTHER_VERSION, Asked, Process, Router, RouterRecord, name_of};
 use crate::switch::{Lasting, Switch, SwitchRecord};
@@ -31,8 +34,9 @@ use crate::{NodeError, grants, hosts, slices};
 impl Node {
     /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
     /// of it is taken away.
-    pub(super) fn adopt(&mut self, documents: &Documents) -> Result<(), NodeError> {
-        let adopted = self.try_adopt(documents);
+    pub(super) fn adopt(&mut self) -> Result<(), NodeError> {
+        let documents = self.documents.clone();
+        let adopted = self.try_adopt(&documents);
         if let Err(error) = &adopted {
             let message = format!("what runs cannot be adopted and is started anew: {error}");
             self.events.warn("node", "", "NotAdopted", message);
@@ -43,7 +47,7 @@ impl Node {
             self.ports.clear();
             self.relays.clear();
             self.hosts.clear();
-            self.hosts_made.clear();
+            self.hosts_made = Arc::default();
             (self.switch, self.lasting, self.substrate) = (None, None, None);
             for line in leftovers::stop(&self.instance)? {
                 tracing::warn!("{line}");
@@ -71,11 +75,11 @@ impl Node {
         }
         self.lasting = Some(lasting);
         self.adopt_hosts(documents)?;
-        let ports = self.target(documents).ports;
+        let ports = self.desired(documents).ports;
         self.slow_paths.adopt(&self.instance, &self.kept, documents, &ports)?;
         self.adopt_ports(documents, &substrate, &noted)?;
         self.adopt_routers(documents, &substrate)?;
-        self.adopt_relays(&self.target(documents).relays, &substrate);
+        self.adopt_relays(&self.desired(documents).relays, &substrate);
         self.adopt_switch()?;
         self.begin_with(substrate)?;
         self.release();
@@ -116,7 +120,9 @@ impl Node {
         self.slow_paths.remove_others(&self.instance, &self.kept)?;
         for router in &mut self.routers {
             if let Some(process) = &mut router.process {
-                self.slow_paths.follow_on(&router.plan.name, process)?;
+                if router.plan.cage.is_none() {
+                    self.slow_paths.follow_on(&router.plan.name, process, &self.events)?;
+                }
                 let (names, opened) = grants::renewed(&router.plan)?;
                 if !names.is_empty() {
                     let descriptors: Vec<_> = opened.iter().map(AsFd::as_fd).collect();
@@ -124,7 +130,7 @@ impl Node {
                 }
             }
         }
-        self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)?;
+        self.start_slow_paths(Ticket::default())?;
         self.undo_others(&noted);
         self.note_ports()?;
         // Whoever captured has gone with the node that served it.
@@ -144,7 +150,7 @@ impl Node {
         substrate: &Substrate,
         noted: &[Noted],
     ) -> Result<(), NodeError> {
-        for document in &self.target(documents).ports {
+        for document in &self.desired(documents).ports {
             for noted in noted {
                 let Some(mut port) = Port::adopt(noted, document, substrate)? else { continue };
                 port.adapt(Needs::of(documents, &port.name))?;
@@ -160,11 +166,11 @@ impl Node {
         documents: &Documents,
         substrate: &Substrate,
     ) -> Result<(), NodeError> {
-        let target = self.target(documents);
+        let target = self.desired(documents);
         for found in self.kept.records::<RouterRecord>("router.") {
             let name = found.record.as_ref().map(name_of).unwrap_or_default();
-            let open = |port: &str| self.ports.iter().any(|other| other.name == port);
-            let plan = target.feasible().find(|plan| plan.name == name);
+            let open = |port: &PortId| self.ports.iter().any(|other| other.name == *port);
+            let plan = target.feasible(name);
             let adopted = match (&found.record, plan) {
                 (None, _) => Err(ANOTHER_VERSION.to_owned()),
                 (_, None) => Err("it is not wanted any more".to_owned()),
@@ -175,8 +181,8 @@ impl Node {
             };
             match adopted {
                 Ok(mut router) => {
-                    router.group =
-                        router.plan.inline.map_or_else(|| self.router_group(name), |_| None);
+                    let group = |router: &Router| self.router_group(&router.plan.name);
+                    router.group = (!router.plan.is_inline()).then(|| group(&router)).flatten();
                     self.routers.push(router);
                 }
                 Err(why) => {
@@ -187,7 +193,7 @@ impl Node {
         }
         // As their documents come: nothing else tells in which order they were started.
         let place = |router: &Router| {
-            documents.routers.iter().position(|document| document.full_name() == router.plan.name)
+            documents.routers.iter().position(|document| router.plan.name == document.full_name())
         };
         self.routers.sort_by_key(place);
         Ok(())

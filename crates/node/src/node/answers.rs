@@ -3,12 +3,14 @@
 use std::time::Instant;
 
 use europa_api::rest::ProblemDetails;
+use europa_control::Ticket;
 use europa_router::orders::Order;
 
 use super::Node;
-use super::apply::Failure;
 use crate::control::Reply;
 use crate::router::{Asked, Outcome};
+use crate::slow_path::Reloaded;
+use crate::{Doing, NodeError};
 
 impl Node {
     /// Hears all routers; what is for others has been handed on.
@@ -35,24 +37,18 @@ impl Node {
                             None => format!("inside the switch after {} us", took.as_micros()),
                         };
                         self.events.note("router", name, "Started", message);
-                        if let Some(job) = &mut self.job {
-                            job.awaited.retain(|other| other != name);
-                        }
+                        self.engine.ready(name);
                     }
                     (Asked::Start, Err(why)) => {
                         router.last_end.clone_from(why);
                         self.events.warn("router", name, "Refused", why.clone());
-                        if let Some(job) = &mut self.job
-                            && job.awaited.contains(name)
-                        {
-                            job.awaited.retain(|other| other != name);
-                            job.failure = Some(Failure::of_router(name, why));
-                        }
+                        // One that does not answer is started again; one that refuses ends anyway.
+                        let _ = process.body.kill();
+                        self.engine.failed(name, why);
                     }
-                    (Asked::Update, _) => {
-                        if let Some(job) = &mut self.job {
-                            job.updates = job.updates.saturating_sub(1);
-                        }
+                    (Asked::Update(ticket), _) => {
+                        let heard = outcome.as_ref().map(drop).map_err(String::as_str);
+                        self.engine.updated(*ticket, name, heard);
                         if outcome.is_ok()
                             && !router.astray
                             && let Err(error) = process.note_changed(&self.kept)
@@ -61,10 +57,7 @@ impl Node {
                         }
                         if let Err(why) = outcome {
                             router.astray = true;
-                            self.events.warn("router", name, "Refused", why.clone());
-                            if let Some(job) = &mut self.job {
-                                job.failure = Some(Failure::of_router(name, &why));
-                            }
+                            self.events.warn("router", name, "Refused", why);
                         }
                     }
                     _ => {}
@@ -73,10 +66,52 @@ impl Node {
         }
     }
 
+    /// Starts programs of slow paths, and has others read their files again. Returns how many
+    /// answers of [`Node::reloaded`] follow.
+    pub(super) fn start_slow_paths(&mut self, ticket: Ticket) -> Result<usize, NodeError> {
+        let reloads =
+            self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)?;
+        let count = reloads.len();
+        for reloads in reloads {
+            let (control, name) = (self.control.clone(), reloads.router().to_owned());
+            let run = move || {
+                let outcome = reloads.run();
+                control.tell(move |node| node.reloaded(ticket, &name, outcome));
+            };
+            let thread = std::thread::Builder::new().name("reload".into());
+            thread.spawn(run).doing("reloading programs")?;
+        }
+        Ok(count)
+    }
+
+    /// Hears which programs of a router have read their files again, or why one has not.
+    fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Reloaded) {
+        let outcome = self.slow_paths.reloaded(&self.kept, router, outcome);
+        match &outcome {
+            Ok(names) => self.events.note("router", router, "Reloaded", names.clone()),
+            Err(why) => self.events.warn("router", router, "NotReloaded", why.clone()),
+        }
+        self.engine.reloaded(ticket, router, outcome.as_ref().map(drop).map_err(|why| &**why));
+        self.more = true;
+    }
+
     /// Gives a running router an order; `reply` gets its answer.
     pub(crate) fn ask_router(&mut self, name: &str, order: &Order, reply: Reply<Outcome>) {
+        if let Some(answer) = self.cages.running(name).and_then(|loaded| match order {
+            // Handlers of elements have a dot.
+            Order::Read { path, parameter } if !path.contains('.') => {
+                Some(loaded.read(path, parameter))
+            }
+            Order::Write { path, value } if !path.contains('.') => {
+                Some(loaded.write(path, value).map(|()| String::new()))
+            }
+            _ => None,
+        }) {
+            drop(reply.send(answer));
+            return;
+        }
         let router = self.routers.iter_mut().find(|router| router.plan.name == name);
-        let is_program = router.as_ref().is_some_and(|router| !router.plan.program.is_empty());
+        let is_program = router.as_ref().is_some_and(|router| !router.plan.program().is_empty());
         match router.and_then(|router| router.process.as_mut()) {
             Some(_) if is_program => {
                 drop(reply.send(Err("its data plane is a program, which has no handlers".into())));
@@ -94,7 +129,7 @@ impl Node {
         if self.routers.iter().any(|router| router.plan.name == name) {
             return Ok(());
         }
-        let names: Vec<&str> = self.routers.iter().map(|r| r.plan.name.as_str()).collect();
+        let names: Vec<&str> = self.routers.iter().map(|r| &*r.plan.name).collect();
         let known = match names.as_slice() {
             [] => "there is none at all".to_owned(),
             names => format!("there are: {}", names.join(", ")),

@@ -1,35 +1,37 @@
 //! One port or router added or removed, while all others go on.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use europa_api::{Fault, Key};
+use europa_control::Stop;
+use europa_plan::{InterfacePlan, RouterPlan};
 use europa_substrate::Substrate;
 use europa_switch::orders::Order;
 
 use super::Node;
-use super::apply::Job;
 use super::tunnels::{PATIENCE, encap};
 use crate::leftovers::Noted;
 use crate::placement;
-use crate::plan::{InterfacePlan, RouterPlan, To};
-use crate::ports::Port;
+use crate::ports::{Port, can_ask};
 use crate::router::{Router, wake_name};
-use crate::switch::Lasting;
+use crate::switch::{Lasting, unless_gone};
 use crate::{NodeError, capture, grants, leftovers};
 
 impl Node {
     /// Opens the substrate when it is needed for the first time.
     pub(super) fn substrate_opened(&mut self) -> Result<&mut Substrate, NodeError> {
         if self.substrate.is_none() {
-            let substrate = Substrate::open(&self.instance.pins())?;
-            self.lasting = Some(Lasting::open(&self.kept, self.settings.workers)?);
-            self.begin_with(substrate)?;
+            self.begin_with(Substrate::open(&self.instance.pins())?)?;
         }
         self.substrate.as_mut().ok_or_else(|| NodeError::Refused("this node is not up".into()))
     }
 
     /// Works with this substrate from now on.
     pub(super) fn begin_with(&mut self, substrate: Substrate) -> Result<(), NodeError> {
+        if self.lasting.is_none() {
+            self.lasting = Some(Lasting::open(&self.kept, self.settings.workers)?);
+        }
         placement::watch(substrate.receivers()?, self.cores.clone(), self.control.clone())?;
         self.substrate = Some(substrate);
         Ok(())
@@ -46,14 +48,34 @@ impl Node {
         leftovers::note(&self.instance, &ports)
     }
 
-    pub(super) fn open_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
+    /// Opens a port. Making its device fit takes the kernel milliseconds.
+    pub(super) fn open_port(&mut self, document: &europa_api::Port) -> Result<(), Stop> {
         self.substrate_opened()?;
-        let id = (1..).find(|id| !self.ports.iter().any(|port| port.id == *id)).unwrap_or(1);
-        self.note_ports_and(Some(Port::before(document)?))?;
-        let opened = Port::open(id, document, self.substrate()?);
-        let opened = opened.map(|port| self.ports.push(port));
+        let purpose = self.purpose(&*document.name.value);
+        let undo = |port: Port| drop(port.undo.undo());
+        let opened = match self.port_work.result(&purpose, undo) {
+            Ok(None) => {
+                let unused = |id: &u32| !self.ports.iter().any(|port| port.id == *id);
+                let id = (1..).find(unused).unwrap_or(1);
+                self.note_ports_and(Some(Port::before(document)?))?;
+                let (document, asks) = (document.clone(), can_ask(self.substrate()?));
+                let work = move || Port::open(id, &document, asks);
+                return Err(self.begin_work(|node| &mut node.port_work, purpose, work));
+            }
+            Ok(Some(port)) => {
+                self.ports.push(port);
+                Ok(())
+            }
+            Err(Stop::NotNow(why)) => return Err(Stop::NotNow(why)),
+            Err(failed) => Err(failed),
+        };
         self.note_ports()?;
         opened?;
+        Ok(self.attach_last_port()?)
+    }
+
+    /// Attaches the port that was opened last.
+    fn attach_last_port(&mut self) -> Result<(), NodeError> {
         let Some(port) = self.ports.last_mut() else { return Ok(()) };
         if let Some(substrate) = &mut self.substrate
             && let Err(error) = port.attach(substrate)
@@ -72,9 +94,10 @@ impl Node {
         if let (Some(mut switch), Some(port)) = (self.switch.take(), self.ports.last()) {
             let told = self.tell_port(&mut switch, port);
             self.switch = Some(switch);
-            told?;
+            unless_gone(told)?;
         }
-        self.connect(&document.name)
+        let name = self.ports.last().map(|port| port.name.clone()).unwrap_or_default();
+        self.connect(&name)
     }
 
     /// Gives a port that was opened again to the interfaces that stayed without it.
@@ -90,7 +113,7 @@ impl Node {
                 self.substrate()
                     .and_then(|s| Ok(s.connect(id, &interface.spec, attachment)?))
                     .and_then(|()| match &mut switch {
-                        Some(switch) => self.tell_interface(switch, router, id),
+                        Some(switch) => unless_gone(self.tell_interface(switch, router, id)),
                         None => Ok(()),
                     }),
             );
@@ -126,7 +149,7 @@ impl Node {
             let ids = router.plan.interfaces.iter().zip(&router.interfaces);
             ids.map(move |(interface, id)| (router, interface, *id))
         });
-        all.filter(move |(_, interface, _)| matches!(&interface.to, To::Port(to) if *to == *port))
+        all.filter(move |(_, interface, _)| interface.to.is_port(port))
     }
 
     /// Changes what an open port's document says beside its device.
@@ -172,7 +195,7 @@ impl Node {
 
     /// Tells captures what there is now, if it differs, and no further step is about to change it.
     pub(super) fn follow_scene(&mut self) {
-        if self.scene_is_old && !self.job.as_ref().is_some_and(Job::has_steps) {
+        if self.scene_is_old && !self.engine.has_steps() {
             self.show_scene();
         }
     }
@@ -181,7 +204,7 @@ impl Node {
     pub(super) fn show_scene(&mut self) {
         self.scene_is_old = false;
         if let Some(lasting) = &self.lasting {
-            let scene = capture::scene(&self.desired.documents, &self.ports, &self.routers);
+            let scene = capture::scene(&self.documents, &self.ports, &self.routers);
             self.captures.know(scene, &lasting.taps);
         }
     }
@@ -193,7 +216,7 @@ impl Node {
     }
 
     /// Makes a router's pool, interfaces and process; it becomes ready later.
-    pub(super) fn add_router(&mut self, plan: RouterPlan) -> Result<(), NodeError> {
+    pub(super) fn add_router(&mut self, plan: Arc<RouterPlan>) -> Result<(), NodeError> {
         let name = plan.name.clone();
         let added = self.try_add_router(plan);
         if added.is_err() {
@@ -202,15 +225,15 @@ impl Node {
         added
     }
 
-    fn try_add_router(&mut self, plan: RouterPlan) -> Result<(), NodeError> {
-        let group = if plan.inline.is_some() { None } else { self.router_group(&plan.name) };
+    fn try_add_router(&mut self, plan: Arc<RouterPlan>) -> Result<(), NodeError> {
+        let group = if plan.is_inline() { None } else { self.router_group(&plan.name) };
         let number = self.free_number();
         let wake = self.kept.new_bell(&wake_name(number))?;
         let mut router = Router::new(number, plan, group, wake)?;
         for interface in &mut router.plan.interfaces {
-            let To::Port(name) = &interface.to else { continue };
+            let Some(name) = interface.to.port() else { continue };
             if let (Some(tunnel), Some(port)) =
-                (interface.tunnel, self.ports.iter().find(|port| port.name == *name))
+                (interface.tunnel, self.ports.iter().find(|port| port.name == **name))
             {
                 interface.spec.encap = encap(port, tunnel, PATIENCE).map_err(|error| {
                     let why = format!("interface {}: {error}", interface.name);
@@ -229,10 +252,8 @@ impl Node {
             substrate.ok_or_else(|| NodeError::Refused("this node is not up".into()))?;
         let entered: Result<(), NodeError> =
             router.plan.interfaces.iter().try_for_each(|interface| {
-                let port = match &interface.to {
-                    To::Port(name) => self.ports.iter().find(|port| port.name == *name),
-                    To::Link { .. } => None,
-                };
+                let port = interface.to.port();
+                let port = port.and_then(|name| self.ports.iter().find(|port| port.name == **name));
                 let attachment = port.and_then(|port| port.attachment.as_ref());
                 let id = substrate.add_interface(&interface.spec, attachment, &pool).map_err(
                     |error| {
@@ -255,7 +276,7 @@ impl Node {
                 None => Ok(()),
             };
             self.switch = Some(switch);
-            told?;
+            unless_gone(told)?;
         }
         self.begin_router(index)
     }
@@ -266,6 +287,21 @@ impl Node {
             return Ok(());
         };
         let mut router = self.routers.remove(place);
+        let removed = self.take_away(&mut router);
+        if let Err(error) = removed {
+            // What is left of it is removed with the next change, or the next look.
+            router.half = true;
+            router.due = None;
+            router.last_end = format!("its removal failed: {error}");
+            self.routers.insert(place, router);
+            return Err(error);
+        }
+        self.events.note("router", name, "Removed", "it has ended");
+        Ok(())
+    }
+
+    /// Ends a router and frees what it has, as far as it still has it.
+    fn take_away(&mut self, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             self.discard(successor, "it is removed");
         }
@@ -283,7 +319,7 @@ impl Node {
         drop(std::mem::take(&mut router.granted));
         grants::clear(&router.plan.grants);
         if let Some(mut switch) = self.switch.take() {
-            self.tell_of_loss(&mut switch, &router);
+            self.tell_of_loss(&mut switch, router);
             self.switch = Some(switch);
         }
         let pool = router.pool.take().map(|pool| {
@@ -291,13 +327,15 @@ impl Node {
             (pool, forgotten)
         });
         if let Some(substrate) = &self.substrate {
-            for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
-                let port = match &interface.to {
-                    To::Port(name) => self.ports.iter().find(|port| port.name == *name),
-                    To::Link { .. } => None,
-                };
+            // From the last one on: what has gone is not removed again.
+            while let Some(id) = router.interfaces.last().copied()
+                && let Some(interface) = router.plan.interfaces.get(router.interfaces.len() - 1)
+            {
+                let port = interface.to.port();
+                let port = port.and_then(|name| self.ports.iter().find(|port| port.name == **name));
                 let attachment = port.and_then(|port| port.attachment.as_ref());
-                substrate.remove_interface(*id, &interface.spec, attachment)?;
+                substrate.remove_interface(id, &interface.spec, attachment)?;
+                router.interfaces.pop();
             }
         }
         if let Some((pool, forgotten)) = pool {
@@ -306,7 +344,7 @@ impl Node {
         if let Some(group) = &router.group
             && let Err(error) = group.remove()
         {
-            tracing::warn!("router {name}: {error}");
+            tracing::warn!("router {}: {error}", router.plan.name);
         }
         let geometry = router.plan.geometry;
         if !self.routers.iter().any(|router| router.plan.geometry == geometry)
@@ -317,7 +355,6 @@ impl Node {
                 substrate.delete_pool(pool)?;
             }
         }
-        self.events.note("router", name, "Removed", "it has ended");
         Ok(())
     }
 }

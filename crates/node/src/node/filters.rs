@@ -1,25 +1,31 @@
 //! Filters: what the switch is told of rules, interfaces and ways, and what it has counted.
 
-use std::collections::{HashMap, HashSet};
+mod own;
+
+pub(crate) use self::own::OwnChanges;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use europa_api::filters::Rule;
-use europa_api::rest::{FilterChanged, FilterList, FilterStatus, ProblemDetails};
-use europa_channel::{Channel, pair};
-use europa_pool::Mapping;
+use europa_channel::{Channel, ChannelError, pair};
+use europa_plan::{InterfacePlan, SliceId, To};
 use europa_switch::orders::{FilteredBy, Order, Way};
 use europa_switch::{Batch, FilterAnswer, FilterOrder};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use super::Node;
-use crate::filters::{Filters, FiltersRecord, Origin, Told, WayTo, count};
-use crate::plan::{InterfacePlan, To};
+use crate::filters::{Filters, FiltersRecord, Told, WayTo};
 use crate::router::Router;
-use crate::switch::Switch;
+use crate::store::NumberedRules;
+use crate::switch::{Switch, unless_gone};
 use crate::{Doing, NodeError};
+
+/// How long the switch may take for a change of rules.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What numbers are kept as.
 const RECORD: &str = "filters";
@@ -34,16 +40,8 @@ pub(super) struct Filtering {
     /// Documents whose rules are in force.
     documents: Vec<europa_api::Filters>,
     orders: Option<Orders>,
-}
-
-/// Changes of the rules with numbers, as asked for.
-pub(crate) struct OwnChanges {
-    pub(crate) slice: String,
-    /// Remove all that there are.
-    pub(crate) replace: bool,
-    pub(crate) removed: Vec<u32>,
-    /// Rules, with numbers or to get one.
-    pub(crate) added: Vec<(Option<u32>, Rule)>,
+    /// Numbered rules of slices that are about to go: they come back if the change is taken back.
+    parked: BTreeMap<String, Vec<(u32, Rule)>>,
 }
 
 /// Memory with these bytes, to be handed over.
@@ -59,19 +57,50 @@ fn ask(orders: &mut Orders, order: FilterOrder, memory: Option<&File>) -> Result
     let failed = |error| NodeError::Channel { who: "the switch's filters".into(), error };
     let descriptors: Vec<_> = memory.iter().map(|memory| memory.as_fd()).collect();
     orders.send(&order, &descriptors).map_err(failed)?;
-    match orders.receive().map_err(failed)?.0 {
-        FilterAnswer::Done(count) => Ok(count),
-        FilterAnswer::Refused(why) => {
+    match orders.receive_within(PATIENCE).map_err(failed)? {
+        Some((FilterAnswer::Done(count), _)) => Ok(count),
+        Some((FilterAnswer::Refused(why), _)) => {
             Err(NodeError::Refused(format!("the switch refuses filters: {why}")))
         }
+        // A late answer would be taken for that to another order.
+        None => Err(failed(ChannelError::Closed)),
     }
 }
 
 impl Filtering {
+    /// Documents whose rules are in force.
+    pub(super) fn in_force(&self) -> &[europa_api::Filters] {
+        &self.documents
+    }
+
+    /// Slices that have numbered rules in force.
+    pub(super) fn numbered(&self) -> BTreeSet<SliceId> {
+        let all = self.filters.slices().map(|(name, _)| name);
+        all.filter(|name| self.filters.own(name).next().is_some()).map(SliceId::new).collect()
+    }
+
+    /// Slices whose numbered rules wait for what becomes of them.
+    pub(super) fn parked(&self) -> BTreeSet<SliceId> {
+        self.parked.keys().map(SliceId::new).collect()
+    }
+
+    /// The slices have gone for good.
+    pub(super) fn forget_parked(&mut self) {
+        self.parked.clear();
+    }
+
+    fn park(&mut self, slice: &str) {
+        let rules: Vec<_> =
+            self.filters.own(slice).map(|(number, one)| (number, one.rule.clone())).collect();
+        if !rules.is_empty() {
+            self.parked.insert(slice.to_owned(), rules);
+        }
+    }
+
     /// Whose rules hold for what an interface of a router sends.
     fn by(&self, router: &Router, interface: &InterfacePlan) -> Option<FilteredBy> {
-        let (slice, name) = router.plan.name.split_once('/')?;
-        let (slice, number) = self.filters.of(slice, name, &interface.name)?;
+        let name = &router.plan.name;
+        let (slice, number) = self.filters.of(name.slice(), name.name(), &interface.name)?;
         let linux = router.number_of(&format!("{}@host", interface.name));
         Some(FilteredBy { slice, interface: number, linux })
     }
@@ -107,13 +136,17 @@ impl Node {
 
     /// Finds the rules again that were kept; and, if another node has `left` something, the
     /// numbers that it had given.
-    pub(super) fn restore_filters(&mut self, left: bool) -> Result<(), NodeError> {
+    pub(super) fn restore_filters(
+        &mut self,
+        kept: BTreeMap<String, NumberedRules>,
+        left: bool,
+    ) -> Result<(), NodeError> {
         if left {
             let records = self.kept.records::<FiltersRecord>(RECORD);
             let record = records.into_iter().find_map(|found| found.record).unwrap_or_default();
             self.filtering.filters = Filters::with(record);
         }
-        for (slice, rules) in self.store.filters()? {
+        for (slice, rules) in kept {
             let mut all = Vec::with_capacity(rules.len());
             for (number, text) in rules {
                 match serde_json::from_str::<Rule>(&text) {
@@ -127,16 +160,7 @@ impl Node {
             let changed = self.filtering.filters.change_own(&slice, &[], all);
             changed.map_err(|error| NodeError::Refused(error.to_string()))?;
         }
-        let documents = self.desired.documents.clone();
-        self.change_filters(&documents)
-    }
-
-    /// Whether the rules of documents are not in force.
-    pub(super) fn filters_differ(&self, documents: &europa_api::Documents) -> bool {
-        self.filtering.documents != documents.filters
-            || self.filtering.filters.slices().any(|(name, filters)| {
-                !filters.is_empty() && !documents.slices.iter().any(|s| **s.name == *name)
-            })
+        self.change_filters()
     }
 
     /// Whether the rules of documents fit.
@@ -145,18 +169,26 @@ impl Node {
     }
 
     /// Puts the rules of documents in force.
-    pub(super) fn change_filters(
-        &mut self,
-        documents: &europa_api::Documents,
-    ) -> Result<(), NodeError> {
-        for slice in self.filtering.filters.names(documents) {
-            let told = self.filtering.filters.set_documents(&slice, documents);
+    pub(super) fn change_filters(&mut self) -> Result<(), NodeError> {
+        let documents = self.documents.clone();
+        for slice in self.filtering.filters.names(&documents) {
+            if !documents.slices.iter().any(|other| **other.name == *slice) {
+                self.filtering.park(&slice);
+            }
+            let told = self.filtering.filters.set_documents(&slice, &documents);
             if let Some(told) = told? {
                 self.tell_filters(&slice, &told)?;
             }
-            if !documents.slices.iter().any(|other| **other.name == *slice) {
-                self.store.forget_filters(&slice)?;
-            }
+        }
+        // A slice that has come back, as a change was taken back, has its numbered rules again.
+        let there = |slice: &String| documents.slices.iter().any(|other| **other.name == **slice);
+        let back: Vec<_> =
+            self.filtering.parked.keys().filter(|slice| there(slice)).cloned().collect();
+        for slice in back {
+            let rules = self.filtering.parked.remove(&slice).unwrap_or_default();
+            let told = self.filtering.filters.change_own(&slice, &[], rules);
+            let told = told.map_err(|error| NodeError::Refused(error.to_string()))?;
+            self.tell_filters(&slice, &told)?;
         }
         self.filtering.documents.clone_from(&documents.filters);
         Ok(())
@@ -168,7 +200,7 @@ impl Node {
         let done = self.tell_change(switch.as_mut(), slice, told);
         self.switch = switch;
         self.filtering.filters.tidy();
-        done
+        unless_gone(done)
     }
 
     fn tell_change(
@@ -186,9 +218,11 @@ impl Node {
             self.tell_all_filters(switch)?;
             return self.tell_filtered(switch, None);
         }
-        if told.renamed {
-            self.tell_ways(switch)?;
-        }
+        let fresh = told.fresh.iter().map(|number| {
+            let way = self.filtering.filters.way(*number).and_then(|way| self.way(way));
+            Order::Way { number: *number, way }
+        });
+        switch.order_all(fresh)?;
         if told.renamed && !told.emptied {
             self.tell_filtered(switch, Some(slice))?;
         }
@@ -234,8 +268,7 @@ impl Node {
         slice: Option<&str>,
     ) -> Result<(), NodeError> {
         for router in &self.routers {
-            let of = router.plan.name.split_once('/').map(|(slice, _)| slice);
-            if slice.is_some() && of != slice {
+            if slice.is_some_and(|slice| router.plan.name.slice() != slice) {
                 continue;
             }
             for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
@@ -252,11 +285,8 @@ impl Node {
 
     /// Tells where all ways lead.
     fn tell_ways(&self, switch: &mut Switch) -> Result<(), NodeError> {
-        for (number, way) in self.filtering.filters.ways() {
-            let way = self.way(way);
-            switch.order(&Order::Way { number, way }, &[])?;
-        }
-        Ok(())
+        let all = self.filtering.filters.ways();
+        switch.order_all(all.map(|(number, way)| Order::Way { number, way: self.way(way) }))
     }
 
     /// Tells of the ways that lead to an interface, which has come.
@@ -271,10 +301,8 @@ impl Node {
         }
         let ways = self.filtering.filters.ways();
         let leads = |way: &WayTo| way.router == router.plan.name && way.interface == interface.name;
-        for (number, way) in ways.filter(|(_, way)| leads(way)) {
-            switch.order(&Order::Way { number, way: self.way(way) }, &[])?;
-        }
-        Ok(())
+        let ways = ways.filter(|(_, way)| leads(way));
+        switch.order_all(ways.map(|(number, way)| Order::Way { number, way: self.way(way) }))
     }
 
     fn way(&self, to: &WayTo) -> Option<Way> {
@@ -284,133 +312,5 @@ impl Node {
         // On a port, an interface sends from its own Ethernet address only.
         let own_source = !to.mirror || matches!(interface.to, To::Port(_));
         Some(Way { interface: interface_number, destination: to.destination, own_source })
-    }
-
-    /// Makes and removes rules that have numbers.
-    pub(crate) fn change_own_filters(
-        &mut self,
-        changes: OwnChanges,
-    ) -> Result<FilterChanged, ProblemDetails> {
-        let OwnChanges { slice, replace, mut removed, added } = changes;
-        let documents = &self.desired.documents;
-        self.known_slice(&slice)?;
-        let filters = &self.filtering.filters;
-        // A change costs what it changes, however many rules stand beside it.
-        let there = |number: u32| filters.own_rule(&slice, number);
-        if replace {
-            removed = filters.own(&slice).map(|(number, _)| number).collect();
-        }
-        removed.sort_unstable();
-        removed.dedup();
-        if let Some(missing) = removed.iter().find(|number| there(**number).is_none()) {
-            return Err(ProblemDetails::not_found(format!(
-                "slice {slice} has no filter {missing}; `europa filter list {slice}` shows them"
-            )));
-        }
-        let mut next = match replace {
-            true => 1,
-            false => filters.own_highest(&slice).map_or(1, |most| most.saturating_add(1)),
-        };
-        let mut numbered = Vec::with_capacity(added.len());
-        let mut come = HashSet::with_capacity(added.len());
-        let leave: HashSet<u32> = removed.iter().copied().collect();
-        let stays = |number| there(number).is_some() && !leave.contains(&number);
-        for (number, rule) in added {
-            for named in rule.interfaces() {
-                if let Err((what, help)) = documents.interface_of(&slice, named) {
-                    let help = help.map_or(String::new(), |help| format!("; {help}"));
-                    return Err(ProblemDetails::configuration(what + &help));
-                }
-            }
-            let queue = rule.action.queue.unwrap_or(0);
-            documents
-                .queue_of(&slice, queue)
-                .map_err(|(what, help)| ProblemDetails::configuration(format!("{what}; {help}")))?;
-            let number = number.unwrap_or(next);
-            if stays(number) || !come.insert(number) {
-                return Err(ProblemDetails::conflict(format!(
-                    "slice {slice} has a filter {number} already; remove it in the same request"
-                )));
-            }
-            next = next.max(number.saturating_add(1));
-            numbered.push((number, rule));
-        }
-        let gone = removed.iter().filter_map(|number| there(*number));
-        let gone = gone.map(|one| one.entries.len()).sum();
-        let rules = numbered.iter().map(|(_, rule)| rule);
-        let fits = filters.fit(&slice, documents, gone, rules);
-        fits.map_err(|error| ProblemDetails::configuration(error.to_string()))?;
-        let mut put = Vec::with_capacity(numbered.len());
-        for (number, rule) in &numbered {
-            let text = serde_json::to_string(rule);
-            put.push((*number, text.map_err(|error| ProblemDetails::failed(error.to_string()))?));
-        }
-        let changed = FilterChanged {
-            added: numbered.iter().map(|(number, _)| *number).collect(),
-            removed: removed.len() as u64,
-        };
-        let kept = self.store.change_filters(&slice, &put, &removed);
-        kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;
-        let told = self.filtering.filters.change_own(&slice, &removed, numbered);
-        let told = told.map_err(|error| ProblemDetails::configuration(error.to_string()))?;
-        let done = self.tell_filters(&slice, &told);
-        done.map_err(|error| ProblemDetails::failed(error.to_string()))?;
-        Ok(changed)
-    }
-
-    fn known_slice(&self, slice: &str) -> Result<(), ProblemDetails> {
-        let all = &self.desired.documents.slices;
-        if all.iter().any(|other| **other.name == *slice) {
-            return Ok(());
-        }
-        let names: Vec<&str> = all.iter().map(|slice| -> &str { &slice.name }).collect();
-        let known = match names.as_slice() {
-            [] => "there is none at all".to_owned(),
-            names => format!("there are: {}", names.join(", ")),
-        };
-        Err(ProblemDetails::not_found(format!("there is no slice {slice}; {known}")))
-    }
-
-    /// A slice's rules, and how often each has counted.
-    pub(crate) fn filter_list(&mut self, slice: &str) -> Result<FilterList, ProblemDetails> {
-        self.known_slice(slice)?;
-        let limit = self.filtering.filters.limit(slice, &self.desired.documents) as u64;
-        let hits = self.hits(slice).map_err(|error| ProblemDetails::failed(error.to_string()))?;
-        let Some(filters) = self.filtering.filters.slice(slice) else {
-            return Ok(FilterList { limit, ..FilterList::default() });
-        };
-        let list = filters.iter().map(|installed| {
-            let (document, number) = match &installed.origin {
-                Origin::Document(name) => (Some(name.clone()), None),
-                Origin::Own(number) => (None, Some(*number)),
-            };
-            let all = installed.entries.iter().filter_map(|entry| hits.get(entry));
-            let (packets, bytes) = all.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
-            let entries = count(&installed.rule) as u64;
-            FilterStatus { document, number, rule: installed.rule.clone(), entries, packets, bytes }
-        });
-        Ok(FilterList { filters: list.collect(), entries: filters.used() as u64, limit })
-    }
-
-    /// Packets and bytes by entry.
-    fn hits(&mut self, slice: &str) -> Result<HashMap<u32, (u64, u64)>, NodeError> {
-        let Filtering { filters, orders, .. } = &mut self.filtering;
-        let (Some(filters), Some(orders)) = (filters.slice(slice), orders) else {
-            return Ok(HashMap::new());
-        };
-        let room = filters.used();
-        if room == 0 {
-            return Ok(HashMap::new());
-        }
-        let file = memory(&vec![0; room * 24])?;
-        let order = FilterOrder::Hits { slice: filters.number(), room: room as u32 };
-        let count = ask(orders, order, Some(&file))? as usize;
-        let memory = Mapping::new(&file, room * 24).doing("reading counters of filters")?;
-        let words = memory.words(0, count.min(room) * 3).unwrap_or_default();
-        let row = |row: &[std::sync::atomic::AtomicU64]| {
-            let word = |at: usize| row.get(at).map_or(0, |word| word.load(Ordering::Relaxed));
-            (word(0) as u32, (word(1), word(2)))
-        };
-        Ok(words.chunks_exact(3).map(row).collect())
     }
 }

@@ -1,55 +1,157 @@
 //! Hosts, and what they send over links: made, changed and taken away.
 
-use europa_api::Documents;
+use std::sync::Arc;
+
+use europa_api::stats::HostStats;
+use europa_api::{Documents, Host};
+use europa_control::Stop;
+use europa_plan::{InterfacePlan, RelayPlan};
 use europa_substrate::Substrate;
 
 use super::Node;
-use crate::plan::To;
-use crate::relays::{Relay, RelayPlan};
-use crate::{Doing, NodeError, hosts};
+use super::beside::Work;
+use crate::hosts::HostDrift;
+use crate::relays::Relay;
+use crate::switch::unless_gone;
+use crate::{Doing, Instance, NodeError, hosts};
 
 /// The record of all hosts.
 const HOSTS: &str = "hosts";
 
+/// What threads do with the namespaces of hosts: each costs the kernel milliseconds.
+#[derive(Default)]
+pub(super) struct HostsWork {
+    /// Hosts that do not stay are taken away: those whose programs have ended.
+    pub(super) trimmed: Work<Vec<String>>,
+    /// Hosts are made: what is told of them.
+    pub(super) made: Work<Vec<HostStats>>,
+}
+
+impl HostsWork {
+    /// Waits until no thread works any more.
+    pub(super) fn wait(&mut self) {
+        self.trimmed.wait();
+        self.made.wait();
+    }
+
+    /// Whether a thread works.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.trimmed.is_under_way() || self.made.is_under_way()
+    }
+}
+
 impl Node {
+    /// Does `work` to the hosts that are made, beside the loop.
+    fn work_on_hosts<T: Send + 'static>(
+        &mut self,
+        place: impl Fn(&mut Node) -> &mut Work<T> + Send + Copy + 'static,
+        work: impl FnOnce(&Instance, &mut Vec<Host>, &[Host]) -> Result<T, NodeError> + Send + 'static,
+    ) -> Stop {
+        let (instance, documents) = (self.instance.clone(), self.documents.clone());
+        let mut made = self.hosts_made.to_vec();
+        let control = self.control.clone();
+        let work = move || {
+            let result = work(&instance, &mut made, &documents.hosts);
+            // True also when it has failed half-way; it comes before the result.
+            control.tell(|node| node.hosts_made = Arc::new(made));
+            result
+        };
+        let purpose = self.purpose("");
+        self.begin_work(place, purpose, work)
+    }
+
     /// Takes away the hosts, their interfaces and commands that do not stay.
-    pub(super) fn trim_hosts(&mut self) -> Result<(), NodeError> {
-        self.kept.forget(HOSTS);
-        let wanted = &self.desired.documents.hosts;
-        let ended = hosts::trim(&self.instance, &mut self.hosts_made, wanted)?;
+    pub(super) fn trim_hosts(&mut self) -> Result<(), Stop> {
+        let purpose = self.purpose("");
+        let Some(ended) = self.hosts_work.trimmed.result(&purpose, drop)? else {
+            self.kept.forget(HOSTS);
+            return Err(self.work_on_hosts(|node| &mut node.hosts_work.trimmed, hosts::trim));
+        };
         let gone = |name: &String| ended.contains(name);
         for (_, mut shell) in self.running.extract_if(.., |(name, _)| gone(name)) {
             shell.wait().doing("waiting for a host's commands")?;
         }
+        self.hosts_failed.retain(|name, _| !gone(name));
         self.hosts.retain(|host| self.hosts_made.iter().any(|made| *made.name.value == *host.name));
         Ok(())
     }
 
     /// Makes the hosts that are wanted of those that there are, and starts their commands.
-    pub(super) fn make_hosts(&mut self) -> Result<(), NodeError> {
-        let documents = &self.desired.documents;
-        let there: Vec<_> = self.hosts_made.iter().map(|host| host.name.clone()).collect();
-        self.hosts = hosts::make(&self.instance, &mut self.hosts_made, &documents.hosts)?;
+    pub(super) fn make_hosts(&mut self) -> Result<(), Stop> {
+        let purpose = self.purpose("");
+        let Some(made) = self.hosts_work.made.result(&purpose, drop)? else {
+            return Err(self.work_on_hosts(|node| &mut node.hosts_work.made, hosts::make));
+        };
+        let there: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
+        self.hosts = made;
+        let documents = &self.documents;
         for host in &documents.hosts {
             let runs =
                 |made: &&mut europa_api::Host| made.name == host.name && made.run != host.run;
-            let Some(place) = self.hosts_made.iter_mut().find(runs) else { continue };
+            let Some(place) = Arc::make_mut(&mut self.hosts_made).iter_mut().find(runs) else {
+                continue;
+            };
             place.run.clone_from(&host.run);
             if host.run.is_empty() {
                 continue;
             }
             let name = format!("host.{}", host.name);
-            let (log, group) = (self.log(&name)?, self.group(&hosts::group(&host.name)));
-            let shell = hosts::run(&self.instance, host, log, group.as_ref())?;
+            let shell = hosts::run(&self.instance, host, self.log(&name)?)?;
             self.running.push((host.name.to_string(), shell));
         }
-        self.hosts_made.clone_from(&documents.hosts);
+        self.hosts_made = Arc::new(documents.hosts.clone());
         // From here on the next node adopts them.
         self.kept.note(HOSTS, None, &hosts::text(&documents.hosts))?;
-        for host in self.hosts.iter().filter(|h| !there.iter().any(|name| *name.value == *h.name)) {
+        for host in self.hosts.iter().filter(|host| !there.contains(&host.name)) {
             self.events.note("host", &host.name, "Made", format!("in {}", host.namespace));
         }
         Ok(())
+    }
+
+    /// Hosts as they are made, for whoever compares them with what is really there.
+    pub(crate) fn hosts_made(&self) -> Arc<Vec<europa_api::Host>> {
+        self.hosts_made.clone()
+    }
+
+    /// The same, found by itself: mended at once.
+    pub(crate) fn mend_drift(&mut self, of: &Arc<Vec<europa_api::Host>>, found: Vec<HostDrift>) {
+        self.note_drift(of, found);
+        self.reconcile();
+    }
+
+    /// Hosts that are not as they were made are known as they are: the next change, or the next
+    /// look, mends them. `of`: those that were looked at.
+    pub(crate) fn note_drift(&mut self, of: &Arc<Vec<europa_api::Host>>, found: Vec<HostDrift>) {
+        // Those that are being changed are looked at later.
+        let is_old = self.hosts_work.is_under_way() || !Arc::ptr_eq(of, &self.hosts_made);
+        if found.is_empty() || is_old {
+            return;
+        }
+        let made = Arc::make_mut(&mut self.hosts_made);
+        let mut lost = Vec::new();
+        for HostDrift { host, really, differs } in found {
+            let Some(place) = made.iter().position(|one| *one.name.value == *host) else {
+                continue;
+            };
+            let Some(old) = made.get(place) else { continue };
+            let stays = |name: &europa_api::InterfaceName| {
+                let mut all = really.iter().flat_map(|host| &host.interfaces.0);
+                all.any(|(other, _)| other.value == *name)
+            };
+            let gone = old.interfaces.0.iter().filter(|(name, _)| !stays(&name.value));
+            lost.extend(gone.filter_map(|(name, interface)| old.port(name, interface)));
+            match really {
+                Some(really) => made[place] = really,
+                None => drop(made.remove(place)),
+            }
+            self.events.warn("host", &host, "Drifted", differs.join("; "));
+        }
+        // The devices of these ports are made anew.
+        for port in
+            self.ports.iter_mut().filter(|port| lost.iter().any(|lost| **lost == *port.name))
+        {
+            port.stale = true;
+        }
     }
 
     /// Takes over the hosts that another node has made, if they are what is wanted; takes
@@ -59,7 +161,14 @@ impl Node {
         let found = self.kept.records::<String>(HOSTS);
         if found.iter().any(|found| found.record.as_ref() == Some(&wanted)) {
             self.hosts = hosts::stats(&self.instance, documents);
-            self.hosts_made.clone_from(&documents.hosts);
+            self.hosts_made = Arc::new(documents.hosts.clone());
+            let commanded = documents.hosts.iter().filter(|host| !host.run.is_empty());
+            self.running = commanded
+                .map(|host| {
+                    let commands = hosts::Commands::adopt(&self.instance, &host.name);
+                    (host.name.to_string(), commands)
+                })
+                .collect();
             return Ok(());
         }
         self.kept.forget(HOSTS);
@@ -112,7 +221,7 @@ impl Node {
         let attachment = port.and_then(|port| port.attachment.as_ref());
         let relay = Relay::make(plan.clone(), self.substrate()?, attachment)?;
         if let (Some(to), Some(switch)) = (self.behind(&plan.port), &mut self.switch) {
-            relay.tell(switch, to)?;
+            unless_gone(relay.tell(switch, to))?;
         }
         self.kept.note(&relay.record_name(), None, &relay.record())?;
         self.relays.push(relay);
@@ -130,9 +239,10 @@ impl Node {
     /// Writes down what the interface on a port of a link matches now.
     fn note_matches(&mut self, port: &str) -> Result<(), NodeError> {
         for router in &mut self.routers {
-            let pairs = router.plan.interfaces.iter().zip(&mut router.wanted.interfaces);
+            let all = &mut Arc::make_mut(&mut router.wanted).interfaces;
+            let pairs = router.plan.interfaces.iter().zip(all);
             for (planned, wanted) in pairs {
-                if matches!(&planned.to, To::Port(to) if *to == *port) {
+                if planned.to.is_port(port) {
                     wanted.spec.matches.clone_from(&planned.spec.matches);
                 }
             }
@@ -158,10 +268,10 @@ impl Node {
 fn interface_on<'a>(
     routers: &'a mut [crate::router::Router],
     port: &str,
-) -> Option<(&'a mut crate::plan::InterfacePlan, u32)> {
+) -> Option<(&'a mut InterfacePlan, u32)> {
     routers.iter_mut().find_map(|router| {
         let mut all = router.plan.interfaces.iter_mut().zip(&router.interfaces);
-        let found = all.find(|(planned, _)| matches!(&planned.to, To::Port(p) if *p == *port));
+        let found = all.find(|(planned, _)| planned.to.is_port(port));
         found.map(|(planned, id)| (planned, *id))
     })
 }

@@ -1,14 +1,17 @@
 //! Packet pools, made ahead of need: each map entered into a table waits for RCU, 8 ms.
 
+use std::collections::VecDeque;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use europa_control::Stop;
+use europa_plan::Step;
 use europa_pool::Geometry;
 use europa_sandbox::only_when_idle;
 use europa_substrate::{Error, PoolHandle, PoolMemory};
 
 use super::Node;
-use super::apply::Job;
+use super::beside::not_yet;
 use crate::control::Control;
 use crate::{Doing, NodeError};
 
@@ -51,21 +54,43 @@ impl Node {
         }
     }
 
-    /// Makes all pools of a geometry that a job is going to want, if there is none to spare.
-    pub(super) fn stock_up(&mut self, geometry: Geometry, job: &Job) -> Result<(), NodeError> {
+    /// Makes all pools of a geometry that the steps `ahead` are going to want, and one more, if
+    /// there is none to spare: the kernel clears their memory.
+    pub(super) fn stock_up(
+        &mut self,
+        geometry: Geometry,
+        ahead: &VecDeque<Step>,
+    ) -> Result<(), Stop> {
         if self.stock.iter().any(|pool| pool.layout.geometry == geometry) {
             return Ok(());
         }
-        let alike = job.additions().filter(|plan| plan.geometry == geometry);
+        if let Some(error) = self.spares.failed.take() {
+            return Err(NodeError::from(error).into());
+        }
+        if self.spares.needed {
+            return Err(not_yet());
+        }
+        let alike = ahead
+            .iter()
+            .filter(|step| matches!(step, Step::AddRouter(plan) if plan.geometry == geometry));
         let count = 1 + alike.take(MOST - 1).count();
-        let mut pools = self.substrate_opened()?.create_pools(geometry, count)?;
-        self.stock.append(&mut pools);
-        Ok(())
+        self.substrate_opened()?;
+        let work = move || (0..count).map(|_| PoolMemory::new(geometry)).collect();
+        self.beside("pools", work, |node, made: Result<Vec<PoolMemory>, Error>| {
+            node.spares.needed = false;
+            let Some(substrate) = &node.substrate else { return };
+            match made.and_then(|memory| substrate.enter_pools(memory)) {
+                Ok(mut pools) => node.stock.append(&mut pools),
+                Err(error) => node.spares.failed = Some(error),
+            }
+        })?;
+        self.spares.needed = true;
+        Err(not_yet())
     }
 
     /// Has some spare pools made for each geometry in use, when there is nothing else to do.
     pub(super) fn refill_stock(&mut self) {
-        let busy = self.job.is_some() || !self.waiting.is_empty() || self.starting() > 0;
+        let busy = !self.engine.is_settled() || self.starting() > 0;
         if busy || self.spares.asked || self.substrate.is_none() || self.spares.pauses() {
             return;
         }
@@ -105,6 +130,10 @@ pub(super) struct Spares {
     asked: bool,
     /// When it could not, the last time.
     refused: Option<Instant>,
+    /// Pools that a step waits for are being made by another thread.
+    needed: bool,
+    /// Why those could not be made.
+    failed: Option<Error>,
 }
 
 impl Spares {
@@ -121,7 +150,7 @@ impl Spares {
         };
         let thread = std::thread::Builder::new().name("spares".into());
         thread.spawn(work).doing("starting a thread for spare pools")?;
-        Ok(Self { orders, asked: false, refused: None })
+        Ok(Self { orders, asked: false, refused: None, needed: false, failed: None })
     }
 
     fn pauses(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::os::fd::AsFd;
 use std::time::Instant;
 
+use europa_plan::To;
 use europa_pool::Geometry;
 use europa_sandbox::cgroup::Limits;
 use europa_substrate::PoolHandle;
@@ -10,7 +11,6 @@ use europa_switch::orders::{Order, PoolOf, Target, Ways};
 
 use super::Node;
 use crate::NodeError;
-use crate::plan::To;
 use crate::ports::Port;
 use crate::router::{Process, Router};
 use crate::switch::{Switch, add_interface};
@@ -56,40 +56,37 @@ impl Node {
         self.events.note("switch", "", "Started", message);
         self.switch = Some(switch);
         self.free_orphans();
-        self.follow_queues();
-        Ok(())
+        self.follow_queues()
     }
 
     /// Has all that stands beside routers be as the documents say. Costs little if it is.
     pub(super) fn follow(&mut self) {
-        self.follow_queues();
+        if let Err(error) = self.follow_queues() {
+            // A switch that has just ended is told when it is started again.
+            self.events.warn("switch", "", "Failed", error.to_string());
+        }
         self.follow_meters();
+        self.follow_cages();
         self.follow_slices();
         self.follow_scene();
     }
 
     /// Has what waits for ports wait as the documents say.
-    pub(super) fn follow_queues(&mut self) {
-        let Some(switch) = &mut self.switch else { return };
-        let documents = &self.desired.documents;
-        let followed =
-            self.queues.follow(&self.kept, switch, &self.ports, documents, &self.routers);
-        if let Err(error) = followed {
-            // A switch that has just ended is told when it is started again.
-            self.events.warn("switch", "", "Failed", format!("queues: {error}"));
-        }
+    pub(super) fn follow_queues(&mut self) -> Result<(), NodeError> {
+        let Some(switch) = &mut self.switch else { return Ok(()) };
+        self.queues.follow(&self.kept, switch, &self.ports, &self.documents, &self.routers)
     }
 
     /// Has what comes in by ports policed as the documents say.
     fn follow_meters(&mut self) {
         if let Some(substrate) = &self.substrate {
-            self.meters.follow(substrate, &self.desired.documents, &self.routers);
+            self.meters.follow(substrate, &self.documents, &self.routers);
         }
     }
 
     /// Has routers have of CPU and memory what the documents say of their slices.
     fn follow_slices(&mut self) {
-        let documents = &self.desired.documents;
+        let documents = &self.documents;
         let followed =
             self.slices.follow(&self.cgroups, self.instance.name(), documents, &self.routers);
         for error in followed {
@@ -116,7 +113,7 @@ impl Node {
 
     /// Interfaces of other routers on links to router `name`.
     fn peers(&self, name: &str) -> Vec<(&Router, u32)> {
-        let linked = |to: &To| matches!(to, To::Link { router, .. } if *router == name);
+        let linked = |to: &To| matches!(to, To::Link(end) if end.router == *name);
         let others = self.routers.iter().filter(|router| router.plan.name != name);
         others
             .flat_map(|router| {
@@ -150,8 +147,7 @@ impl Node {
     pub(super) fn behind(&self, port: &str) -> Option<u32> {
         self.routers.iter().find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
-            let found =
-                all.find(|(interface, _)| matches!(&interface.to, To::Port(p) if p == port));
+            let found = all.find(|(interface, _)| interface.to.is_port(port));
             found.map(|(_, id)| *id)
         })
     }
@@ -167,10 +163,7 @@ impl Node {
         pool: &PoolHandle,
     ) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = pool.layout.geometry;
-        let of = match router.plan.inline {
-            Some(_) => PoolOf::Inline,
-            None => PoolOf::Process,
-        };
+        let of = if router.plan.is_inline() { PoolOf::Inline } else { PoolOf::Process };
         let worker = switch.worker_of(router.number);
         let (pool_id, busy) = (pool.id, router.plan.busy);
         let order =
@@ -207,14 +200,15 @@ impl Node {
     pub(super) fn leads_to(&self, to: &To) -> Option<Target> {
         match to {
             To::Port(name) => {
-                self.ports.iter().find(|p| p.name == *name).map(|p| Target::Port(p.id))
+                self.ports.iter().find(|p| p.name == **name).map(|p| Target::Port(p.id))
             }
-            To::Link { router, interface } => self
+            To::Link(end) => self
                 .routers
                 .iter()
-                .find(|other| other.plan.name == *router)
-                .and_then(|other| other.number_of(interface))
+                .find(|other| other.plan.name == end.router)
+                .and_then(|other| other.number_of(&end.name))
                 .map(Target::Link),
+            To::Nowhere => None,
         }
     }
 
@@ -222,7 +216,7 @@ impl Node {
     pub(super) fn begin_router(&mut self, index: usize) -> Result<(), NodeError> {
         if self.switch.is_none()
             && let Some(router) = self.routers.get_mut(index)
-            && router.plan.inline.is_some()
+            && router.plan.is_inline()
         {
             // There will be one to run in.
             router.due = Some(self.revival.due.unwrap_or_else(Instant::now));
@@ -248,7 +242,10 @@ impl Node {
         let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores_for(router))?;
         if let Some(pool) = &router.pool {
             process.begin(router, pool, self.lasting()?, &self.kept, switch)?;
-            self.slow_paths.follow(&router.plan.name, &mut process)?;
+            // The tables of a kernel router's program are another matter.
+            if router.plan.cage.is_none() {
+                self.slow_paths.follow(&router.plan.name, &mut process, &self.events)?;
+            }
         }
         Ok(Some(process))
     }

@@ -115,7 +115,10 @@ impl Node {
             Self::tell_pool_of(switch, router, pool)?;
         }
         process.begin(router, pool, self.lasting()?, &self.kept, switch)?;
-        self.slow_paths.follow(&router.plan.name, &mut process)?;
+        // The tables of a kernel router's program are another matter.
+        if router.plan.cage.is_none() {
+            self.slow_paths.follow(&router.plan.name, &mut process, &self.events)?;
+        }
         Ok(process)
     }
 

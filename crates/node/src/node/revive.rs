@@ -3,13 +3,15 @@
 use std::time::{Duration, Instant};
 
 use super::Node;
-use super::apply::Failure;
+
+/// As many lines of what a host's commands said last are told.
+const LAST_LINES: usize = 3;
 
 impl Node {
     /// Notes who has ended, and when to start it again.
     pub(super) fn bury(&mut self) {
         let now = Instant::now();
-        self.running.retain_mut(|(_, shell)| matches!(shell.try_wait(), Ok(None)));
+        self.bury_shells();
         if let Some(switch) = &mut self.switch
             && let Ok(Some(exit)) = switch.child.try_wait()
         {
@@ -40,20 +42,33 @@ impl Node {
                 let wait = due.saturating_duration_since(now).as_millis();
                 let message = format!("{}; it is started again in {wait} ms", router.last_end);
                 self.events.warn("router", &router.plan.name, "Ended", message);
-                if let Some(job) = &mut self.job
-                    && job.awaited.contains(&router.plan.name)
-                {
-                    job.awaited.retain(|name| *name != router.plan.name);
-                    job.failure = Some(Failure::of_router(&router.plan.name, &router.last_end));
-                }
-                if let (true, Some(job)) = (awaited, &mut self.job) {
-                    // Updates that were under way are part of what it starts with.
-                    job.updates = 0;
+                self.engine.failed(&router.plan.name, &router.last_end);
+                if awaited {
+                    self.engine.no_updates(&router.plan.name);
                 }
                 router.due = Some(due);
                 process.forget(&self.kept);
                 router.process = None;
             }
+        }
+    }
+
+    /// Notes which hosts' commands have ended, and which of those have failed.
+    fn bury_shells(&mut self) {
+        let mut ended = Vec::new();
+        self.running.retain_mut(|(host, commands)| {
+            let code = commands.code();
+            ended.extend(code.map(|code| (host.clone(), code)));
+            code.is_none()
+        });
+        for (host, code) in ended.into_iter().filter(|(_, code)| *code != 0) {
+            let how = format!("a line of `run` ended with code {code}");
+            let log = self.instance.log(&format!("host.{host}"));
+            let last = crate::logs::tail(&log, LAST_LINES).map(|(text, _)| text);
+            let last = String::from_utf8_lossy(&last.unwrap_or_default()).trim().to_owned();
+            let said = if last.is_empty() { String::new() } else { format!(": {last}") };
+            self.events.warn("host", &host, "CommandFailed", format!("{how}{said}"));
+            self.hosts_failed.insert(host, how);
         }
     }
 

@@ -6,13 +6,12 @@ use std::time::Instant;
 use europa_api::Mac;
 use europa_api::rest::{NodeInfo, Object, ProblemDetails, Status};
 use europa_api::stats::{NodeStats, PortStats, RouterStats, SwitchStats};
+use europa_plan::To;
 use europa_port::LinkState;
 use serde_json::{Map, Value, json};
 
 use super::Node;
 use crate::Lifetime;
-use crate::plan::To;
-use crate::ports::Port;
 use crate::router::Router;
 use crate::stats::{
     cpu_ns, inline as inline_stats, interface as interface_stats, link as link_stats, memory_bytes,
@@ -28,28 +27,20 @@ impl Node {
             instance: self.instance.name().to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
+            long_turns: self.turns.long,
+            longest_turn_us: self.turns.longest_us(),
             since: self.since.clone(),
-            revision: self.desired.revision,
+            revision: self.engine.accepted().revision,
             temporary: self.lifetime == Lifetime::Temporary,
-            settled: self.is_settled(),
+            settled: self.engine.is_settled(),
             metrics_at: self.settings.metrics_at.map(|at| at.to_string()),
             workers: self.lasting.as_ref().map_or(self.settings.workers, Lasting::workers),
         }
     }
 
-    /// What is worth knowing about ports.
-    pub(super) fn warnings(&self) -> Vec<String> {
-        let of = |port: &Port| {
-            let name = port.name.clone();
-            let all = port.limitations.iter();
-            all.map(|what| format!("port {name}: {what}")).collect::<Vec<_>>()
-        };
-        self.ports.iter().flat_map(of).collect()
-    }
-
     /// Documents of a kind, and what became of them.
     pub(crate) fn objects(&self, kind: &str) -> Vec<Object> {
-        let of_kind = self.desired.stored.iter().filter(|stored| stored.key.kind == kind);
+        let of_kind = self.engine.accepted().stored.iter().filter(|stored| stored.key.kind == kind);
         of_kind.map(|stored| self.object(stored)).collect()
     }
 
@@ -87,6 +78,7 @@ impl Node {
             ("mac", json!(Mac(port.device.mac).to_string())),
             ("mtu", json!(port.mtu)),
             ("live_frames", json!(port.live)),
+            ("receives_by", json!(port.receives_by())),
         ];
         let all: Vec<String> = port.limitations.iter().map(ToString::to_string).collect();
         Status {
@@ -104,7 +96,9 @@ impl Node {
             ("namespace".to_owned(), json!(host.namespace)),
             ("interfaces".to_owned(), json!(host.interfaces)),
         ]);
-        Status { state: "active".into(), message: None, details }
+        let failed = self.hosts_failed.get(name).cloned();
+        let state = if failed.is_some() { "degraded" } else { "active" };
+        Status { state: state.into(), message: failed, details }
     }
 
     fn router_status(&self, name: &str) -> Status {
@@ -116,7 +110,9 @@ impl Node {
                 ..Status::default()
             };
         };
+        let trouble = self.slow_paths.trouble(name);
         let state = match &router.process {
+            Some(process) if process.ready && trouble.is_some() => "degraded",
             Some(process) if process.ready => "running",
             Some(_) => "starting",
             None => "ended",
@@ -127,8 +123,9 @@ impl Node {
             .iter()
             .map(|interface| {
                 let to = match &interface.to {
-                    To::Port(port) => json!({ "port": port }),
-                    To::Link { router, .. } => json!({ "link_to": router }),
+                    To::Port(port) => json!({ "port": **port }),
+                    To::Link(end) => json!({ "link_to": *end.router }),
+                    To::Nowhere => json!({ "link_to": null }),
                 };
                 let mac = Mac(interface.spec.mac).to_string();
                 let mut told = json!({ "mac": mac, "mtu": interface.mtu });
@@ -152,8 +149,14 @@ impl Node {
             };
             details.insert("seconds".to_owned(), json!(process.started.elapsed().as_secs()));
         }
-        let message = router.process.is_none().then(|| router.state(Instant::now()));
+        let ended = router.process.is_none().then(|| router.state(Instant::now()));
+        let message = ended.or(trouble);
         Status { state: state.into(), message, details }
+    }
+
+    /// True if there is a host of this name.
+    pub(crate) fn has_host(&self, name: &str) -> bool {
+        self.hosts.iter().any(|host| host.name == name)
     }
 
     /// Whether there is a router `of`, or a program `of` of a router's slow path.
@@ -187,8 +190,9 @@ impl Node {
         };
         let of_routers = self.routers.iter().map(|router| (router, inline(router)));
         let routers = of_routers.map(|(router, inline)| RouterStats {
-            name: router.plan.name.clone(),
+            name: router.plan.name.to_string(),
             inline,
+            by_linux: self.slow_paths.by_linux(&router.plan.name),
             state: router.state(now),
             pid: router.process.as_ref().and_then(|process| process.body.pid()),
             restarts: router.restarts,
@@ -234,13 +238,13 @@ impl Node {
             let all = router.plan.interfaces.iter().zip(&router.interfaces);
             all.filter_map(|(interface, id)| {
                 let from = format!("{}.{}", router.plan.name, interface.name);
-                Some((*id, interface.link.clone()?, from))
+                Some((*id, interface.link.as_ref()?.to_string(), from))
             })
         });
         let relays = &self.relays;
-        let hosts_ends = relays
-            .iter()
-            .map(|relay| (relay.interface, relay.plan.link.clone(), relay.plan.port.clone()));
+        let hosts_ends = relays.iter().map(|relay| {
+            (relay.interface, relay.plan.link.to_string(), relay.plan.port.to_string())
+        });
         let links = routers_ends.chain(hosts_ends).filter_map(|(id, name, from)| {
             let found = of.iter().find(|link| link.interface == id)?;
             Some(link_stats(name, from, &found.packets))

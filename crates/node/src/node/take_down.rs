@@ -1,5 +1,7 @@
 //! The end of everything that a node has started.
 
+use std::sync::Arc;
+
 use nix::sys::signal::Signal;
 
 use super::Node;
@@ -8,6 +10,11 @@ use crate::{Doing, NodeError, grants, hosts, leftovers};
 impl Node {
     /// Ends all processes. Frames of the ports go to Linux before that.
     pub(super) fn take_down_routers(&mut self) -> Result<(), NodeError> {
+        // Nothing is made any more.
+        self.substrate_work.wait();
+        self.port_work.wait();
+        self.hosts_work.wait();
+        self.slow_path_work.wait();
         self.slow_paths.stop();
         if let Some(substrate) = &self.substrate {
             for port in &mut self.ports {
@@ -45,7 +52,8 @@ impl Node {
         self.orphans.clear();
         self.ports.clear();
         self.hosts.clear();
-        self.hosts_made.clear();
+        self.hosts_made = Arc::default();
+        self.hosts_failed.clear();
         self.relays.clear();
         hosts::remove(&self.instance)?;
         for (_, mut shell) in self.running.drain(..) {

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use europa_plan::{Tunnel, vxlan_header};
+
 use super::Node;
 use crate::NodeError;
-use crate::plan::{To, Tunnel};
 use crate::ports::Port;
 
 /// How long a next hop may take to answer when a tunnel is brought up.
@@ -22,10 +23,10 @@ impl Node {
         let Some(substrate) = &self.substrate else { return };
         for router in &mut self.routers {
             for (interface, id) in router.plan.interfaces.iter_mut().zip(&router.interfaces) {
-                let (Some(tunnel), To::Port(name)) = (interface.tunnel, &interface.to) else {
+                let (Some(tunnel), Some(name)) = (interface.tunnel, interface.to.port()) else {
                     continue;
                 };
-                let Some(port) = self.ports.iter().find(|port| port.name == *name) else {
+                let Some(port) = self.ports.iter().find(|port| port.name == **name) else {
                     continue;
                 };
                 // Whoever does not answer is asked again; the node has more to do than to wait.
@@ -52,5 +53,5 @@ pub(super) fn encap(port: &Port, tunnel: Tunnel, patience: Duration) -> Result<V
             tunnel.remote, port.name, port.device.name
         )));
     }
-    crate::plan::vxlan_header(tunnel, port.device.mac, hop.mac)
+    vxlan_header(tunnel, port.device.mac, hop.mac).map_err(NodeError::Refused)
 }

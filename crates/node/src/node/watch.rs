@@ -1,13 +1,12 @@
-//! What is looked at now and then: links, devices that come and go, logs that grow.
+//! What is looked at now and then: links, devices that come and go.
 
 use std::time::{Duration, Instant};
 
-use europa_port::{LinkState, link_state, takes_frames};
+use europa_port::{LinkState, link, takes_frames};
 use europa_router::orders::Order;
 
 use super::Node;
-use crate::logs;
-use crate::plan::To;
+use crate::drift::Made;
 use crate::ports::Port;
 use crate::router::Asked;
 
@@ -21,13 +20,52 @@ impl Node {
             return;
         }
         self.watched = Instant::now();
-        logs::bound(&self.instance.logs());
+        if !self.hosts_work.is_under_way() {
+            let made = || Made {
+                hosts: self.hosts_made.clone(),
+                slow_paths: self.slow_paths.namespaces(&self.instance),
+            };
+            self.drift.look(made);
+        }
+        self.follow_senders();
+        let mut come = self.probe_ports();
+        let open = |document: &&europa_api::Port| self.ports.iter().any(|port| port.is(document));
+        let documents = &self.documents.ports;
+        come |= documents.iter().filter(|d| !open(d)).any(|document| Port::peek(document).is_ok());
+        if come {
+            self.reconcile();
+        }
+    }
+
+    /// Has ports receive where it costs their senders least.
+    fn follow_senders(&mut self) {
+        let Some(substrate) = &mut self.substrate else { return };
+        for port in &mut self.ports {
+            match port.follow_senders(substrate) {
+                Ok(false) => {}
+                Ok(true) => {
+                    let message = format!("frames are received by {}", port.receives_by());
+                    self.events.note("port", &port.name, "Receives", message);
+                }
+                Err(error) => tracing::warn!("port {}: {error}", port.name),
+            }
+        }
+    }
+
+    /// Looks at the devices of all ports. Whether one is to be opened again.
+    pub(super) fn probe_ports(&mut self) -> bool {
         let mut come = false;
         let mut lost = Vec::new();
         for port in &mut self.ports {
-            let Ok(mut state) = link_state(&port.device.namespace, port.device.index) else {
-                continue;
-            };
+            let Ok(link) = link(&port.device.namespace, port.device.index) else { continue };
+            let mut state = link.state;
+            if state != LinkState::Gone
+                && let Some(message) = port.follow_device(&link)
+            {
+                self.events.note("port", &port.name, "Changed", message);
+                // Routers send no longer packets than their port.
+                come = true;
+            }
             if self.substrate.as_ref().is_some_and(|substrate| port.is_forgotten(substrate)) {
                 state = LinkState::Gone;
             }
@@ -64,12 +102,7 @@ impl Node {
             }
         }
         lost.iter().for_each(|port| self.forget_neighbours(port));
-        let open = |document: &&europa_api::Port| self.ports.iter().any(|port| port.is(document));
-        let documents = &self.desired.documents.ports;
-        come |= documents.iter().filter(|d| !open(d)).any(|document| Port::peek(document).is_ok());
-        if come {
-            self.reconcile();
-        }
+        come
     }
 
     /// Whoever is on a line that was down may be another one when it is up again (RFC 1122 section
@@ -80,8 +113,7 @@ impl Node {
                 continue;
             };
             let interfaces = router.plan.interfaces.iter().zip(0..);
-            let is_there = |to: &To| matches!(to, To::Port(other) if other == port);
-            for (_, number) in interfaces.filter(|(interface, _)| is_there(&interface.to)) {
+            for (_, number) in interfaces.filter(|(interface, _)| interface.to.is_port(port)) {
                 for table in ["arp", "nd"] {
                     let path = format!("{table}{number}.forget");
                     process.order(&Order::Write { path, value: String::new() }, Asked::Nobody);

@@ -7,13 +7,13 @@ use axum::routing::{post, put};
 use axum::{Json, Router};
 use europa_api::rest::{Applied, ApplyRequest, ProblemDetails, SourceText};
 use europa_api::{Bundle, Kept, Key, Problem as Mistake};
+use europa_control::{Refusal, Submission};
 use serde::Deserialize;
 
 use super::Api;
 use super::objects::{kind, missing};
 use super::problem::{Answer, Problem};
 use crate::cores::cores;
-use crate::node::{Refusal, Submission};
 use crate::store::Stored;
 use crate::{program, slow_path};
 
@@ -198,7 +198,7 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
     // One after the other: what changes between check and change comes from elsewhere.
     let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
-        let (base, stored) = api.control.ask(|node| node.desired()).await?;
+        let (base, stored) = api.control.ask(|node| node.accepted()).await?;
         if let Wish::Delete { key, .. } = &*wish
             && !stored.iter().any(|stored| stored.key == *key)
         {
@@ -215,6 +215,7 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
         let submission = tokio::task::spawn_blocking(checking)
             .await
             .map_err(|error| ProblemDetails::failed(error.to_string()))??;
+        look(api).await?;
         let outcome = api.control.ask_later(|node, reply| node.submit(submission, reply)).await?;
         match outcome {
             Ok(applied) => return Ok(Json(applied)),
@@ -229,6 +230,17 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
         }
     }
     Err(ProblemDetails::conflict("desired state changes all the time; try again").into())
+}
+
+/// Has the node know what other hands have changed: a change mends that, too.
+async fn look(api: &Api) -> Result<(), Problem> {
+    let hosts = api.control.ask(|node| node.hosts_made()).await?;
+    let instance = api.instance.clone();
+    let looking = move || (crate::hosts::look(&instance, &hosts), hosts);
+    let (found, hosts) = tokio::task::spawn_blocking(looking)
+        .await
+        .map_err(|error| ProblemDetails::failed(error.to_string()))?;
+    Ok(api.control.ask(move |node| node.note_drift(&hosts, found)).await?)
 }
 
 fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Problem> {
@@ -256,7 +268,7 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
     let kept = documents.iter().map(|document| Kept::of(&document)).collect::<Result<_, _>>();
     let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;
     documents.complete();
-    Ok(Submission { base, documents, kept, dry_run })
+    Ok(Submission { base, documents, kept, dry_run, at: crate::events::now() })
 }
 
 /// A router's CPUs are some that Europa may use.

@@ -49,7 +49,7 @@ pub(super) async fn change(
     // Very many take a while: others are served meanwhile.
     let reading = tokio::task::spawn_blocking(move || read(slice, request));
     let changes = reading.await.map_err(|error| ProblemDetails::failed(error.to_string()))??;
-    Ok(Json(api.control.ask(move |node| node.change_own_filters(changes)).await??))
+    Ok(Json(api.control.ask_later(|node, reply| node.change_own_filters(changes, reply)).await??))
 }
 
 fn read(slice: String, request: FilterChanges) -> Result<OwnChanges, Problem> {

@@ -89,9 +89,9 @@ pub(super) async fn events(State(api): State<Api>, Query(query): Query<Since>) -
     (kind, Body::from_stream(ReceiverStream::new(receiver))).into_response()
 }
 
-/// The log of `node` or `switch`.
+/// The log of `node` or `switch`, or the output of a host's commands.
 #[utoipa::path(get, path = "/v1/logs/{of}", tag = "node",
-    params(("of" = String, Path, description = "node or switch"),
+    params(("of" = String, Path, description = "node, switch, or the name of a host"),
         ("follow" = Option<bool>, Query, description = "Go on with what is written"),
         ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
     responses((status = 200, description = "The log", content_type = "text/plain")))]
@@ -100,11 +100,16 @@ pub(super) async fn log(
     Path(of): Path<String>,
     Query(query): Query<Following>,
 ) -> Result<Response, Problem> {
-    if !matches!(of.as_str(), "node" | "switch") {
-        let detail = format!("there is no log of {of}; there are node, switch, and SLICE/ROUTER");
+    if matches!(of.as_str(), "node" | "switch") {
+        return show(&api, &of, &query);
+    }
+    let host = of.clone();
+    if !api.control.ask(move |node| node.has_host(&host)).await? {
+        let detail =
+            format!("there is no log of {of}; there are node, switch, hosts, and SLICE/ROUTER");
         return Err(ProblemDetails::not_found(detail).into());
     }
-    show(&api, &of, &query)
+    show(&api, &format!("host.{of}"), &query)
 }
 
 /// The log of a router, or of a program of its slow path: `router.program`.

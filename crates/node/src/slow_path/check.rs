@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use europa_api::{At, Problem, Router};
+use europa_api::{At, Problem, Reload, Router};
 use europa_slowpath::environment::{PATH, check_capabilities, missing_on_host, own};
 use nix::unistd::User;
 
@@ -33,11 +33,18 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
         }
     }
     for daemon in &slow_path.run {
+        let made = |path: &str| {
+            own(Path::new(path)) || slow_path.files.iter().any(|file| *file.path.value == *path)
+        };
         if let Some(program) = daemon.command.first() {
-            let made = |path: &str| {
-                own(Path::new(path)) || slow_path.files.iter().any(|file| *file.path.value == *path)
-            };
             problems.extend(missing(program, made));
+        }
+        if let Some(reload) = &daemon.reload
+            && let Reload::Command(words) = &reload.value
+            && let Some(program) = words.first()
+        {
+            let program = At { value: program.clone(), place: reload.place };
+            problems.extend(missing(&program, made));
         }
         for capability in &daemon.capabilities {
             if let Err(error) = check_capabilities(std::slice::from_ref(&capability.value)) {

@@ -1,22 +1,24 @@
 //! Making a slow path: namespaces, devices, files.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use europa_api::{At, Attachment, Documents, InterfaceName, Selector};
+use europa_plan::slow_path_change::{needs, ready_file};
+use europa_plan::slow_paths::outer_name;
+use europa_plan::{InterfacePlan, PortFacts, PortId, RouterPlan};
 use europa_port::{Device, Namespace};
 use europa_sandbox::{SpawnSpec, spawn};
 use europa_slowpath::environment::{Environment, FileSpec, check_capabilities, folder};
-use europa_slowpath::{
-    Inner, Spec, StaticNeighbour, StaticRoute, add_static, carrier, namespace, users,
-};
+use europa_slowpath::users::{self, Ids};
+use europa_slowpath::{Inner, Spec, StaticNeighbour, StaticRoute, add_static, carrier, namespace};
 use nix::sys::signal::Signal;
 
-use super::daemons::Daemon;
-use super::{SlowPath, outer_name};
-use crate::plan::{InterfacePlan, PortFacts, RouterPlan, To};
+use super::SlowPath;
+use super::daemons::{Daemon, Policy};
 use crate::{Doing, Instance, NodeError};
 
 /// Makes a slow path: namespace, devices, files. Nothing runs there yet.
@@ -36,7 +38,7 @@ pub(super) fn make_one(
     let folder = folder(&instance.directory(), &full);
     fs::create_dir_all(&folder).doing(format!("making {}", folder.display()))?;
     let name = namespace::name(instance.name(), &router.slice, &router.name);
-    let inside = namespace_of(&name)?;
+    let inside = namespace_of(instance, &full, &name)?;
     let files: Vec<FileSpec> = files.iter().map(|file| spec(file)).collect();
     Environment::make(&folder, &name, &full, &files).map_err(refused)?;
     for (planned, (_, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
@@ -60,21 +62,8 @@ pub(super) fn describe(
 ) -> Result<SlowPath, NodeError> {
     let full = router.full_name();
     let watches = watches(instance, documents, ports, router, plan)?;
-    let mut daemons = Vec::new();
-    for daemon in router.slow_path.iter().flat_map(|slow_path| &slow_path.run) {
-        let capabilities: Vec<String> =
-            daemon.capabilities.iter().map(|one| one.value.clone()).collect();
-        check_capabilities(&capabilities)
-            .map_err(|error| NodeError::Refused(format!("router {full}: slow path: {error}")))?;
-        daemons.push(Daemon {
-            router: full.clone(),
-            name: daemon.name.to_string(),
-            command: daemon.command.iter().map(|word| word.value.clone()).collect(),
-            restart: daemon.restart,
-            capabilities,
-            seen: Arc::default(),
-        });
-    }
+    let root = folder(&instance.directory(), &full).join("root");
+    let daemons = daemons(router, inside.inode, &root, &[])?;
     let interfaces = plan.interfaces.iter().map(|one| one.name.clone()).collect();
     Ok(SlowPath {
         router: router.clone(),
@@ -83,21 +72,67 @@ pub(super) fn describe(
         watches,
         daemons,
         adopted: HashMap::new(),
-        keepers: Vec::new(),
+        first: None,
+        after: None,
+        keepers: HashMap::new(),
+        base: None,
+        board: Arc::default(),
+        pending: BTreeMap::new(),
+        before: Vec::new(),
+        reloading: 0,
+        failed: BTreeSet::new(),
         door: None,
-        started: false,
         stop: Arc::default(),
     })
+}
+
+/// The programs of a router's document. What is known of those of `before` that have the same
+/// names stays known.
+pub(super) fn daemons(
+    router: &europa_api::Router,
+    inside: u64,
+    root: &Path,
+    before: &[Daemon],
+) -> Result<Vec<Daemon>, NodeError> {
+    let full = router.full_name();
+    let run = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.run[..]);
+    let mut daemons = Vec::new();
+    for daemon in run {
+        let capabilities: Vec<String> =
+            daemon.capabilities.iter().map(|one| one.value.clone()).collect();
+        check_capabilities(&capabilities)
+            .map_err(|error| NodeError::Refused(format!("router {full}: slow path: {error}")))?;
+        let name = daemon.name.to_string();
+        let old = before.iter().find(|old| old.name == name);
+        let policy = Policy { restart: daemon.restart, needs: needs(run, daemon) };
+        let shared = old
+            .map(|old| Arc::clone(&old.policy))
+            .unwrap_or_else(|| Arc::new(Mutex::new(policy.clone())));
+        *shared.lock().unwrap_or_else(PoisonError::into_inner) = policy;
+        let ready_file = ready_file(daemon);
+        daemons.push(Daemon {
+            router: full.clone(),
+            name,
+            command: daemon.command.iter().map(|word| word.value.clone()).collect(),
+            capabilities,
+            inside,
+            ready_file: ready_file.map(|file| root.join(file.trim_start_matches('/'))),
+            policy: shared,
+            seen: old.map(|old| Arc::clone(&old.seen)).unwrap_or_default(),
+        });
+    }
+    Ok(daemons)
 }
 
 /// The network namespace of a router, made if it is not there, with a user namespace that it
 /// belongs to. Only a process of its own can make those: a thread cannot leave the user
 /// namespace of its process.
-fn namespace_of(name: &str) -> Result<Namespace, NodeError> {
+fn namespace_of(instance: &Instance, router: &str, name: &str) -> Result<Namespace, NodeError> {
     if let Some(there) = Namespace::made(name) {
         return Ok(there);
     }
     let what = || format!("making the namespace {name}");
+    let ids = Ids::of(&folder(&instance.directory(), router)).doing(what())?;
     let (says, log) = std::io::pipe().doing(what())?;
     let mut child = spawn(&SpawnSpec {
         arguments: ["europa", "hold"].map(|word| word.as_ref()).to_vec(),
@@ -108,8 +143,8 @@ fn namespace_of(name: &str) -> Result<Namespace, NodeError> {
         pid_namespace: false,
     })?;
     drop(log);
-    let made =
-        users::appoint(child.pid(), says).and_then(|()| namespace::create_of(name, child.pid()));
+    let made = users::appoint(child.pid(), ids, says)
+        .and_then(|()| namespace::create_of(name, child.pid()));
     child.kill(Signal::SIGKILL)?;
     child.wait()?;
     made.doing(what())
@@ -132,12 +167,12 @@ pub(super) fn statics(router: &europa_api::Router) -> (Vec<StaticRoute>, Vec<Sta
 }
 
 /// What a plan needs to know of the ports, before they are opened.
-pub(super) fn facts(ports: &[&europa_api::Port]) -> Result<HashMap<String, PortFacts>, NodeError> {
+pub(super) fn facts(ports: &[&europa_api::Port]) -> Result<HashMap<PortId, PortFacts>, NodeError> {
     let port = |port: &&europa_api::Port| {
         let namespace = namespace_of_port(port)?;
         let device = Device::open(&namespace, &port.device.value)?;
         let mtu = port.mtu.as_ref().map_or(device.mtu, |mtu| mtu.value);
-        Ok((port.name.to_string(), PortFacts { mac: device.mac, mtu, vlan: Ok(()) }))
+        Ok((PortId::new(&*port.name.value), PortFacts { mac: device.mac, mtu, vlan: Ok(()) }))
     };
     ports.iter().map(port).collect()
 }
@@ -150,7 +185,7 @@ fn namespace_of_port(port: &europa_api::Port) -> Result<Namespace, NodeError> {
     }
 }
 
-fn spec(file: &europa_api::File) -> FileSpec {
+pub(super) fn spec(file: &europa_api::File) -> FileSpec {
     FileSpec {
         path: file.path.value.clone(),
         text: file.text.as_ref().map(|text| text.value.clone()).unwrap_or_default(),
@@ -203,8 +238,8 @@ fn watch(
     if matches!(interface.selector(), Selector::Vxlan(_)) {
         return Ok(None);
     }
-    if let To::Port(port) = &planned.to {
-        let Some(port) = ports.iter().find(|other| other.name.to_string() == *port) else {
+    if let Some(port) = planned.to.port() {
+        let Some(port) = ports.iter().find(|other| **port == *other.name.value) else {
             return Ok(None);
         };
         let namespace = namespace_of_port(port)?;
@@ -225,7 +260,7 @@ fn watch(
             };
             let far = namespace::name(instance.name(), &other.slice, &other.name);
             // The far end may not be there yet: it is made if so.
-            let namespace = namespace_of(&far)?;
+            let namespace = namespace_of(instance, &other.full_name(), &far)?;
             let device = key.to_string();
             Ok(Some(carrier::Watch { namespace, device, running: false, outer }))
         }

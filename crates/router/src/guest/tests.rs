@@ -384,17 +384,20 @@ fn a_circle_is_cut_at_the_budget() {
                   FromDevice(out) -> Discard;";
     let mut bench = Bench::running(circle);
     bench.receive(2);
+    let mut turns_ns = Vec::new();
     for _ in 0..200 {
+        let before = bench.guest.stats().spent_ns;
         assert_eq!(bench.turn(), Ok(true));
+        turns_ns.push(bench.guest.stats().spent_ns - before);
     }
     let stats = bench.guest.stats();
     // On a fast machine most rounds come to the engine's own end first, after 4096 batches.
     assert!(stats.cut > 0, "{stats:?}");
     assert!(stats.overruns < 8, "{stats:?}");
-    if std::env::var_os("CI").is_none() {
-        let mean_ns = stats.spent_ns / stats.turns;
-        assert!((20_000..1_000_000).contains(&mean_ns), "{mean_ns} ns a turn: {stats:?}");
-    }
+    // The median, as the machine may take the core away in the middle of some turns.
+    turns_ns.sort_unstable();
+    let median_ns = turns_ns[turns_ns.len() / 2];
+    assert!((20_000..1_000_000).contains(&median_ns), "{median_ns} ns a turn: {stats:?}");
     // It hears orders all the same, and another graph takes over.
     let order = Order::Swap { configuration: through("Null"), file: "test.click".to_owned() };
     assert!(matches!(bench.ask(&order), Ok(Answer::Done(_))));

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use europa_sandbox::cgroup::{Cgroups, Controller, Group, Limits};
-use europa_sandbox::{BASE_UID, Exit, State, report};
+use europa_sandbox::{BASE_UID, Child, Exit, Identity, State, report};
 use nix::sys::signal::Signal;
 
 use crate::escapes::{ESCAPES, Escape, Outcome};
@@ -30,6 +30,7 @@ pub(crate) const ALL: &[(&str, fn())] = &[
     ("panic_still_speaks", panic_still_speaks),
     ("signals_to_process_one", signals_to_process_one),
     ("outlives_its_parent_or_not", outlives_its_parent_or_not),
+    ("n08_dropped_before_it_is_committed", n08_dropped_before_it_is_committed),
     ("switch_may_kick_without_capabilities", switch_may_kick_without_capabilities),
     ("program_runs_from_its_mounts", program_runs_from_its_mounts),
     ("memory_limit_hits_its_owner_only", memory_limit_hits_its_owner_only),
@@ -262,6 +263,24 @@ fn outlives_its_parent_or_not() {
         thread::sleep(Duration::from_millis(20));
         drop(control);
         assert_eq!(child.wait().expect("it ends"), wanted, "{role}");
+    }
+}
+
+fn n08_dropped_before_it_is_committed() {
+    for committed in [false, true] {
+        let Started { mut child, control, .. } = running("router");
+        let process = Identity::of(child.pid()).expect("it runs");
+        if committed {
+            child.commit();
+        }
+        drop(child);
+        let left = Child::adopt(process).expect("a look");
+        assert_eq!(left.is_some(), committed, "a process that nobody knows of is left");
+        if let Some(mut left) = left {
+            left.kill(Signal::SIGKILL).expect("killed");
+            left.wait().expect("it ends");
+        }
+        drop(control);
     }
 }
 

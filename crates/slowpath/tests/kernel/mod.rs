@@ -35,7 +35,9 @@ pub(crate) fn table(
         _ => &["::/0", "::/128", "::ffff:0.0.0.0/96", "ff00::/8", "fe80::/10"],
     };
     for prefix in base {
-        table.entry((*prefix).to_owned()).or_insert(format!("- {}", interfaces.len()));
+        // What has no route at all is an error.
+        let output = interfaces.len() + if prefix.ends_with("/0") { 2 } else { 0 };
+        table.entry((*prefix).to_owned()).or_insert(format!("- {output}"));
     }
     table
 }

@@ -3,10 +3,10 @@
 use std::any::Any;
 
 use europa_engine::{Arguments, ConfigError, InitContext};
-use europa_pool::packet::annotation;
 
 use super::headers::{BACK_DATA, BACK_DONE, FORTH_DATA, FORTH_DONE, STREAM};
 use super::{Kind, Rewriter, of};
+use crate::common::annotation_keyword;
 use crate::rewriter::flows::{MAX_CAPACITY, Space};
 use crate::rewriter::pattern::Spec;
 use crate::rewriter::round_robin_ip_mapper::RoundRobinIPMapper;
@@ -91,12 +91,7 @@ impl Rewriter {
             times.udp_streaming = times.udp;
         }
         self.set_destination = arguments.keyword("DST_ANNO")?.unwrap_or(true);
-        if let Some(word) = arguments.keyword::<String>("REPLY_ANNO")? {
-            self.reply_annotation = Some(match word.as_str() {
-                "PAINT" => annotation::PAINT,
-                word => arguments.value("REPLY_ANNO", 0, word)?,
-            });
-        }
+        self.reply_annotation = annotation_keyword(arguments, "REPLY_ANNO", 1)?;
         for name in ["CAPACITY", "MAPPING_CAPACITY"] {
             if let Some(word) = arguments.keyword::<String>(name)? {
                 match word.parse::<usize>() {
@@ -106,7 +101,17 @@ impl Rewriter {
             }
         }
         let inputs = arguments.inputs();
-        let texts = arguments.rest();
+        let mut texts = arguments.rest();
+        // Earlier versions of Click had `ICMPPingRewriter(SADDR, DADDR)`.
+        let pair = match texts.as_slice() {
+            [(_, from), (_, to)] if inputs == 1 && self.kind == Kind::Ping => {
+                Some(format!("pattern {from} - {to} - 0 1"))
+            }
+            _ => None,
+        };
+        if let Some(pair) = &pair {
+            texts = vec![(0, pair.as_str())];
+        }
         if texts.len() != inputs {
             let message = format!("need {inputs} arguments, one per input port");
             return Err(ConfigError::other(message));

@@ -1,0 +1,60 @@
+//! What a port and its worker have.
+
+use crate::unit::{Bytes, BytesPerSecond, Seconds};
+
+/// A port, and what its worker can spend on flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Machine {
+    /// The port's rate: what the tree is capped to, or the wire's.
+    pub rate: BytesPerSecond,
+    /// The longest packet that the port sends, of anybody.
+    pub longest: Bytes,
+    /// The class that all flows are in, where it is not the whole port.
+    pub class: Option<Class>,
+    /// Slots of packet pools for flows.
+    pub slots: u64,
+    /// Cores for flows: 1 is a whole one.
+    pub cores: f64,
+    /// What a packet costs, as measured on this machine.
+    pub packet_cost: Seconds,
+    /// Labels for flows.
+    pub labels: u64,
+    /// Nodes of the queue tree for flows.
+    pub queue_nodes: u64,
+    /// When packets move.
+    pub timing: Timing,
+    /// The most that D may be: it is promised to each guaranteed flow, and flows that would break the
+    /// promise are refused.
+    pub longest_d: Seconds,
+}
+
+/// The slice or router under which the flows' queues are.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Class {
+    /// Its guarantee.
+    pub rate: BytesPerSecond,
+    /// Rates that are guaranteed to its siblings together.
+    pub siblings_rate: BytesPerSecond,
+    /// Depths of its siblings' guarantees together.
+    pub siblings_depth: Bytes,
+    /// How many siblings have guarantees.
+    pub siblings: u32,
+}
+
+/// How often the worker looks, and how far it sends ahead.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// The longest time between two looks at the tree.
+    pub look: Seconds,
+    /// From handing frames to the device until it sends (the kick).
+    pub kick: Seconds,
+    /// What is handed to the device ahead of the wire: the depth of the port's bucket.
+    pub ahead: Bytes,
+}
+
+impl Machine {
+    /// What flows may reserve in all.
+    pub(crate) fn reservable(&self) -> BytesPerSecond {
+        self.class.map_or(self.rate, |class| class.rate)
+    }
+}

@@ -1,0 +1,44 @@
+//! What a flow takes.
+
+use crate::flow::Flow;
+use crate::machine::Machine;
+use crate::unit::{Bytes, BytesPerSecond, Seconds};
+
+/// What a flow takes, and how its queue is to be set.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Need {
+    /// Guarantee of its queue, and its part of the port.
+    pub rate: BytesPerSecond,
+    /// Depth of the guarantee. The queue may be late by the bound and must then still have tokens for
+    /// what it has kept back: see [`crate::Terms`].
+    pub depth: Bytes,
+    /// Most bytes that wait.
+    pub backlog: Bytes,
+    /// Slots for them, if all packets are of the smallest size.
+    pub slots: u64,
+    /// Of a core.
+    pub cores: f64,
+    /// The delay that it is promised with the largest D.
+    pub promised: Seconds,
+}
+
+impl Need {
+    /// What a flow takes of a machine.
+    pub fn of(flow: &Flow, machine: &Machine) -> Self {
+        let rate = flow.reserved();
+        let promised = flow.delay(Bytes(0.0), machine.longest_d);
+        let backlog = flow.depth + flow.rate * promised;
+        let packets = backlog.0 / flow.smallest.0;
+        // Sustained: what exceeds r waits, and is worked on later.
+        let packets_a_second = flow.rate.0 / flow.smallest.0;
+        Self {
+            rate,
+            depth: backlog + flow.largest,
+            backlog,
+            // Saturates: a flow of so many packets fits nowhere.
+            slots: packets.ceil() as u64,
+            cores: packets_a_second * machine.packet_cost.0,
+            promised,
+        }
+    }
+}

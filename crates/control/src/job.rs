@@ -1,0 +1,463 @@
+//! One change: checked, carried out step by step, committed; or taken back.
+//!
+//! Desired state is written down last, once everything that it wants is there. A node that is
+//! killed before finds the state of before in its store and goes back to that.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use europa_api::rest::{Action, Applied, Change, ProblemDetails};
+use europa_api::{Documents, Fault, Kept, Key};
+use europa_plan::{
+    Actual, Desired, Failure, PortId, RouterChange, RouterId, Step, Subject, changes, diff, list,
+};
+
+use crate::accepted::Accepted;
+use crate::engine::{Outcome, PATIENCE, Refusal, Reply};
+use crate::machine::{Machine, Note, Stop, Taken, Ticket, Time, Verdict};
+
+/// Why a job is done.
+pub(crate) enum Purpose {
+    /// Somebody wants it.
+    Apply {
+        reply: Reply,
+        /// Documents as they are kept.
+        kept: Vec<Kept>,
+        /// When it was submitted, as RFC 3339 has it.
+        at: String,
+    },
+    /// What is accepted is not all there: as much as can be is done.
+    Restore,
+    /// To be told once the state of before is back.
+    Rollback {
+        reply: Reply,
+        why: Box<ProblemDetails>,
+        /// Ports that were open before.
+        open: Vec<PortId>,
+    },
+}
+
+/// How far a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Configurations are tried.
+    Checking,
+    /// Steps are taken.
+    Steps,
+    /// Desired state is written down.
+    Committing,
+}
+
+/// Where a job stands after a turn.
+pub(crate) enum Progress {
+    /// There is more to do at once.
+    More,
+    /// It waits for something.
+    Waits,
+    /// It has ended well.
+    Done,
+    /// It cannot be done.
+    Failed(Box<ProblemDetails>),
+}
+
+/// Desired state that is being carried out.
+pub(crate) struct Job {
+    pub(crate) purpose: Purpose,
+    pub(crate) documents: Arc<Documents>,
+    desired: Desired,
+    steps: VecDeque<Step>,
+    pub(crate) applied: Applied,
+    phase: Phase,
+    /// Something was changed: a failure has to be taken back.
+    pub(crate) touched: bool,
+    /// Routers that must become ready.
+    awaited: BTreeSet<RouterId>,
+    /// Answers to updates that are still to come, by router.
+    updates: BTreeMap<RouterId, usize>,
+    /// Slow paths whose programs are still to read their files again.
+    reloads: usize,
+    /// What updates and reloads of this job are known by: answers to those of others do not count.
+    ticket: Ticket,
+    failure: Option<Failure>,
+    /// What is in doubt, as a step of a tolerant job failed: steps that need it are left out.
+    doubts: BTreeSet<Subject>,
+    until: Time,
+    /// Ports that were open when it began.
+    pub(crate) open: Vec<PortId>,
+    /// What comes after this state is written down.
+    next: Option<Accepted>,
+    committed: Option<Result<(), String>>,
+}
+
+impl Job {
+    /// A job that makes `documents` real. Its steps are known; nothing has been done.
+    pub(crate) fn new(
+        purpose: Purpose,
+        documents: Arc<Documents>,
+        ticket: Ticket,
+        machine: &mut impl Machine,
+        now: Time,
+    ) -> Self {
+        let open = open(&machine.actual()).collect();
+        let (desired, steps) = plan(&documents, machine);
+        Self {
+            open,
+            purpose,
+            documents,
+            desired,
+            steps: steps.into(),
+            applied: Applied::default(),
+            phase: Phase::Steps,
+            touched: false,
+            awaited: BTreeSet::new(),
+            updates: BTreeMap::new(),
+            reloads: 0,
+            ticket,
+            failure: None,
+            doubts: BTreeSet::new(),
+            until: now + PATIENCE,
+            next: None,
+            committed: None,
+        }
+    }
+
+    /// Whether there is anything to be done.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// What it leads to.
+    pub(crate) fn desired(&self) -> &Desired {
+        &self.desired
+    }
+
+    /// Whether steps are still to be taken.
+    pub(crate) fn has_steps(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    /// It is as much as can be, not all or nothing.
+    fn is_tolerant(&self) -> bool {
+        !matches!(self.purpose, Purpose::Apply { .. })
+    }
+
+    /// Checks everything that can be checked before anything is changed, and says how documents'
+    /// `changes` are carried out.
+    pub(crate) fn check(
+        &mut self,
+        changes: Vec<Change>,
+        unchanged: u64,
+        machine: &mut impl Machine,
+    ) -> Result<(), Box<ProblemDetails>> {
+        let wrong =
+            |why: Failure| Box::new(ProblemDetails::configuration(why.text).faults(why.faults));
+        if let Some(why) = self.desired.refusal() {
+            return Err(wrong(why));
+        }
+        machine.admit(&self.desired).map_err(wrong)?;
+        let actual = machine.actual();
+        self.tell(changes, unchanged, &actual);
+        let new: Vec<_> = self.steps.iter().filter_map(tried).collect();
+        if !new.is_empty() {
+            machine.check(&new).map_err(wrong)?;
+            self.phase = Phase::Checking;
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, mut all: Vec<Change>, unchanged: u64, actual: &Actual) {
+        let steps = self.steps.make_contiguous();
+        let written = all.len();
+        changes(steps, actual, &mut all);
+        // Documents that stay, of objects that do not.
+        let moved = all.len().saturating_sub(written) as u64;
+        self.applied.unchanged = unchanged.saturating_sub(moved);
+        self.applied.steps = list(steps, actual);
+        self.applied.changes = all;
+    }
+
+    /// Goes on as far as can be without waiting.
+    pub(crate) fn turn(
+        &mut self,
+        accepted: &Accepted,
+        machine: &mut impl Machine,
+        now: Time,
+    ) -> Progress {
+        match self.phase {
+            Phase::Checking => self.hear_checks(machine),
+            Phase::Steps if self.applied.dry_run => Progress::Done,
+            Phase::Steps => self.take_steps(accepted, machine, now),
+            Phase::Committing => match self.committed.take() {
+                None => Progress::Waits,
+                Some(Ok(())) => Progress::Done,
+                Some(Err(why)) => Progress::Failed(Box::new(ProblemDetails::failed(why))),
+            },
+        }
+    }
+
+    fn hear_checks(&mut self, machine: &mut impl Machine) -> Progress {
+        match machine.verdict() {
+            Verdict::NotYet => Progress::Waits,
+            Verdict::Right(warnings) => {
+                self.applied.warnings = warnings;
+                self.phase = Phase::Steps;
+                Progress::More
+            }
+            Verdict::Wrong(why) => Progress::Failed(Box::new(ProblemDetails {
+                rendered: Some(why.into()),
+                ..ProblemDetails::configuration("a Click configuration is not right")
+            })),
+            Verdict::Failed(why) => Progress::Failed(Box::new(ProblemDetails::failed(why))),
+        }
+    }
+
+    fn take_steps(
+        &mut self,
+        accepted: &Accepted,
+        machine: &mut impl Machine,
+        now: Time,
+    ) -> Progress {
+        let idle = self.is_empty() && self.applied.changes.is_empty();
+        if !self.touched && !idle {
+            self.touched = true;
+            machine.want(&self.documents);
+        }
+        let is_awaited = !self.awaited.is_empty() || !self.updates.is_empty() || self.reloads > 0;
+        let waits = self.steps.is_empty() && is_awaited;
+        if waits && self.until <= now && self.failure.is_none() {
+            self.failure = Some(self.late());
+            self.awaited.clear();
+            self.updates.clear();
+            self.reloads = 0;
+        }
+        if let Some(why) = self.failure.take() {
+            if !self.is_tolerant() {
+                return Progress::Failed(Box::new(problem(why)));
+            }
+            machine.note(Note::Failed(&why.text));
+            return Progress::More;
+        }
+        match self.steps.pop_front() {
+            Some(step) => self.take(step, machine, now),
+            None if waits => Progress::Waits,
+            None => self.settle(accepted, machine),
+        }
+    }
+
+    fn take(&mut self, step: Step, machine: &mut impl Machine, now: Time) -> Progress {
+        if step.starts_a_process() && !machine.may_start() {
+            self.steps.push_front(step);
+            return Progress::Waits;
+        }
+        if step.needs().iter().any(|needed| self.doubts.contains(needed)) {
+            self.doubts.extend(step.makes());
+            return Progress::More;
+        }
+        match machine.take(&step, &self.steps, self.ticket) {
+            Ok(Taken::Done) => {}
+            Ok(Taken::Begun) => {
+                if let Step::AddRouter(plan) | Step::UpdateRouter { to: plan, .. } = &step {
+                    self.awaited.insert(plan.name.clone());
+                }
+            }
+            Ok(Taken::Told { updates, begins }) => {
+                let Step::UpdateRouter { to, .. } = &step else { return Progress::More };
+                if updates > 0 {
+                    *self.updates.entry(to.name.clone()).or_default() += updates;
+                }
+                if begins {
+                    self.awaited.insert(to.name.clone());
+                }
+            }
+            Ok(Taken::Reloading(slow_paths)) => self.reloads += slow_paths,
+            Err(Stop::NotNow(_)) if now < self.until => {
+                self.steps.push_front(step);
+                return Progress::Waits;
+            }
+            Err(Stop::Failed(why) | Stop::NotNow(why)) => {
+                self.failure = Some(why);
+                self.doubts.extend(step.makes());
+                return Progress::More;
+            }
+        }
+        if matches!(step, Step::AdaptPort { .. }) {
+            self.look_again(machine);
+        }
+        // Whatever takes its time may take it after the last step as well.
+        self.until = now + PATIENCE;
+        Progress::More
+    }
+
+    /// A device has turned out to be able to do less than was thought.
+    fn look_again(&mut self, machine: &mut impl Machine) {
+        let (desired, _) = plan(&self.documents, machine);
+        if desired.routers == self.desired.routers {
+            return;
+        }
+        self.failure = desired.refusal();
+        let steps = diff(&desired, &machine.actual());
+        self.steps = steps.into();
+        self.desired = desired;
+    }
+
+    /// Everything is there: what stands beside it follows, and the state is written down.
+    fn settle(&mut self, accepted: &Accepted, machine: &mut impl Machine) -> Progress {
+        if let Err(why) = machine.settle() {
+            if !self.is_tolerant() {
+                return Progress::Failed(Box::new(problem(why)));
+            }
+            machine.note(Note::Failed(&why.text));
+        }
+        self.applied.warnings.extend(machine.warnings());
+        let Purpose::Apply { kept, at, .. } = &self.purpose else { return Progress::Done };
+        let (next, commit) = accepted.next(self.documents.clone(), kept, at);
+        if commit.put.is_empty() && commit.remove.is_empty() {
+            return Progress::Done;
+        }
+        self.applied.revision = next.revision;
+        self.next = Some(next);
+        self.phase = Phase::Committing;
+        machine.commit(commit);
+        Progress::More
+    }
+
+    fn late(&self) -> Failure {
+        let names = self.awaited.iter().chain(self.updates.keys());
+        let names: BTreeSet<&str> = names.map(|name| &**name).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        let names =
+            if names.is_empty() { "programs of slow paths".into() } else { names.join(", ") };
+        format!("not ready within {} s: {names}", PATIENCE.as_secs()).into()
+    }
+
+    /// When it is to have a turn, though nothing has happened.
+    pub(crate) fn due(&self) -> Time {
+        self.until
+    }
+
+    /// A router runs its configuration.
+    pub(crate) fn ready(&mut self, router: &str) {
+        self.awaited.remove(router);
+    }
+
+    /// A router does not come up.
+    pub(crate) fn failed(&mut self, router: &str, why: &str) {
+        if self.awaited.remove(router) {
+            self.failure = Some(of_router(router, why));
+        }
+    }
+
+    /// A router has carried out an update, or refuses it.
+    pub(crate) fn updated(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
+        if ticket != self.ticket {
+            return;
+        }
+        if let Some(left) = self.updates.get_mut(router) {
+            *left -= 1;
+            if *left == 0 {
+                self.updates.remove(router);
+            }
+        }
+        if let Err(why) = outcome {
+            self.failure = Some(of_router(router, why));
+        }
+    }
+
+    /// Programs of a router's slow path have read their files again, or one has failed to.
+    pub(crate) fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
+        if ticket != self.ticket {
+            return;
+        }
+        self.reloads = self.reloads.saturating_sub(1);
+        if let Err(why) = outcome {
+            self.failure = Some(of_router(router, why));
+        }
+    }
+
+    /// A router answers no updates any more: they are part of what it begins anew with.
+    pub(crate) fn no_updates(&mut self, router: &str) {
+        self.updates.remove(router);
+    }
+
+    /// The store has written the state down, or not.
+    pub(crate) fn committed(&mut self, outcome: Result<(), String>) {
+        if self.phase == Phase::Committing {
+            self.committed = Some(outcome);
+        }
+    }
+
+    /// The state that has been written down.
+    pub(crate) fn accepted(&mut self) -> Option<Accepted> {
+        self.next.take()
+    }
+
+    /// What of the state is not there now, where these ports were `open` before.
+    pub(crate) fn left(&self, before: &[PortId], machine: &mut impl Machine) -> Vec<String> {
+        let (desired, steps) = plan(&self.documents, machine);
+        let actual = machine.actual();
+        let mut left = list(&steps, &actual);
+        // Without its device, no step opens or changes a port.
+        let lost = before.iter().filter(|port| desired.missing.contains_key(*port));
+        left.extend(lost.map(|port| format!("open port {port}")));
+        left
+    }
+}
+
+/// Ports that are open, with their devices.
+fn open(actual: &Actual) -> impl Iterator<Item = PortId> {
+    let fit = actual.ports.iter().filter(|port| !port.stale);
+    fit.map(|port| PortId::new(&*port.document.name.value))
+}
+
+fn plan(documents: &Documents, machine: &mut impl Machine) -> (Desired, Vec<Step>) {
+    let actual = machine.actual();
+    let namespaces = machine.namespaces();
+    let desired = Desired::new(&namespaces, documents, &actual, |port| machine.look(port));
+    let steps = diff(&desired, &actual);
+    (desired, steps)
+}
+
+/// The router whose configuration no process has run yet.
+fn tried(step: &Step) -> Option<Arc<europa_plan::RouterPlan>> {
+    let plan = match step {
+        Step::AddRouter(plan) => plan,
+        Step::UpdateRouter { to, change: RouterChange::Swap, .. } => to,
+        _ => return None,
+    };
+    plan.program().is_empty().then(|| plan.clone())
+}
+
+/// A router that does not come up as it is to be.
+fn of_router(name: &str, why: &str) -> Failure {
+    // What a router says of its configuration shows the place itself.
+    let faults = match why.contains('\n') {
+        true => Vec::new(),
+        false => vec![Fault::new(Key::new("router", name), &[], why)],
+    };
+    Failure { text: format!("router {name}: {why}"), faults }
+}
+
+fn problem(why: Failure) -> ProblemDetails {
+    ProblemDetails::failed(why.text).faults(why.faults)
+}
+
+/// A change in a few words.
+pub(crate) fn told(change: &Change) -> String {
+    let mark = match change.action {
+        Action::Add => "+",
+        Action::Change => "~",
+        Action::Remove => "-",
+    };
+    let how = change.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
+    format!("{mark} {} {}{how}", change.kind, change.name)
+}
+
+/// Tells whoever submitted a change what has become of it.
+pub(crate) fn answer(reply: Reply, outcome: Outcome) {
+    reply(outcome);
+}
+
+/// A change that was not carried out.
+pub(crate) fn refused(problem: ProblemDetails) -> Outcome {
+    Err(Refusal::Problem(Box::new(problem)))
+}

@@ -1,0 +1,140 @@
+//! Everything that the engine has done to the world.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use europa_api::{Documents, Port};
+use europa_plan::{Actual, Desired, Failure, Namespaces, PortFacts, RouterPlan, Step};
+
+use crate::accepted::Commit;
+
+/// A monotonic clock's reading, since a moment of the machine's choice.
+pub type Time = Duration;
+
+/// A machine that routers run on.
+pub trait Machine {
+    /// Network namespaces of this instance.
+    fn namespaces(&self) -> Namespaces;
+
+    /// Looks whether what was made is still there as it was made: [`Machine::actual`] is true then.
+    fn probe(&mut self);
+
+    /// What there is, as far as is known.
+    fn actual(&self) -> Actual;
+
+    /// Looks at a port's device.
+    ///
+    /// # Errors
+    /// It is not there, or cannot be a port.
+    fn look(&mut self, port: &Port) -> Result<PortFacts, Failure>;
+
+    /// Whether the machine has room for what documents reserve.
+    ///
+    /// # Errors
+    /// The first resource that is lacking, and how much is left.
+    fn admit(&mut self, desired: &Desired) -> Result<(), Failure>;
+
+    /// Has the configurations of these routers tried in a sandbox; [`Machine::verdict`] tells.
+    ///
+    /// # Errors
+    /// They cannot be tried.
+    fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure>;
+
+    /// What has become of the configurations that are tried.
+    fn verdict(&mut self) -> Verdict;
+
+    /// Whether a further process may be started now.
+    fn may_start(&self) -> bool;
+
+    /// From now on these documents hold for whatever is begun or begun again.
+    fn want(&mut self, documents: &Arc<Documents>);
+
+    /// Takes a step. `ahead` are those that follow; `ticket` goes with the answers to updates.
+    ///
+    /// # Errors
+    /// What kept it from being taken; [`Machine::actual`] says what there is then.
+    fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop>;
+
+    /// Has all that stands beside ports and routers (queues, meters, control groups) be as wanted.
+    ///
+    /// # Errors
+    /// What of it cannot be.
+    fn settle(&mut self) -> Result<(), Failure>;
+
+    /// What is worth knowing about what runs now.
+    fn warnings(&self) -> Vec<String>;
+
+    /// Has a change of desired state written down; [`crate::Engine::committed`] is told when it
+    /// is.
+    fn commit(&mut self, commit: Commit);
+
+    /// Tells of something that has happened.
+    fn note(&mut self, note: Note<'_>);
+}
+
+/// What updates of one change are known by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ticket(pub u64);
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is done.
+    Done,
+    /// A router begins; [`crate::Engine::ready`] or [`crate::Engine::failed`] follows.
+    Begun,
+    /// A router has been told changes.
+    Told {
+        /// How many; [`crate::Engine::updated`] follows for each.
+        updates: usize,
+        /// It is not ready yet: [`crate::Engine::ready`] or [`crate::Engine::failed`] follows, too.
+        begins: bool,
+    },
+    /// Programs of this many slow paths read their files again; [`crate::Engine::reloaded`]
+    /// follows for each.
+    Reloading(usize),
+}
+
+/// Why a step was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// It cannot be taken.
+    Failed(Failure),
+    /// It can be tried again: what it needs is about to come back.
+    NotNow(Failure),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Stop::Failed(failure)
+    }
+}
+
+/// What is said of configurations that are tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// They are still tried.
+    NotYet,
+    /// All are right; what is odd about them.
+    Right(Vec<String>),
+    /// One is wrong: file, line and the text underlined.
+    Wrong(String),
+    /// It cannot be told.
+    Failed(String),
+}
+
+/// Something that has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note<'a> {
+    /// A port's device is not there.
+    Missing(&'a str, &'a str),
+    /// A change was carried out: what has changed.
+    Applied(&'a str),
+    /// A step of a change failed.
+    Failed(&'a str),
+    /// The state of before is back; what of it is not.
+    TakenBack(&'a [String]),
+    /// What was wanted runs again, as far as can be.
+    Restored,
+}

@@ -1,0 +1,142 @@
+//! Where desired state is kept. A trait, so that a cluster can keep it elsewhere.
+
+use std::collections::BTreeMap;
+
+use europa_api::{Configuration, Kept, Key};
+use serde::{Deserialize, Serialize};
+
+use crate::accepted::Commit;
+
+/// A document as it is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stored {
+    /// What it is known by.
+    pub key: Key,
+    /// Its place among all documents: routers are started in this order.
+    pub order: u64,
+    /// Times that it was changed, counted from 1.
+    pub generation: u64,
+    /// When it was changed last, as RFC 3339 has it.
+    pub changed: String,
+    /// The document, as JSON.
+    pub document: String,
+    /// The Click configuration of the file that it names, or that stands in it.
+    pub configuration: Option<StoredConfiguration>,
+}
+
+/// A Click configuration as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredConfiguration {
+    /// The file's name for messages.
+    pub file: String,
+    /// Line of that file that it begins at.
+    pub first_line: usize,
+    /// The configuration.
+    pub text: String,
+}
+
+/// All documents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Snapshot {
+    /// One more with each change.
+    pub revision: u64,
+    /// In their order.
+    pub documents: Vec<Stored>,
+}
+
+/// Why state cannot be kept or found again.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The file system or the database.
+    #[error("{what}: {error}")]
+    Access {
+        /// What was tried.
+        what: String,
+        /// What came of it.
+        error: String,
+    },
+    /// Somebody else has changed it.
+    #[error("desired state has revision {found}, this change builds on {wanted}")]
+    Conflict {
+        /// Its revision.
+        found: u64,
+        /// The revision that the change builds on.
+        wanted: u64,
+    },
+    /// Written by a newer Europa.
+    #[error("{file} has format {found}, this version knows formats up to {known}")]
+    Newer {
+        /// The file.
+        file: String,
+        /// Its format.
+        found: u64,
+        /// What can be read.
+        known: u64,
+    },
+    /// Not written by us.
+    #[error("{what} cannot be read: {error}")]
+    Damaged {
+        /// The document.
+        what: String,
+        /// What is wrong.
+        error: String,
+    },
+}
+
+/// A place where desired state survives the node.
+pub trait Store: Send {
+    /// Everything that is kept.
+    ///
+    /// # Errors
+    /// What keeps it from being read.
+    fn load(&self) -> Result<Snapshot, StoreError>;
+
+    /// Makes these changes, all or none, if the revision is the one that they build on; they are on
+    /// the disk when this returns. A slice that goes takes its numbered rules along.
+    ///
+    /// # Errors
+    /// What keeps them from being written.
+    fn change(&mut self, commit: &Commit) -> Result<(), StoreError>;
+
+    /// The rules that slices have beside those of documents, by slice, as numbers and JSON.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError>;
+
+    /// Removes rules of a slice and then makes others, all or none; they are on the disk when
+    /// this returns.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    fn change_filters(
+        &mut self,
+        slice: &str,
+        put: &[(u32, String)],
+        remove: &[u32],
+    ) -> Result<(), StoreError>;
+}
+
+/// Rules as JSON, with their numbers.
+pub type NumberedRules = Vec<(u32, String)>;
+
+impl Stored {
+    /// As the checks want it.
+    pub fn kept(&self) -> Kept {
+        Kept {
+            key: self.key.clone(),
+            document: self.document.clone(),
+            configuration: self.configuration.clone().map(|c| Configuration {
+                file: c.file,
+                first_line: c.first_line,
+                text: c.text,
+            }),
+        }
+    }
+}
+
+impl From<&Configuration> for StoredConfiguration {
+    fn from(from: &Configuration) -> Self {
+        Self { file: from.file.clone(), first_line: from.first_line, text: from.text.clone() }
+    }
+}

@@ -1,0 +1,274 @@
+//! One interface and its sockets: receiving, sending, giving frames to Linux.
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use europa_engine::{Arena, Batch, Interface, Packet, PacketType, Refused};
+use europa_port::{
+    Device, Frame, open_listener, open_queued, open_socket, prepare_listener, receive,
+    set_promiscuous,
+};
+use europa_substrate::{Given, Kept};
+use nix::sys::socket::{MsgFlags, send, sendmsg, setsockopt, sockopt};
+
+use super::names::Wanted;
+use super::segment::{Segments, complete};
+
+/// What the kernel calls frames that this machine sends itself.
+const OUTGOING: u8 = 4;
+/// Bytes of frames that wait while the router does something else, such as to be replaced: the
+/// system's default has room for 270 short ones.
+const WAITING_BYTES: usize = 4 << 20;
+/// Bytes of the longest frame: 64 KiB of merged segments with their headers.
+const FRAME_BYTES: usize = 65536 + 256;
+/// Bytes of the two addresses of a frame, behind which its VLAN tag stands.
+const ADDRESSES: usize = 12;
+/// Bytes before each frame that is sent: what the device is to do for it.
+const HEADER_BYTES: usize = 10;
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+
+/// What a device took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    All,
+    /// Its queue is full.
+    Full,
+}
+
+/// One interface and its sockets.
+pub(super) struct Open {
+    pub(super) interface: Interface,
+    /// Names under which the configuration uses it.
+    pub(super) names: Vec<String>,
+    device: Device,
+    pub(super) socket: OwnedFd,
+    wanted: Wanted,
+    frame: Vec<u8>,
+    /// Segments of the frame that have not been taken yet, with what they have in common.
+    rest: Option<(Segments, Frame)>,
+    /// The socket that gives frames to Linux, and the mark that it has just now.
+    host: Option<(OwnedFd, u32)>,
+    kept: Option<Kept>,
+    refused: Refused,
+    /// Received frames that no buffer has room for.
+    pub(super) too_long: u64,
+}
+
+impl Open {
+    /// Opens an interface, and keeps its frames from Linux if this is wanted.
+    pub(super) fn new(device: Device, names: Vec<String>, wanted: Wanted) -> Result<Open, String> {
+        // One that nobody receives from would fill with frames.
+        let opened = if wanted.receives { open_listener(&device) } else { open_socket(&device) };
+        let socket = opened.map_err(|error| error.to_string())?;
+        let prepared = prepare_listener(&socket, &device, Given::common());
+        prepared.map_err(|error| error.to_string())?;
+        if wanted.promiscuous {
+            set_promiscuous(&socket, &device, true).map_err(|error| error.to_string())?;
+        }
+        // Refused to a process that may not, which then has the default.
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &WAITING_BYTES);
+        let interface = Interface {
+            name: device.name.clone(),
+            mac: device.mac,
+            mtu: device.mtu,
+            address: None,
+        };
+        let mut open = Open {
+            interface,
+            names,
+            device,
+            socket,
+            wanted,
+            frame: vec![0; FRAME_BYTES],
+            rest: None,
+            host: None,
+            kept: None,
+            refused: Refused::default(),
+            too_long: 0,
+        };
+        open.keep()?;
+        Ok(open)
+    }
+
+    /// Keeps frames from Linux, or makes a way to give it some, as far as this is wanted.
+    fn keep(&mut self) -> Result<(), String> {
+        if !self.wanted.alone && !self.wanted.gives {
+            return Ok(());
+        }
+        let said = |error: String| format!("{}: {error}", self.interface.name);
+        let kept = Kept::attach(self.device.index, self.wanted.alone);
+        self.kept = Some(kept.map_err(|error| said(error.to_string()))?);
+        if self.wanted.gives {
+            let socket = open_queued(&self.device).map_err(|error| error.to_string())?;
+            self.host = Some((socket, 0));
+        }
+        Ok(())
+    }
+
+    /// Whether an element receives its frames.
+    pub(super) fn receives(&self) -> bool {
+        self.wanted.receives
+    }
+
+    /// Whether a part of the last frame has not been taken yet.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// Takes over the socket of the same interface, and what it holds.
+    pub(super) fn take_socket(&mut self, old: &mut Open) {
+        // One that receives nothing holds nothing.
+        if !self.wanted.receives || !old.wanted.receives {
+            return;
+        }
+        std::mem::swap(&mut self.socket, &mut old.socket);
+        std::mem::swap(&mut self.frame, &mut old.frame);
+        self.rest = old.rest.take();
+        let wanted = self.wanted.promiscuous;
+        if wanted != old.wanted.promiscuous {
+            // A device that is gone gives nothing anyway.
+            let _ = set_promiscuous(&self.socket, &self.device, wanted);
+        }
+    }
+
+    /// Receives up to `max` packets of interface number `number`.
+    pub(super) fn receive(&mut self, number: u16, batch: &mut Batch, max: usize, arena: &Arena) {
+        let room = max.min(batch.room());
+        // Frames that are skipped count too: a round must end.
+        let mut left = room;
+        while left > 0 {
+            left -= 1;
+            let packet = match self.rest.take() {
+                Some((segments, frame)) => self.next_segment(segments, frame, arena),
+                None => match self.next_frame(arena) {
+                    Ok(packet) => packet,
+                    Err(_) => return,
+                },
+            };
+            if let Some((mut packet, kind)) = packet {
+                packet.set_interface(number);
+                if kind == OUTGOING {
+                    packet.set_packet_type(PacketType::Outgoing);
+                } else if let Some(to) = packet.data().first_chunk() {
+                    packet.set_packet_type(PacketType::of(*to, self.interface.mac));
+                }
+                let _ = batch.push(packet);
+            }
+        }
+    }
+
+    /// The next frame as a packet, or the first of its segments; none if it is not for the router.
+    fn next_frame(&mut self, arena: &Arena) -> io::Result<Option<(Packet, u8)>> {
+        let frame = receive(&self.socket, &mut self.frame)?;
+        if frame.kind == OUTGOING && !self.wanted.outbound {
+            return Ok(None);
+        }
+        let Some(data) = self.frame.get_mut(..frame.length) else {
+            self.too_long += 1;
+            return Ok(None);
+        };
+        if let Some((merged, partial)) = frame.merged.zip(frame.partial)
+            && let Some(segments) = Segments::new(data, merged, partial)
+        {
+            return Ok(self.next_segment(segments, frame, arena));
+        }
+        if let Some(partial) = frame.partial {
+            // Where the place is not in the frame, there is no checksum.
+            complete(data, partial);
+        }
+        let packet = make(data, &[], frame.tag, arena);
+        self.too_long += u64::from(packet.is_none());
+        Ok(packet.map(|packet| (packet, frame.kind)))
+    }
+
+    fn next_segment(
+        &mut self,
+        mut segments: Segments,
+        frame: Frame,
+        arena: &Arena,
+    ) -> Option<(Packet, u8)> {
+        let data = self.frame.get(..frame.length)?;
+        let made = segments.next(data, |head, body| make(head, body, frame.tag, arena))?;
+        self.rest = Some((segments, frame));
+        self.too_long += u64::from(made.is_none());
+        made.map(|packet| (packet, frame.kind))
+    }
+
+    /// Sends packets from the front of a batch, as many as the device takes.
+    pub(super) fn send(&mut self, batch: &mut Batch) -> Sent {
+        let (mut done, mut sent) = (0, Sent::All);
+        for packet in batch.iter() {
+            // Before the frame: nothing is left to do for it.
+            let parts = [IoSlice::new(&[0; HEADER_BYTES]), IoSlice::new(packet.data())];
+            let flags = MsgFlags::MSG_DONTWAIT;
+            match sendmsg::<()>(self.socket.as_raw_fd(), &parts, &[], flags, None) {
+                Ok(_) => done += 1,
+                Err(nix::Error::EAGAIN | nix::Error::ENOBUFS) => {
+                    sent = Sent::Full;
+                    break;
+                }
+                // What the device refuses it will never take.
+                Err(error) => {
+                    done += 1;
+                    self.refused.frames += 1;
+                    self.refused.errno = error as i32;
+                }
+            }
+        }
+        batch.drain_front(done);
+        sent
+    }
+
+    /// Gives packets to Linux, or to programs that listen to the interface.
+    pub(super) fn give(&mut self, batch: &mut Batch, sniffers: bool) {
+        let Some((socket, mark)) = &mut self.host else { return batch.clear() };
+        for packet in batch.drain() {
+            let given = match sniffers {
+                true => Given::Sniffers,
+                false => Given::Host(kind_of(packet.packet_type())),
+            };
+            if *mark != given.mark() && setsockopt(socket, sockopt::Mark, &given.mark()).is_ok() {
+                *mark = given.mark();
+            }
+            // A frame without its mark would leave by the device.
+            let taken = *mark == given.mark()
+                && send(socket.as_raw_fd(), packet.data(), MsgFlags::MSG_DONTWAIT).is_ok();
+            self.refused.frames += u64::from(!taken);
+        }
+    }
+
+    pub(super) fn take_refused(&mut self) -> Refused {
+        std::mem::take(&mut self.refused)
+    }
+}
+
+/// What the kernel calls a type of packets; those that came from here are for it.
+fn kind_of(packet_type: PacketType) -> u8 {
+    match packet_type {
+        PacketType::Broadcast => 1,
+        PacketType::Multicast => 2,
+        PacketType::OtherHost => 3,
+        _ => 0,
+    }
+}
+
+/// A packet of a frame in two parts, with the VLAN tag that the kernel has taken off.
+fn make(head: &[u8], body: &[u8], tag: Option<[u16; 2]>, arena: &Arena) -> Option<Packet> {
+    let mut packet = arena.alloc()?;
+    let mut add = |bytes: &[u8]| -> Option<()> {
+        packet.put(bytes.len())?.copy_from_slice(bytes);
+        Some(())
+    };
+    match tag.zip(head.split_at_checked(ADDRESSES)) {
+        Some(([kind, value], (addresses, rest))) if rest.len() >= ETHERNET - ADDRESSES => {
+            add(addresses)?;
+            add(&kind.to_be_bytes())?;
+            add(&value.to_be_bytes())?;
+            add(rest)?;
+        }
+        _ => add(head)?,
+    }
+    add(body)?;
+    Some(packet)
+}

@@ -1,0 +1,80 @@
+//! # ToHostSniffers
+//!
+//! ## Synopsis
+//! `ToHostSniffers([DEVNAME, TYPE, ...])`
+//!
+//! ## Ports
+//! One push input.
+//!
+//! ## Description
+//! Shows packets to programs that listen to a device of Linux, such as tcpdump, as if they had
+//! arrived by it. Linux itself does not get them, nor does a `FromDevice` of `europa click`.
+//!
+//! Programs that listen for one protocol only do not see them, as in Linux they come later.
+//!
+//! Programs that listen to all frames see those that arrive at a device anyway: what `FromDevice` gives here they see
+//! twice, as with Click's module in a kernel without Click's patch.
+//!
+//! Only in `europa click`.
+//!
+//! ## Arguments
+//! - DEVNAME: name of the interface; without it, the one that each packet came in by. Packets
+//!   that the router has made count as those of the first interface of the configuration.
+//! - SNIFFERS (keyword): if false, packets go to Linux, as those of `ToHost`; default true.
+//! - TYPE, QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): see `ToHost`.
+//!
+//! ## Handlers
+//! - `count` (read): packets shown.
+//! - `drops` (read): packets that could not be shown.
+//!
+//! ## See also
+//! `ToHost`, `FromDevice`, `PollDevice`
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+    InitContext,
+};
+
+use super::to_host::ToHost;
+
+/// Shows packets to programs that listen to a device.
+pub(crate) struct ToHostSniffers(ToHost);
+
+impl Default for ToHostSniffers {
+    fn default() -> ToHostSniffers {
+        let mut inner = ToHost::default();
+        inner.sniffers = true;
+        ToHostSniffers(inner)
+    }
+}
+
+impl Class for ToHostSniffers {
+    const INFO: ClassInfo = ClassInfo::new("ToHostSniffers", "1/0").processing("h/h");
+}
+
+impl Element for ToHostSniffers {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.0.initialize(context)
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.0.push(port, batch, context);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        self.0.handlers()
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        parameter: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.0.read(handler, parameter, context)
+    }
+}

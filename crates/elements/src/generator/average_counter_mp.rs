@@ -1,0 +1,63 @@
+//! # AverageCounterMP
+//!
+//! ## Synopsis
+//! `AverageCounterMP([IGNORE, ...])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Counts and measures as `AverageCounter` does. Of several threads each could count here.
+//!
+//! ## Arguments
+//! Those of `AverageCounter`.
+//!
+//! ## Handlers
+//! Those of `AverageCounter`.
+//!
+//! ## See also
+//! `AverageCounter`
+
+use crate::aggregate::average_counter::AverageCounter;
+use crate::prelude::*;
+
+/// Measures rates.
+#[derive(Default)]
+pub(crate) struct AverageCounterMP(AverageCounter);
+
+impl Class for AverageCounterMP {
+    const INFO: ClassInfo = ClassInfo::new("AverageCounterMP", "1/1");
+}
+
+impl Element for AverageCounterMP {
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        self.0.process(batch, context);
+    }
+
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    delegate!(reading 0);
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.0.write(handler, value, context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn counts_as_averagecounter_does() {
+        let mut bench = Bench::new("AverageCounterMP", &["IGNORE 0"]);
+        bench.push(0, &[b"abc"]);
+        assert_eq!(bench.router.read("e.byte_count", ""), Ok("3".into()));
+    }
+}

@@ -1,0 +1,288 @@
+//! # TimestampDiff
+//!
+//! ## Synopsis
+//! `TimestampDiff(RECORDER [, OFFSET, N, MAXDELAY, NANO, SAMPLE, ...])`
+//!
+//! ## Ports
+//! One push input, one or two push outputs: packets whose time was not noted leave by output 1.
+//!
+//! ## Description
+//! Measures how long packets were under way since they passed a `RecordTimestamp`, by their number.
+//!
+//! ## Arguments
+//! - RECORDER: the `RecordTimestamp`.
+//! - OFFSET (keyword): where packets have their number, default 40.
+//! - N (keyword): most delays that are kept; default 0, for a million.
+//! - MAXDELAY (keyword): longer delays, in milliseconds, are not kept; default 1000.
+//! - NANO (keyword): delays are in nanoseconds, instead of microseconds; default false.
+//! - SAMPLE (keyword): measure one packet of so many, default 1.
+//! - TC_OFFSET, TC_MASK (keywords): where packets have the number of their traffic class, and its
+//!   bits, default 255; -1, the default, for nowhere.
+//! - VERBOSE (keyword): tell of long delays; default false.
+//!
+//! ## Handlers
+//! Those with a parameter take the number of the first delay that counts.
+//! - `average`, `avg`, `min`, `max`, `stddev`, `median`, `perc00`, `perc01`, `perc05`, `perc10`,
+//!   `perc25`, `perc75`, `perc90`, `perc95`, `perc99`, `perc100` (read with parameter): of the
+//!   delays.
+//! - `perc` (read with parameter): percentile; its number comes first.
+//! - `avg_tc` (read with parameter): average of a traffic class, whose number comes first.
+//! - `index` (read): number of the last delay, from 0; -1 if there is none.
+//! - `last` (read): the last delay.
+//! - `dump`, `dump_list` (read): all delays, a line each, with and without their number.
+//!
+//! ## See also
+//! `RecordTimestamp`, `NumberPacket`
+
+use std::any::Any;
+
+use super::number;
+use super::record_timestamp::{RecordTimestamp, Times};
+use crate::prelude::*;
+
+/// Delays that are kept if the configuration does not say, and at most.
+const KEPT: usize = 1_000_000;
+const MOST: usize = 1 << 26;
+
+/// Measures delays.
+#[derive(Default)]
+pub(crate) struct TimestampDiff {
+    recorder: String,
+    times: Times,
+    network_order: bool,
+    offset: usize,
+    limit: usize,
+    most_ns: u64,
+    nano: bool,
+    sample: u64,
+    class_offset: Option<usize>,
+    class_mask: u8,
+    verbose: bool,
+    /// Delay and traffic class.
+    delays: Vec<(u32, u8)>,
+}
+
+impl Class for TimestampDiff {
+    const INFO: ClassInfo = ClassInfo::new("TimestampDiff", "1/1-2").processing("h/h");
+}
+
+impl TimestampDiff {
+    /// Measures a packet. `false` if it was not noted.
+    fn measure(&mut self, packet: &Packet, context: &mut Context<'_>) -> bool {
+        let Some(number) = number(packet, self.offset, self.network_order) else { return false };
+        if !number.is_multiple_of(self.sample) {
+            return true;
+        }
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        let noted = self.times.borrow().get(index).copied().filter(|time_ns| *time_ns > 0);
+        let Some(noted) = noted else { return false };
+        let delay_ns = context.now_ns().saturating_sub(noted);
+        if delay_ns > self.most_ns {
+            if self.verbose {
+                let (delay, most) = (delay_ns / 1_000_000, self.most_ns / 1_000_000);
+                context.log(&format!("Packet {number} experienced delay {delay} ms > {most} ms"));
+            }
+            return true;
+        }
+        let delay = u32::try_from(delay_ns / if self.nano { 1 } else { 1000 });
+        let class = self.class_offset.and_then(|at| packet.data().get(at)).copied().unwrap_or(0);
+        if self.delays.len() < self.limit {
+            self.delays.push((delay.unwrap_or(u32::MAX), class & self.class_mask));
+        }
+        true
+    }
+
+    fn from(&self, begin: usize, class: Option<u8>) -> Vec<u32> {
+        let delays = self.delays.iter().skip(begin);
+        let fits = delays.filter(|(_, of)| class.is_none_or(|class| class == *of));
+        fits.map(|(delay, _)| *delay).collect()
+    }
+}
+
+fn mean(delays: &[u32]) -> f64 {
+    let sum: f64 = delays.iter().map(|delay| f64::from(*delay)).sum();
+    if delays.is_empty() { 0.0 } else { sum / delays.len() as f64 }
+}
+
+fn deviation(delays: &[u32]) -> f64 {
+    let mean = mean(delays);
+    let squares: f64 = delays.iter().map(|delay| (f64::from(*delay) - mean).powi(2)).sum();
+    if delays.is_empty() { 0.0 } else { (squares / delays.len() as f64).sqrt() }
+}
+
+/// The delay that so many percent do not exceed.
+fn percentile(mut delays: Vec<u32>, percent: f64) -> u32 {
+    delays.sort_unstable();
+    let rank = (percent * delays.len() as f64 / 100.0).floor() as usize;
+    delays.get(rank.min(delays.len().saturating_sub(1))).copied().unwrap_or(0)
+}
+
+/// The percentile that a handler's name says.
+fn percent_of(handler: &str) -> Option<f64> {
+    match handler {
+        "min" => Some(0.0),
+        "max" => Some(100.0),
+        "median" => Some(50.0),
+        other => other.strip_prefix("perc")?.parse().ok(),
+    }
+}
+
+impl Element for TimestampDiff {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.recorder = arguments.mandatory("RECORDER")?;
+        self.offset = arguments.keyword("OFFSET")?.unwrap_or(40);
+        let limit = arguments.keyword("N")?.filter(|n| *n > 0);
+        self.limit = limit.unwrap_or(KEPT).min(MOST);
+        let most_ms: u32 = arguments.keyword("MAXDELAY")?.unwrap_or(1000);
+        self.most_ns = u64::from(most_ms) * 1_000_000;
+        self.nano = arguments.keyword("NANO")?.unwrap_or(false);
+        self.sample = arguments.keyword("SAMPLE")?.unwrap_or(1u64).max(1);
+        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
+        let class: i64 = arguments.keyword("TC_OFFSET")?.unwrap_or(-1);
+        self.class_offset = usize::try_from(class).ok();
+        self.class_mask = arguments.keyword("TC_MASK")?.unwrap_or(255);
+        self.delays.reserve(self.limit);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let element = context.find(&self.recorder).and_then(|index| context.element(index));
+        let found = element.and_then(|e| (e as &mut dyn Any).downcast_mut::<RecordTimestamp>());
+        let Some(recorder) = found else {
+            return Err(ConfigError::other("RECORDER must be a valid RecordTimestamp element"));
+        };
+        self.times = recorder.times.clone();
+        self.network_order = recorder.network_order;
+        Ok(())
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut own = context.take_batch();
+        own.append(batch);
+        for packet in own.drain() {
+            let port = usize::from(!self.measure(&packet, context));
+            context.push(port, packet);
+        }
+        context.give_batch(own);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::read("average").with(Flags::PARAMETER),
+                Handler::read("avg").with(Flags::PARAMETER),
+                Handler::read("avg_tc").with(Flags::PARAMETER),
+                Handler::read("min").with(Flags::PARAMETER),
+                Handler::read("max").with(Flags::PARAMETER),
+                Handler::read("stddev").with(Flags::PARAMETER),
+                Handler::read("perc00").with(Flags::PARAMETER),
+                Handler::read("perc01").with(Flags::PARAMETER),
+                Handler::read("perc05").with(Flags::PARAMETER),
+                Handler::read("perc10").with(Flags::PARAMETER),
+                Handler::read("perc25").with(Flags::PARAMETER),
+                Handler::read("median").with(Flags::PARAMETER),
+                Handler::read("perc75").with(Flags::PARAMETER),
+                Handler::read("perc90").with(Flags::PARAMETER),
+                Handler::read("perc95").with(Flags::PARAMETER),
+                Handler::read("perc99").with(Flags::PARAMETER),
+                Handler::read("perc100").with(Flags::PARAMETER),
+                Handler::read("perc").with(Flags::PARAMETER),
+                Handler::read("index"),
+                Handler::read("last"),
+                Handler::read("dump").with(Flags::EXPENSIVE),
+                Handler::read("dump_list").with(Flags::EXPENSIVE),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        parameter: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        let mut words = parameter.split_whitespace();
+        let mut first = || -> Result<f64, HandlerError> {
+            let word = words.next().unwrap_or_default();
+            word.parse().map_err(|_| HandlerError::value(handler, word, "number"))
+        };
+        let (percent, class) = match handler {
+            "perc" => (Some(first()?), None),
+            "avg_tc" => (None, Some(first()? as u8)),
+            other => (percent_of(other), None),
+        };
+        let begin = words.next().map_or(Ok(0), |word| parse(handler, word))?;
+        let delays = |begin| self.from(begin, class);
+        Ok(match handler {
+            "average" | "avg" | "avg_tc" => mean(&delays(begin)).to_string(),
+            "stddev" => deviation(&delays(begin)).to_string(),
+            "index" => (self.delays.len() as i64 - 1).to_string(),
+            "last" => self.delays.last().map_or(0, |(delay, _)| *delay).to_string(),
+            "dump" => {
+                let line = |(at, (delay, _)): (usize, &(u32, u8))| format!("{at}: {delay}\n");
+                self.delays.iter().enumerate().map(line).collect()
+            }
+            "dump_list" => self.delays.iter().map(|(delay, _)| format!("{delay}\n")).collect(),
+            _ => percentile(delays(begin), percent.unwrap_or(0.0)).to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use europa_engine::{Arena, Graph, NoDevices, Router};
+
+    use crate::testing::{Bench, part};
+
+    /// Numbered packets that pass a recorder, wait, and are measured.
+    fn router() -> (Router, Arena) {
+        let mut graph = Graph::default();
+        let chain = [
+            ("source0", "TestSource", &[][..]),
+            ("n", "NumberPacket", &["0"]),
+            ("r", "RecordTimestamp", &["N 10", "OFFSET 0", "COUNTER n"]),
+            ("q", "Queue", &[]),
+            ("u", "Unqueue", &["ACTIVE false"]),
+            ("d", "TimestampDiff", &["r", "OFFSET 0"]),
+            ("sink", "TestSink", &[]),
+        ];
+        for (index, (name, class, arguments)) in chain.iter().enumerate() {
+            graph.add(name, class, arguments);
+            if index > 0 {
+                graph.connect(index - 1, 0, index, 0);
+            }
+        }
+        graph.connect(5, 1, 6, 1);
+        let (registry, arena) = (Bench::registry(), Arena::heap(64, 2048));
+        let graph = graph.resolved(&registry);
+        (Router::build(&graph, &registry, &arena, &NoDevices, 0).unwrap(), arena)
+    }
+
+    #[test]
+    fn delays_are_measured_and_what_was_not_noted_leaves_by_output_1() {
+        let (mut router, arena) = router();
+        for step in 0..11u64 {
+            part::source(&mut router, 0, arena.packet(&[0; 8]));
+            router.run_once(step * 1_000_000, &mut NoDevices);
+        }
+        router.write("u.active", "true").unwrap();
+        while router.run_once(11_000_000, &mut NoDevices) {}
+        let out = part::sink(&mut router);
+        assert_eq!(out.iter().filter(|(port, _)| *port == 1).count(), 1, "N is 10");
+        // From 1 ms to 10 ms; the clock begins at 1 ns.
+        for (handler, parameter, value) in [
+            ("min", "", "2000"),
+            ("max", "", "10999"),
+            ("perc", "50", "7000"),
+            ("index", "", "9"),
+            ("last", "", "2000"),
+            ("max", "8", "3000"),
+        ] {
+            let read = router.read(&format!("d.{handler}"), parameter);
+            assert_eq!(read, Ok(value.into()), "{handler}");
+        }
+        assert_eq!(router.read("d.dump_list", "").unwrap().lines().count(), 10);
+        let error = Bench::error("TimestampDiff", &["x"]);
+        assert_eq!(error, "RECORDER must be a valid RecordTimestamp element");
+    }
+}

@@ -1,0 +1,110 @@
+//! # IPsecDES
+//!
+//! ## Synopsis
+//! `IPsecDES(ENCRYPT)`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Encrypts or decrypts what stands between the ESP header and the digest with DES in CBC mode, from
+//! the header's vector on. The key is the first 8 bytes of the tunnel's that `RadixIPsecLookup` has
+//! found. DES keeps nothing secret today; it is here for configurations that have it.
+//!
+//! ## Arguments
+//! - ENCRYPT: 1 to encrypt, 0 to decrypt.
+//!
+//! ## Handlers
+//! - `drops` (read): packets without a tunnel, or too short.
+//!
+//! ## See also
+//! `IPsecESPEncap`, `IPsecAuthHMACSHA1`, `RadixIPsecLookup`
+
+use des::Des;
+use des::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+
+use super::{DIGEST, HEADER, VECTOR, association, direction};
+use crate::common::retain;
+use crate::prelude::*;
+
+/// Bytes of a block, and of a key.
+const BLOCK: usize = 8;
+
+/// Encrypts and decrypts with DES.
+#[derive(Default)]
+pub(crate) struct IPsecDES {
+    encrypts: bool,
+    drops: u64,
+}
+
+impl Class for IPsecDES {
+    const INFO: ClassInfo = ClassInfo::new("IPsecDES", "1/1");
+}
+
+impl Element for IPsecDES {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.encrypts = direction(arguments, "ENCRYPT")?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        let encrypts = self.encrypts;
+        self.drops += retain(batch, |packet| work(packet, encrypts).is_some());
+    }
+
+    handlers! { this, context, value; read "drops" => this.drops; }
+}
+
+/// Adds the block before to a block.
+fn add(block: &mut [u8; BLOCK], other: [u8; BLOCK]) {
+    for (byte, other) in block.iter_mut().zip(other) {
+        *byte ^= other;
+    }
+}
+
+/// Works on a packet. `None` if it has no tunnel or is too short.
+fn work(packet: &mut Packet, encrypts: bool) -> Option<()> {
+    let association = association(packet)?;
+    let key: [u8; BLOCK] = *association.borrow().encryption.first_chunk()?;
+    let cipher = Des::new_from_slice(&key).ok()?;
+    let length = packet.len().checked_sub(HEADER + DIGEST)?;
+    let (header, body) = packet.data_mut().split_at_mut_checked(HEADER)?;
+    let mut vector: [u8; BLOCK] = *header.get(VECTOR)?.first_chunk()?;
+    for block in body.get_mut(..length)?.as_chunks_mut::<BLOCK>().0 {
+        let before = *block;
+        if encrypts {
+            add(block, vector);
+            cipher.encrypt_block((&mut *block).into());
+            vector = *block;
+        } else {
+            cipher.decrypt_block((&mut *block).into());
+            add(block, vector);
+            vector = before;
+        }
+    }
+    Some(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{packet, shared};
+    use crate::testing::Bench;
+
+    #[test]
+    fn a_block_is_that_of_the_standard() {
+        let association = shared();
+        let key = [0x13, 0x34, 0x57, 0x79, 0x9b, 0xbc, 0xdf, 0xf1];
+        association.borrow_mut().encryption[..8].copy_from_slice(&key);
+        let plain = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef];
+        let secret = [0x85, 0xe8, 0x13, 0x54, 0x0f, 0x0a, 0xb4, 0x05];
+        for (argument, from, to) in [("1", plain, secret), ("0", secret, plain)] {
+            let mut bench = Bench::new("IPsecDES", &[argument]);
+            let data = [&[0; 16][..], &from, &[0; 12]].concat();
+            let out = bench.push_packets(0, vec![packet(&data, &association)]);
+            assert_eq!(out[0].1[16..24], to);
+        }
+        let mut bench = Bench::new("IPsecDES", &["1"]);
+        bench.push(0, &[b"no tunnel"]);
+        assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
+    }
+}

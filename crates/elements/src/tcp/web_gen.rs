@@ -1,0 +1,420 @@
+//! # WebGen
+//!
+//! ## Synopsis
+//! `WebGen(PREFIX, DST, RATE)`
+//!
+//! ## Ports
+//! One push input, one push output.
+//!
+//! ## Description
+//! Loads a web server: opens so many connections a second to port 80 of DST, each from a random
+//! address of PREFIX, and asks each for one page of a set (`/spec/D/D-C-F`). Packets start with the
+//! IP header; those that go out have all checksums. What is not answered within a second is sent
+//! again, six times; segments of no connection are answered by a RST.
+//!
+//! Every five seconds it tells of connections opened, completed, timed out and reset.
+//!
+//! ## Arguments
+//! - PREFIX: source addresses.
+//! - DST: the server.
+//! - RATE: connections a second, at least 1.
+//!
+//! ## Handlers
+//! - `initiated`, `completed`, `timeouts`, `resets` (read): connections, since the start.
+//! - `active` (read): connections that are open.
+//!
+//! ## See also
+//! `ToyTCP`, `TCPConn`
+
+use std::collections::{HashMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use europa_engine::Ipv4Prefix;
+
+use super::{ACK, FIN, Flow, IP, PSH, RST, SYN, Segment, TCP, before};
+use crate::fields::{be16, ip_header, network_mut, segment_checksum, set, set_ip_checksum};
+use crate::prelude::*;
+use crate::random::Random;
+
+/// What is not answered is sent again after this time, so often at most.
+const RESEND_NS: u64 = 1_000_000_000;
+const RESENDS: u32 = 6;
+/// How often the counts are told.
+const TELL_NS: u64 = 5_000_000_000;
+/// How often new connections are opened.
+const TICK_NS: u64 = 1_000_000;
+const WINDOW: u16 = 60 * 1024;
+/// Most connections for each that is opened in a second: as long as one may last.
+const MOST_SECONDS: usize = 2 * RESENDS as usize;
+
+/// A connection.
+struct Connection {
+    request: String,
+    first: u32,
+    /// The next number to be sent, and the first that was not acknowledged.
+    next: u32,
+    unacknowledged: u32,
+    /// The next number of the other side.
+    expected: u32,
+    connected: bool,
+    got_fin: bool,
+    sent_fin: bool,
+    must_send: bool,
+    resends: u32,
+    sent_ns: u64,
+}
+
+/// What has become of connections.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    initiated: u64,
+    completed: u64,
+    timeouts: u64,
+    resets: u64,
+}
+
+/// Loads a web server.
+#[derive(Default)]
+pub(crate) struct WebGen {
+    prefix: u32,
+    mask: u32,
+    to: [u8; 4],
+    rate: u32,
+    /// By the flow as this end sends it.
+    connections: HashMap<Flow, Connection>,
+    /// Flows by the time of their last segment, some of them out of date.
+    waiting: VecDeque<(u64, Flow)>,
+    begun_ns: u64,
+    opened: u64,
+    identification: u16,
+    counts: Counts,
+    told: Counts,
+    told_ns: u64,
+}
+
+impl Class for WebGen {
+    const INFO: ClassInfo = ClassInfo::new("WebGen", "1/1").processing("h/h");
+}
+
+impl Connection {
+    fn new() -> Connection {
+        let first = Random.next() & 0x0fff_ffff;
+        let (folder, file, class) = (Random.below(10), Random.below(9), Random.below(3));
+        Connection {
+            request: format!("GET /spec/{folder}/{folder}-{class}-{file} HTTP/1.0\r\n\r\n"),
+            first,
+            next: first,
+            unacknowledged: first,
+            expected: 0,
+            connected: false,
+            got_fin: false,
+            sent_fin: false,
+            must_send: false,
+            resends: 0,
+            sent_ns: 0,
+        }
+    }
+
+    /// Takes a segment in.
+    fn receive(&mut self, segment: &Segment) {
+        let end = segment.sequence.wrapping_add(segment.length as u32);
+        if segment.flags & (ACK | RST) == ACK
+            && segment.acknowledged == self.first.wrapping_add(1)
+            && !self.connected
+        {
+            self.next = self.first.wrapping_add(1);
+            self.unacknowledged = self.next;
+            self.expected = segment.sequence.wrapping_add(1);
+            (self.connected, self.must_send) = (true, true);
+        } else if segment.length > 0 {
+            self.must_send = true;
+            if before(self.expected, end) {
+                self.expected = end;
+            }
+        }
+        if segment.has(ACK) && before(self.unacknowledged, segment.acknowledged) {
+            self.unacknowledged = segment.acknowledged;
+        }
+        if segment.has(FIN) && end == self.expected && !self.got_fin {
+            self.expected = self.expected.wrapping_add(1);
+            (self.got_fin, self.must_send) = (true, true);
+        }
+    }
+
+    /// The next segment: sequence number, acknowledged number, flags and data. None if there is
+    /// nothing to say.
+    fn reply(&mut self) -> Option<(u32, u32, u8, &[u8])> {
+        let start = self.first.wrapping_add(1);
+        let length = self.request.len() as u32;
+        let asks = self.connected && self.unacknowledged.wrapping_sub(start) < length;
+        if self.connected && !self.must_send && !asks {
+            return None;
+        }
+        self.must_send = false;
+        if !self.connected {
+            return Some((self.first, 0, SYN, b""));
+        }
+        let sequence = match asks {
+            true => {
+                self.next = start.wrapping_add(length);
+                start
+            }
+            false => self.next.wrapping_add(u32::from(self.sent_fin)),
+        };
+        let mut flags = ACK;
+        flags |= if asks { PSH | FIN } else { 0 };
+        flags |= if self.got_fin { FIN } else { 0 };
+        self.sent_fin |= flags & FIN != 0;
+        let data = if asks { self.request.as_bytes() } else { b"" };
+        Some((sequence, self.expected, flags, data))
+    }
+}
+
+impl WebGen {
+    /// Sends a segment of a flow.
+    fn send(
+        &mut self,
+        flow: &Flow,
+        (sequence, acknowledged, flags): (u32, u32, u8),
+        data: &[u8],
+        context: &mut Context<'_>,
+    ) {
+        let Some(mut packet) = super::make(context, flags, data) else { return };
+        let identification = self.identification;
+        self.identification = identification.wrapping_add(1);
+        if flow.write(&mut packet).is_none() {
+            return;
+        }
+        if let Some((header, segment)) = network_mut(&mut packet) {
+            set(header, 1, [0]);
+            set(header, 4, identification.to_be_bytes());
+            set(header, 6, [0, 0, 250]);
+            set_ip_checksum(header);
+            set(segment, 4, sequence.to_be_bytes());
+            set(segment, 8, acknowledged.to_be_bytes());
+            set(segment, 14, WINDOW.to_be_bytes());
+            let check = segment_checksum(header, segment);
+            set(segment, 16, check.to_be_bytes());
+        }
+        packet.set_dst_ip(u32::from_be_bytes(self.to));
+        context.push(0, packet);
+    }
+
+    /// Sends what a connection has to say; ends it if both sides have ended.
+    fn answer(&mut self, flow: Flow, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        let Some(connection) = self.connections.get_mut(&flow) else { return };
+        connection.sent_ns = now_ns;
+        let reply = connection.reply();
+        let reply = reply.map(|(sequence, acknowledged, flags, data)| {
+            ((sequence, acknowledged, flags), data.to_vec())
+        });
+        let closed = connection.sent_fin && connection.got_fin && reply.is_some();
+        if let Some((numbers, data)) = reply {
+            self.send(&flow, numbers, &data, context);
+        }
+        if closed {
+            self.connections.remove(&flow);
+            self.counts.completed += 1;
+        } else {
+            self.waiting.push_back((now_ns, flow));
+        }
+    }
+
+    /// Opens a connection.
+    fn open(&mut self, context: &mut Context<'_>) {
+        let address = Random.next() & !self.mask | self.prefix & self.mask;
+        let port = 1024 + Random.below(60000) as u16;
+        let flow = Flow { addresses: [address.to_be_bytes(), self.to], ports: [port, 80] };
+        let most = (self.rate as usize).saturating_mul(MOST_SECONDS);
+        if self.connections.len() >= most.max(1) || self.connections.contains_key(&flow) {
+            return;
+        }
+        self.connections.insert(flow, Connection::new());
+        self.counts.initiated += 1;
+        self.answer(flow, context);
+    }
+
+    /// Sends again what was not answered.
+    fn resend(&mut self, now_ns: u64, context: &mut Context<'_>) {
+        while let Some((sent_ns, flow)) = self.waiting.front().copied() {
+            if now_ns.saturating_sub(sent_ns) <= RESEND_NS {
+                break;
+            }
+            self.waiting.pop_front();
+            let Some(connection) = self.connections.get_mut(&flow) else { continue };
+            if connection.sent_ns != sent_ns {
+                continue;
+            }
+            connection.resends += 1;
+            if connection.resends > RESENDS {
+                self.connections.remove(&flow);
+                self.counts.timeouts += 1;
+            } else {
+                self.answer(flow, context);
+            }
+        }
+    }
+
+    fn receive(&mut self, packet: &mut Packet, context: &mut Context<'_>) -> Option<()> {
+        let data = packet.data();
+        let length = ip_header(data)?.len();
+        let total = usize::from(be16(data, 2)?);
+        if total > data.len() || total < length + TCP {
+            return None;
+        }
+        packet.set_network_header(0, length.max(IP));
+        let segment = Segment::of(packet)?;
+        let flow = Flow::of(packet)?.reverse();
+        let Some(connection) = self.connections.get_mut(&flow) else {
+            // The numbers that the other side expects.
+            let numbers = (segment.acknowledged, segment.sequence, RST);
+            self.send(&flow, numbers, b"", context);
+            return None;
+        };
+        connection.receive(&segment);
+        if segment.has(RST) {
+            self.connections.remove(&flow);
+            self.counts.resets += 1;
+            return None;
+        }
+        self.answer(flow, context);
+        Some(())
+    }
+
+    fn tell(&mut self, context: &mut Context<'_>) {
+        let (now, before) = (self.counts, self.told);
+        context.log(&format!(
+            "init: {}  comp: {:5}  tmo: {:5}  rst: {:5}",
+            now.initiated - before.initiated,
+            now.completed - before.completed,
+            now.timeouts - before.timeouts,
+            now.resets - before.resets
+        ));
+        self.told = now;
+    }
+}
+
+impl Element for WebGen {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let prefix: Ipv4Prefix = arguments.mandatory("PREFIX")?;
+        (self.prefix, self.mask) = (prefix.network(), prefix.mask());
+        let to: Ipv4Addr = arguments.mandatory("DST")?;
+        self.to = to.octets();
+        self.rate = arguments.mandatory("RATE")?;
+        if !(1..=1_000_000).contains(&self.rate) {
+            return Err(ConfigError::other("RATE must be between 1 and 1000000"));
+        }
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        (self.begun_ns, self.told_ns) = (context.now_ns(), context.now_ns());
+        context.schedule(0, self.begun_ns);
+        Ok(())
+    }
+
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        let now_ns = context.now_ns();
+        let gone = u128::from(now_ns.saturating_sub(self.begun_ns));
+        let due = u64::try_from(gone * u128::from(self.rate) / 1_000_000_000).unwrap_or(u64::MAX);
+        // No more than of a second are made up for.
+        self.opened = self.opened.max(due.saturating_sub(u64::from(self.rate)));
+        while self.opened < due {
+            self.opened += 1;
+            self.open(context);
+        }
+        self.resend(now_ns, context);
+        if now_ns.saturating_sub(self.told_ns) > TELL_NS {
+            self.told_ns = now_ns;
+            self.tell(context);
+        }
+        context.schedule(0, now_ns.saturating_add(TICK_NS));
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut own = context.take_batch();
+        own.append(batch);
+        for mut packet in own.drain() {
+            self.receive(&mut packet, context);
+        }
+        context.give_batch(own);
+    }
+
+    handlers! { this, context, value;
+        read "initiated" => this.counts.initiated;
+        read "completed" => this.counts.completed;
+        read "timeouts" => this.counts.timeouts;
+        read "resets" => this.counts.resets;
+        read "active" => this.connections.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use europa_engine::Packet;
+
+    use super::super::tests::packet;
+    use super::super::{ACK, FIN, Flow, SYN, Segment};
+    use crate::fields::segment_checksum;
+    use crate::testing::Bench;
+
+    /// What came out last: the other side's flow, and the segment with its data.
+    fn last(bench: &Bench) -> (Flow, Segment, Vec<u8>) {
+        let packet: &Packet = &bench.out.last().unwrap().1;
+        let (header, segment) = packet.data().split_at(20);
+        assert_eq!(segment_checksum(header, segment), 0);
+        let said = Segment::of(packet).unwrap();
+        (Flow::of(packet).unwrap().reverse(), said, packet.data()[40..].to_vec())
+    }
+
+    #[test]
+    fn a_page_is_asked_for() {
+        let mut bench = Bench::new("WebGen", &["7.1.0.0/16", "1.0.0.1", "1"]);
+        bench.run();
+        assert!(bench.out.is_empty());
+        bench.now_ns = 1_000_000_000;
+        bench.run();
+        let (flow, syn, _) = last(&bench);
+        assert_eq!(
+            (syn.flags, flow.ports[0], flow.addresses[1][..2].to_vec()),
+            (SYN, 80, vec![7, 1])
+        );
+        let mut answer = packet(flow, 99, SYN | ACK, b"");
+        let acknowledge = |packet: &mut Packet, number: u32| {
+            packet.data_mut()[28..32].copy_from_slice(&number.to_be_bytes());
+        };
+        acknowledge(&mut answer, syn.sequence + 1);
+        bench.push_packets(0, vec![answer]);
+        let (_, request, text) = last(&bench);
+        assert!(text.starts_with(b"GET /spec/") && text.ends_with(b" HTTP/1.0\r\n\r\n"));
+        assert_eq!((request.acknowledged, request.sequence), (100, syn.sequence + 1));
+        let mut page = packet(flow, 100, FIN | ACK, b"page");
+        acknowledge(&mut page, request.sequence + text.len() as u32 + 1);
+        bench.push_packets(0, vec![page]);
+        assert_eq!(last(&bench).1.acknowledged, 105);
+        for (handler, value) in [("initiated", "1"), ("completed", "1"), ("active", "0")] {
+            assert_eq!(bench.router.read(&format!("e.{handler}"), ""), Ok(value.into()));
+        }
+        // The connection is unknown now.
+        bench.push_packets(0, vec![packet(flow, 200, ACK, b"late")]);
+        assert_eq!(last(&bench).1.flags, super::RST);
+    }
+
+    #[test]
+    fn a_server_that_is_silent_is_given_up() {
+        let mut bench = Bench::new("WebGen", &["7.1.0.0/16", "1.0.0.1", "1"]);
+        bench.log();
+        let mut sent = 0;
+        for second in 1..=9u64 {
+            bench.now_ns = second * 1_000_000_001;
+            bench.run();
+            sent += bench.out.iter().filter(|(_, p)| Segment::of(p).unwrap().has(SYN)).count();
+        }
+        assert!(sent > 9, "{sent} SYNs");
+        let timeouts: u64 = bench.router.read("e.timeouts", "").unwrap().parse().unwrap();
+        assert!(timeouts >= 1, "{timeouts}");
+        let error = Bench::error("WebGen", &["7.1.0.0/16", "1.0.0.1", "0"]);
+        assert_eq!(error, "RATE must be between 1 and 1000000");
+    }
+}

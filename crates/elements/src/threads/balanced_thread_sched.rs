@@ -1,0 +1,56 @@
+//! # BalancedThreadSched
+//!
+//! ## Synopsis
+//! `BalancedThreadSched([INTERVAL, INCREASING])`
+//!
+//! ## Ports
+//! None.
+//!
+//! ## Description
+//! Spreads tasks over threads by what they cost. A router runs all its tasks on one thread here, so
+//! that there is nothing to spread.
+//!
+//! ## Arguments
+//! - INTERVAL: milliseconds between two decisions, default 1000.
+//! - INCREASING: accepted; default true.
+//!
+//! ## Handlers
+//! - `interval` (read, write): INTERVAL.
+//!
+//! ## See also
+//! `StaticThreadSched`, `ScheduleInfo`
+
+use crate::prelude::*;
+
+/// Accepts how threads are to share tasks.
+#[derive(Default)]
+pub(crate) struct BalancedThreadSched {
+    interval_ms: u32,
+}
+
+impl Class for BalancedThreadSched {
+    const INFO: ClassInfo = ClassInfo::new("BalancedThreadSched", "0/0");
+}
+
+impl Element for BalancedThreadSched {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.interval_ms = arguments.positional("INTERVAL")?.unwrap_or(1000);
+        arguments.positional::<bool>("INCREASING")?;
+        arguments.finish()
+    }
+
+    handlers! { this, context, value;
+        both "interval" => this.interval_ms;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn the_interval_can_be_read() {
+        let mut bench = Bench::new("BalancedThreadSched", &["50", "false"]);
+        assert_eq!(bench.router.read("e.interval", ""), Ok("50".into()));
+    }
+}

@@ -1,0 +1,155 @@
+//! The hidden commands: processes that a node starts itself.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use europa_node::Instance;
+
+use crate::exit::Failure;
+use crate::{compile, host, print, roles, slow_path};
+
+#[derive(Subcommand)]
+pub(super) enum Role {
+    /// Write manual pages.
+    #[command(hide = true)]
+    Man {
+        /// The directory for the pages.
+        #[arg(long)]
+        dir: PathBuf,
+    },
+    /// Run the switch; started by the node.
+    #[command(hide = true)]
+    Switch {
+        /// CPUs that it may use.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+    },
+    /// Run clang in a sandbox; started by `compile`.
+    #[command(hide = true)]
+    Compiler {
+        /// Files and folders that it may read.
+        #[arg(long)]
+        read: Vec<PathBuf>,
+        /// clang and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Hold the namespaces of a router's slow path; started by the node.
+    #[command(hide = true)]
+    Hold,
+    /// Hold the pid namespace of a router's slow path; started by the node.
+    #[command(hide = true)]
+    Init {
+        /// SLICE/ROUTER, as `ps` shows it.
+        router: String,
+    },
+    /// Run a command in a router's slow path; started by `exec`.
+    #[command(hide = true)]
+    Enter {
+        /// SLICE/ROUTER.
+        router: String,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Run a command in a host; started by the node.
+    #[command(hide = true)]
+    HostRun {
+        /// The host.
+        host: String,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Hold the namespaces of a host's programs; started by the first of them.
+    #[command(hide = true)]
+    HostHold {
+        /// The host.
+        host: String,
+    },
+    /// Run a command in a host whose pid namespace this process has; started by `exec`.
+    #[command(hide = true)]
+    HostEnter {
+        /// The host.
+        host: String,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Run a program in a router's slow path; started by the node.
+    #[command(hide = true)]
+    Daemon {
+        /// SLICE/ROUTER.
+        router: String,
+        /// What this process does for the program.
+        #[arg(long, value_enum, default_value = "waits")]
+        part: slow_path::Part,
+        /// Capabilities that it keeps beside those of all programs.
+        #[arg(long)]
+        keep: Vec<String>,
+        /// The program and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+    /// Run an isolated router; started by the node.
+    #[command(hide = true)]
+    Router {
+        /// Number on the node.
+        #[arg(long)]
+        number: u32,
+        /// SLICE/ROUTER.
+        #[arg(long)]
+        name: String,
+        /// CPUs that it may use.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+        /// Its grants include files to write.
+        #[arg(long)]
+        writes: bool,
+        /// Its grants include memory shared with other processes.
+        #[arg(long)]
+        shares: bool,
+    },
+    /// Run a user's program as a router's data plane; started by the node.
+    #[command(hide = true)]
+    Program {
+        /// Number on the node.
+        #[arg(long)]
+        number: u32,
+        /// SLICE/ROUTER.
+        #[arg(long)]
+        name: String,
+        /// CPUs that it may use.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+        /// The program and its arguments.
+        #[arg(last = true)]
+        command: Vec<String>,
+    },
+}
+
+impl Role {
+    pub(super) fn run(self, instance: &Instance) -> Result<ExitCode, Failure> {
+        match self {
+            Role::Man { dir } => print::man(&dir),
+            Role::Compiler { read, command } => compile::compiler(&read, &command),
+            Role::Hold => Ok(slow_path::hold()?),
+            Role::Init { router: _ } => Ok(slow_path::init()?),
+            Role::Enter { router, command } => slow_path::enter(instance, &router, &command),
+            Role::HostRun { host, command } => host::run(instance, &host, &command),
+            Role::HostHold { host } => host::hold(instance, &host),
+            Role::HostEnter { host, command } => host::enter(instance, &host, &command),
+            Role::Daemon { router, part, keep, command } => {
+                Ok(slow_path::daemon(instance, &router, part, &keep, &command)?)
+            }
+            Role::Switch { cpus } => roles::switch(&cpus),
+            Role::Router { number, name, cpus, writes, shares } => {
+                roles::router(number, &name, &cpus, writes, shares)
+            }
+            Role::Program { number, name, cpus, command } => {
+                roles::program(number, &name, &cpus, &command)
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Process 1 of a host: makes what the host's programs see, and holds it until it is killed.
+
+use std::convert::Infallible;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use europa_port::Namespace;
+use europa_slowpath::init;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, sethostname, setsid};
+
+use crate::{Inside, mounts};
+
+/// What process 1 says on standard output when programs can start.
+pub(crate) const READY: &str = "ready\n";
+
+/// Becomes process 1 of a host: the calling process, which has one thread and is the first of a
+/// pid namespace. `folder` is the host's, on the machine.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
+    // Keys of the terminal that starts the first program are not for the host.
+    setsid()?;
+    setns(Namespace::named(&inside.namespace.to_string_lossy())?, CloneFlags::CLONE_NEWNET)?;
+    unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)?;
+    let aside = folder.join("root");
+    fs::create_dir_all(&aside)?;
+    mounts::make(&aside, &inside.binds)?;
+    sethostname(&inside.host)?;
+    io::stdout().write_all(READY.as_bytes())?;
+    io::stdout().flush()?;
+    // Who waits for the word reads to the end.
+    let nowhere = fs::File::options().read(true).write(true).open("/dev/null")?;
+    dup2_stdin(nowhere.as_fd())?;
+    dup2_stdout(nowhere.as_fd())?;
+    dup2_stderr(nowhere.as_fd())?;
+    loop {
+        init::first()?;
+    }
+}

@@ -1,0 +1,67 @@
+//! What programs of a host see: the host's network, a file system, processes and a name of its
+//! own.
+//!
+//! A host is a network namespace. Its programs (`run:`, `europa exec`) share further namespaces,
+//! which process 1 of the host holds: process numbers, mounts, host name, System V IPC. The first
+//! program that starts in a host starts process 1. All of it goes when that process ends.
+//!
+//! The file system is an overlay over the machine's: programs read the machine's files, and what
+//! they write is in memory and goes with the host. A path of `binds` is the machine's own.
+//!
+//! | file     | concern                                             |
+//! |----------|-----------------------------------------------------|
+//! | `hold`   | process 1: makes the namespaces and holds them      |
+//! | `mounts` | the file system                                     |
+//! | `table`  | the machine's mounts, and which of them are overlaid |
+//! | `enter`  | a process joins a host                              |
+
+mod enter;
+mod hold;
+mod mounts;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use enter::{ensure, join, numbers};
+pub use hold::hold;
+
+/// What is known of a host by everybody who starts a program there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inside {
+    /// The host's name, which its programs have as host name.
+    pub host: String,
+    /// The file of its network namespace.
+    pub namespace: PathBuf,
+    /// Variables of its programs.
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
+    /// Files and directories of the machine that its programs see as they are.
+    #[serde(default)]
+    pub binds: Vec<Bind>,
+}
+
+/// A file or directory of the machine in a place of the host's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bind {
+    /// Its path on the machine.
+    pub from: PathBuf,
+    /// Its path in the host.
+    pub to: PathBuf,
+    /// Programs cannot write there.
+    pub read_only: bool,
+}
+
+/// Where process 1 of a host is noted, below a node's own directory.
+pub fn folder(node: &Path, host: &str) -> PathBuf {
+    node.join("hosts").join(host)
+}
+
+/// Adds a path to an error.
+fn at(path: &Path) -> impl Fn(nix::Error) -> std::io::Error + '_ {
+    move |errno| {
+        let error = std::io::Error::from(errno);
+        std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+    }
+}

@@ -1,0 +1,242 @@
+//! The file system of a host: an overlay over the machine's, with `/dev`, `/proc`, `/run` and
+//! `/sys` of its own.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+use nix::unistd::{chdir, pivot_root};
+
+use crate::{Bind, at, table};
+
+const NONE: Option<&str> = None;
+/// What the programs of a host may write in all, in memory.
+const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
+/// Devices that programs see; all of them are everybody's on any machine.
+const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
+/// Files in `/proc` by which root changes or reads the whole machine.
+const READ_ONLY: [&str; 6] = ["bus", "fs", "irq", "sys", "sysrq-trigger", "acpi"];
+const HIDDEN: [&str; 5] = ["kcore", "keys", "latency_stats", "sched_debug", "timer_list"];
+/// Where the machine's files are while the host's root directory is made.
+const MACHINE: &str = "/.machine";
+
+/// Makes the root directory of the calling process, which has mount, pid and network namespaces
+/// of its own. `aside` is an empty directory of the machine.
+///
+/// # Errors
+/// What the kernel refuses.
+pub(crate) fn make(aside: &Path, binds: &[Bind]) -> io::Result<()> {
+    mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
+    // Before anything is hidden.
+    let binds = binds.iter().map(found).collect::<io::Result<Vec<_>>>()?;
+    mount(Some("europa"), aside, Some("tmpfs"), MsFlags::empty(), Some(WRITTEN))
+        .map_err(at(aside))?;
+    let root = aside.join("root");
+    fs::create_dir(&root)?;
+    let text = fs::read_to_string("/proc/self/mountinfo")?;
+    let mut layers = Layers { aside, count: 0 };
+    if let Err(error) = layers.overlay(Path::new("/"), &root) {
+        tracing::info!("programs of a host cannot write: no overlay over /: {error}");
+        stand_in(&root)?;
+    }
+    for path in table::below_root(&text) {
+        let target = root.join(path.strip_prefix("/").unwrap_or(&path));
+        // A place that another mount hides cannot be reached, here or on the machine.
+        if target.exists()
+            && let Err(error) = layers.put(&path, &target)
+        {
+            tracing::warn!("a host does not see {}: {error}", path.display());
+        }
+    }
+    let run = aside.join("run");
+    fs::create_dir(&run)?;
+    for name in ["lock", "netns"] {
+        fs::create_dir(run.join(name))?;
+    }
+    mount(Some(&run), &root.join("run"), NONE, MsFlags::MS_BIND, NONE)?;
+    devices(&root.join("dev"))?;
+    kernel(&root)?;
+    let machine = root.join(MACHINE.trim_start_matches('/'));
+    fs::create_dir(&machine)?;
+    chdir(&root)?;
+    pivot_root(".", &machine)?;
+    chdir("/")?;
+    for bind in &binds {
+        put(bind)?;
+    }
+    umount2(MACHINE, MntFlags::MNT_DETACH)?;
+    fs::remove_dir(MACHINE)
+}
+
+/// The layers of overlays.
+struct Layers<'a> {
+    aside: &'a Path,
+    count: u32,
+}
+
+impl Layers<'_> {
+    /// Shows `from` at `to`. Where the kernel makes no overlay, programs can only read.
+    fn put(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        if from.is_dir() {
+            match self.overlay(from, to) {
+                Ok(()) => return Ok(()),
+                Err(error) => tracing::info!("no overlay over {}: {error}", from.display()),
+            }
+        }
+        bind(from, to, true)
+    }
+
+    /// Shows the directory `from` at `to` with a layer for what is written.
+    fn overlay(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        // These characters mean something among the options of a mount.
+        let plain = from.to_str().filter(|text| !text.contains([',', ':', '\\', '"']));
+        let Some(lower) = plain else {
+            return Err(io::Error::other(
+                "its name has a character that mount(8) takes as its own",
+            ));
+        };
+        let layer = self.aside.join(self.count.to_string());
+        self.count += 1;
+        let (upper, work) = (layer.join("upper"), layer.join("work"));
+        fs::create_dir_all(&upper)?;
+        fs::create_dir(&work)?;
+        // The root of an overlay has the owner and the rights of its upper layer.
+        let like = fs::metadata(from)?;
+        chown(&upper, Some(like.uid()), Some(like.gid()))?;
+        fs::set_permissions(&upper, like.permissions())?;
+        let options =
+            format!("lowerdir={lower},upperdir={},workdir={}", upper.display(), work.display());
+        mount(Some("europa"), to, Some("overlay"), MsFlags::empty(), Some(&*options))
+            .map_err(at(to))
+    }
+}
+
+/// Makes a root directory in memory whose directories are the machine's, for reading only.
+fn stand_in(root: &Path) -> io::Result<()> {
+    mount(Some(root), root, NONE, MsFlags::MS_BIND, NONE).map_err(at(root))?;
+    for entry in fs::read_dir("/")? {
+        let entry = entry?;
+        let (from, to) = (entry.path(), root.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            symlink(fs::read_link(&from)?, &to)?;
+        } else if kind.is_dir() {
+            fs::create_dir(&to)?;
+            let is_own =
+                ["dev", "proc", "run", "sys", "tmp"].iter().any(|own| entry.file_name() == *own);
+            if !is_own {
+                bind(&from, &to, true)?;
+            }
+        }
+    }
+    fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777))
+}
+
+/// Binds a file or directory.
+fn bind(from: &Path, to: &Path, read_only: bool) -> io::Result<()> {
+    mount(Some(from), to, NONE, MsFlags::MS_BIND, NONE).map_err(at(to))?;
+    if read_only {
+        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
+        mount(NONE, to, NONE, flags, NONE).map_err(at(to))?;
+    }
+    Ok(())
+}
+
+/// A bind with the path of the machine as it is without symbolic links.
+fn found(bind: &Bind) -> io::Result<Bind> {
+    let from = fs::canonicalize(&bind.from).map_err(|error| {
+        io::Error::new(error.kind(), format!("{}: {error}", bind.from.display()))
+    })?;
+    Ok(Bind { from, ..bind.clone() })
+}
+
+/// Puts what a bind names in its place, which is made if it is not there.
+fn put(bound: &Bind) -> io::Result<()> {
+    let from = Path::new(MACHINE).join(bound.from.strip_prefix("/").unwrap_or(&bound.from));
+    if !bound.to.exists() {
+        let folder = if from.is_dir() { Some(&*bound.to) } else { bound.to.parent() };
+        fs::create_dir_all(folder.unwrap_or(Path::new("/")))?;
+        if !from.is_dir() {
+            fs::File::create(&bound.to)?;
+        }
+    }
+    bind(&from, &bound.to, bound.read_only)
+}
+
+/// A `/dev` of few harmless devices.
+fn devices(dev: &Path) -> io::Result<()> {
+    let flags = MsFlags::MS_NOSUID;
+    mount(Some("tmpfs"), dev, Some("tmpfs"), flags, Some("mode=0755,size=1m")).map_err(at(dev))?;
+    for device in DEVICES {
+        let (from, to) = (Path::new("/dev").join(device), dev.join(device));
+        if !from.exists() {
+            continue;
+        }
+        if let Some(parent) = to.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        fs::File::create(&to)?;
+        mount(Some(&from), &to, NONE, MsFlags::MS_BIND, NONE).map_err(at(&to))?;
+    }
+    for (name, to) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+        ("ptmx", "pts/ptmx"),
+    ] {
+        symlink(to, dev.join(name))?;
+    }
+    for (name, mode) in [("pts", 0o755), ("shm", 0o1777)] {
+        fs::create_dir(dev.join(name))?;
+        fs::set_permissions(dev.join(name), fs::Permissions::from_mode(mode))?;
+    }
+    // Terminals that `sshd` and the like make are the host's own.
+    let options = Some("newinstance,ptmxmode=0666,mode=0620,gid=5");
+    mount(Some("devpts"), &dev.join("pts"), Some("devpts"), flags, options)?;
+    Ok(())
+}
+
+/// `/proc` and `/sys`. Of the kernel's settings the host can write the network's.
+fn kernel(root: &Path) -> io::Result<()> {
+    let harmless = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    let read_only = |path: &Path| -> io::Result<()> {
+        mount(Some(path), path, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
+        let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | harmless;
+        mount(NONE, path, NONE, flags, NONE).map_err(at(path))
+    };
+    // These are bound again above what makes the rest read-only.
+    let writable = |path: &Path, aside: &Path, above: &Path| -> io::Result<()> {
+        mount(Some(path), aside, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
+        read_only(above)?;
+        mount(Some(aside), path, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
+        umount2(aside, MntFlags::MNT_DETACH).map_err(at(aside))
+    };
+    // Nothing lies there yet.
+    let aside = root.join("run/netns");
+    let proc = root.join("proc");
+    mount(Some("proc"), &proc, Some("proc"), harmless, NONE).map_err(at(&proc))?;
+    for name in READ_ONLY {
+        let path = proc.join(name);
+        match name {
+            "sys" => writable(&path.join("net"), &aside, &path)?,
+            _ if path.exists() => read_only(&path)?,
+            _ => {}
+        }
+    }
+    for name in HIDDEN {
+        let path = proc.join(name);
+        if path.exists() {
+            mount(Some("/dev/null"), &path, NONE, MsFlags::MS_BIND, NONE).map_err(at(&path))?;
+        }
+    }
+    let sys = root.join("sys");
+    mount(Some("sysfs"), &sys, Some("sysfs"), harmless, NONE).map_err(at(&sys))?;
+    let devices: PathBuf = sys.join("devices/virtual/net");
+    if devices.exists() {
+        return writable(&devices, &aside, &sys);
+    }
+    read_only(&sys)
+}

@@ -1,0 +1,62 @@
+//! What is told of hosts.
+
+use std::path::PathBuf;
+
+use europa_api::stats::{HostInterfaceStats, HostStats};
+use europa_api::{Documents, Host, HostAttachment};
+use europa_host::Inside;
+use europa_port::name_path;
+
+use super::{Record, outside, read_records, records};
+use crate::Instance;
+
+pub(super) fn told(host: &Host, record: &Record) -> HostStats {
+    let interfaces = host.interfaces.0.iter().map(|(name, interface)| HostInterfaceStats {
+        name: name.to_string(),
+        to: match interface.attachment() {
+            Some(HostAttachment::Link(link)) => format!("link {}", link.value),
+            Some(HostAttachment::Port(port)) => format!("port {}", port.value),
+            Some(HostAttachment::Device(device)) => format!("device {}", device.value),
+            None => String::new(),
+        },
+        mac: match interface.attachment() {
+            Some(HostAttachment::Device(_)) => String::new(),
+            _ => host.mac(name, interface).to_string(),
+        },
+        addresses: interface.addresses.iter().map(|address| address.value).collect(),
+    });
+    HostStats {
+        name: record.host.clone(),
+        namespace: record.namespace.display().to_string(),
+        interfaces: interfaces.collect(),
+    }
+}
+
+/// The documents of hosts as text, to tell whether they are the same.
+pub(crate) fn text(hosts: &[Host]) -> String {
+    serde_json::to_string(hosts).unwrap_or_default()
+}
+
+/// What is told of hosts that are there.
+pub(crate) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats> {
+    let kept = read_records(instance);
+    let record = |host: &Host| kept.iter().find(|record| *record.host == *host.name.to_string());
+    documents.hosts.iter().filter_map(|host| Some(told(host, record(host)?))).collect()
+}
+
+/// The file of a host's network namespace; none if there is no such host.
+pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
+    let kept = read_records(instance);
+    kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
+}
+
+/// What programs of a host see; none if there is no such host, or if it is not Europa's own.
+pub fn inside_of(instance: &Instance, host: &str) -> Option<Inside> {
+    let kept = read_records(instance);
+    kept.into_iter().find(|record| record.host == host).and_then(|record| record.inside)
+}
+
+/// Whether a node of this name has, or had, hosts.
+pub(crate) fn exist(instance: &Instance) -> bool {
+    records(instance).exists() || name_path(&outside(instance)).exists()
+}

@@ -1,0 +1,124 @@
+//! What takes long, in threads beside the loop. A step that needs the result is taken again when
+//! it is there.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use europa_api::Documents;
+use europa_control::Stop;
+
+use super::Node;
+use crate::{Doing, NodeError};
+
+/// Work of one kind, of which a step needs the result.
+#[derive(Default)]
+pub(super) enum Work<T> {
+    /// There is none.
+    #[default]
+    Idle,
+    /// A thread does it.
+    UnderWay(JoinHandle<()>),
+    /// It is done, for a step of a change to these documents.
+    Done(Purpose, Result<T, NodeError>),
+}
+
+/// What work is for: the result for another purpose is of no use.
+#[derive(Clone, Debug)]
+pub(super) struct Purpose {
+    documents: Arc<Documents>,
+    object: String,
+}
+
+impl PartialEq for Purpose {
+    fn eq(&self, other: &Purpose) -> bool {
+        Arc::ptr_eq(&self.documents, &other.documents) && self.object == other.object
+    }
+}
+
+impl<T> Work<T> {
+    /// Whether a thread works.
+    pub(super) fn is_under_way(&self) -> bool {
+        matches!(self, Work::UnderWay(_))
+    }
+
+    /// The result for this purpose; none if it is yet to be done. A result for another purpose,
+    /// which a change that failed has left, goes to `discard`.
+    pub(super) fn result(
+        &mut self,
+        purpose: &Purpose,
+        discard: impl FnOnce(T),
+    ) -> Result<Option<T>, Stop> {
+        match std::mem::take(self) {
+            Work::Idle => Ok(None),
+            Work::Done(of, result) if of == *purpose => Ok(Some(result?)),
+            Work::Done(_, result) => {
+                if let Ok(unused) = result {
+                    discard(unused);
+                }
+                Ok(None)
+            }
+            at_it @ Work::UnderWay(_) => {
+                *self = at_it;
+                Err(not_yet())
+            }
+        }
+    }
+
+    /// Waits until no thread works any more. What has been done then comes to the loop.
+    pub(super) fn wait(&mut self) {
+        if let Work::UnderWay(thread) = std::mem::take(self) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Node {
+    /// What work for the change in hand is for.
+    pub(super) fn purpose(&self, object: impl Into<String>) -> Purpose {
+        Purpose { documents: self.documents.clone(), object: object.into() }
+    }
+
+    /// Does `work` in a thread, and gives its result to `then` in the loop. The change in hand goes
+    /// on after that.
+    pub(super) fn beside<T: Send + 'static>(
+        &self,
+        name: &str,
+        work: impl FnOnce() -> T + Send + 'static,
+        then: impl FnOnce(&mut Node, T) + Send + 'static,
+    ) -> Result<JoinHandle<()>, NodeError> {
+        let control = self.control.clone();
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let work = move || {
+            let result = work();
+            control.tell(move |node| {
+                then(node, result);
+                node.more = true;
+            });
+        };
+        thread.spawn(work).doing(format!("starting the thread `{name}`"))
+    }
+
+    /// Begins work of the kind that `place` shows; its step is taken again when it is done.
+    pub(super) fn begin_work<T: Send + 'static>(
+        &mut self,
+        place: impl Fn(&mut Node) -> &mut Work<T> + Send + Copy + 'static,
+        purpose: Purpose,
+        work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
+    ) -> Stop {
+        let begun = self.beside("work", work, move |node, result| {
+            *place(node) = Work::Done(purpose, result);
+        });
+        match begun {
+            Ok(thread) => {
+                *place(self) = Work::UnderWay(thread);
+                not_yet()
+            }
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// A step waits for what is done beside the loop.
+pub(super) fn not_yet() -> Stop {
+    Stop::NotNow(NodeError::Refused("what a step needs took too long".into()).into())
+}

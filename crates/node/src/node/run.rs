@@ -1,0 +1,121 @@
+//! From the first instruction of a node to its last.
+
+use std::fs;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use europa_api::rest::{ProblemDetails, Said};
+use nix::fcntl::{Flock, FlockArg};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+};
+
+use super::restore::Found;
+use super::{Node, Settings};
+use crate::control::queue;
+use crate::rest::Rest;
+use crate::store::{RedbStore, StoreThread};
+use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
+
+/// Runs the node until it is told to go down.
+///
+/// # Errors
+/// What kept it from starting, or from going on.
+pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result<(), NodeError> {
+    let cores = cores::cores().len();
+    if !(1..=cores).contains(&(settings.workers as usize)) {
+        return Err(NodeError::Refused(format!(
+            "{} workers are wanted of the switch, and there are {cores} CPUs: between 1 and {cores} \
+             are possible, one a CPU",
+            settings.workers
+        )));
+    }
+    let directory = instance.directory();
+    let what = || format!("making {}", directory.display());
+    fs::create_dir_all(instance.logs()).doing(what())?;
+    // Documents, logs and files of slow paths are for who may give orders.
+    fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).doing(what())?;
+    let lock = File::create(instance.lock()).doing("opening the lock file")?;
+    let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
+        .map_err(|_| NodeError::Refused(format!("the node `{}` already runs", instance.name())))?;
+    have_descriptors();
+    let left = leftovers::exist(&instance);
+    leftovers::remove_sockets(&instance);
+    if lifetime == Lifetime::Lasting {
+        // That of a node that `up` had started.
+        let _ = fs::remove_file(instance.state(Lifetime::Temporary));
+    }
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGTERM);
+    signals.add(Signal::SIGINT);
+    // The terminal of one in the foreground closes.
+    signals.add(Signal::SIGHUP);
+    // Before any thread is made: all of them block these.
+    signals.thread_block().doing("blocking signals")?;
+    let signals = SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC)
+        .doing("making a signal descriptor")?;
+    let store = RedbStore::open(&instance.state(lifetime))?;
+    let (control, inbox) = queue()?;
+    let kept = Found::load(&store)?;
+    let store = StoreThread::start(Box::new(store))?;
+    let mut node = Node::new(instance, lifetime, store, settings, control.clone())?;
+    let rest = Rest::start(&node.instance, control, node.events.clone(), settings.metrics_at)?;
+    node.slow_paths.open_doors(rest.doors());
+    node.restore(kept, left)?;
+    let result = node.serve(&inbox, &signals);
+    let farewell = node.take_down();
+    for line in farewell.as_deref().unwrap_or_default() {
+        tracing::warn!("{line}");
+    }
+    if let Some(reply) = node.farewell.take() {
+        // Whoever asked may be gone.
+        let _ = reply.send(match &farewell {
+            Ok(said) => Ok(Said { lines: said.clone() }),
+            Err(error) => Err(ProblemDetails::failed(error.to_string())),
+        });
+    }
+    rest.end();
+    result?;
+    farewell.map(drop)
+}
+
+/// Raises the limit of open files: a node has six for each router, of which there may be
+/// thousands.
+pub(super) fn have_descriptors() {
+    let enough = 65_536;
+    let found = getrlimit(Resource::RLIMIT_NOFILE);
+    let Ok((soft, hard)) = found else { return };
+    if soft < enough && setrlimit(Resource::RLIMIT_NOFILE, enough, hard.max(enough)).is_err() {
+        // Without CAP_SYS_RESOURCE the hard limit stays.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
+        if hard < FEW_DESCRIPTORS {
+            tracing::warn!(
+                "this node may open only {hard} files, which is enough for few routers: raise the \
+                 limit, which `ulimit -n` shows, or LimitNOFILE= of the systemd unit"
+            );
+        }
+    }
+}
+
+/// A socket for requests of root's.
+pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
+    let what = || format!("listening at {}", path.display());
+    let listener: OwnedFd =
+        socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None)
+            .doing(what())?;
+    let address = UnixAddr::new(path).doing(what())?;
+    bind(listener.as_raw_fd(), &address).doing(what())?;
+    // Root only, whatever the umask was.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(path, mode).doing(what())?;
+    listen(&listener, Backlog::new(16).doing(what())?).doing(what())?;
+    Ok(listener)
+}
+
+/// A limit of open files below this one is worth a warning.
+pub(super) const FEW_DESCRIPTORS: u64 = 4096;

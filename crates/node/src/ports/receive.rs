@@ -1,0 +1,123 @@
+//! Where a port's frames are received: in the driver, or in the stack.
+
+use europa_api::Receive;
+use europa_port::{Device, Kind, Peer, Sent, sent_by_peer};
+use europa_substrate::{PortAttachment, PortMode, Substrate, has_tc};
+
+use super::{Port, fault};
+use crate::NodeError;
+
+/// Least number of packets between two looks that say how a peer sends.
+const TELLING: u64 = 1000;
+
+/// Whether a port is to receive by tc: see [`Receive`].
+pub(super) fn wanted(document: &europa_api::Port, device: &Device) -> Result<bool, NodeError> {
+    match document.receive {
+        Receive::Xdp => Ok(false),
+        Receive::Tc if !has_tc() => {
+            let why = "this kernel takes no receive program of tc";
+            let fault = fault(document, "receive", why).label("needs Linux 6.18 or later");
+            Err(fault.help("leave `receive` out, or say `receive: xdp`").into())
+        }
+        Receive::Tc => Ok(true),
+        Receive::Auto => {
+            let is_seen = matches!(device.peer, Peer::At { .. });
+            Ok(matches!(device.kind, Kind::Veth) && is_seen && has_tc())
+        }
+    }
+}
+
+/// How a port is attached.
+pub(super) fn mode(generic: bool, tc: bool) -> PortMode {
+    match (generic, tc) {
+        (true, _) => PortMode::Generic,
+        (false, true) => PortMode::Tc,
+        (false, false) => PortMode::Native,
+    }
+}
+
+impl Port {
+    /// Attaches the receive program.
+    pub(crate) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
+        // Whoever sends to a device made of software may be on this machine, or its host.
+        let local_sender = match &self.device.kind {
+            Kind::Physical { driver } => driver == "virtio_net",
+            _ => true,
+        };
+        let attached = substrate.attach_port(
+            self.id,
+            &self.device.namespace,
+            self.device.index,
+            self.device.mac,
+            self.mode,
+            local_sender,
+        );
+        self.attachment = Some(attached.map_err(|error| match error {
+            europa_substrate::Error::Busy => {
+                let device = &self.device.name;
+                let why =
+                    format!("{device} has another XDP program; is it a port of another node?");
+                fault(&self.document, "device", why)
+                    .label("taken")
+                    .help(format!("see `ip link show {device}`"))
+            }
+            other => fault(&self.document, "device", other),
+        })?);
+        Ok(())
+    }
+
+    /// Where it receives.
+    pub(crate) fn receives_by(&self) -> &'static str {
+        let in_driver = self.attachment.as_ref().is_some_and(PortAttachment::is_in_driver);
+        match self.mode {
+            PortMode::Tc if !in_driver => "tc",
+            PortMode::Tc | PortMode::Native => "xdp",
+            PortMode::Generic => "generic xdp",
+        }
+    }
+
+    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
+    /// by tc.
+    /// Whether that was another way before.
+    pub(crate) fn follow_senders(&mut self, substrate: &mut Substrate) -> Result<bool, NodeError> {
+        let auto = self.mode == PortMode::Tc && self.document.receive == Receive::Auto;
+        let follows = auto && !self.caged;
+        let Some(attachment) = self.attachment.as_mut().filter(|_| follows) else {
+            return Ok(false);
+        };
+        // A device that has gone is noticed elsewhere.
+        let Ok(drops) = self.losses.read() else { return Ok(false) };
+        if drops.received.wrapping_sub(self.received) < TELLING {
+            return Ok(false);
+        }
+        self.received = drops.received;
+        let Ok(Some(sent)) = sent_by_peer(&self.device) else { return Ok(false) };
+        let Sent { live, all } = sent.since(std::mem::replace(&mut self.sent, sent));
+        let in_driver = attachment.is_in_driver();
+        let on = if in_driver { live > all / 8 } else { live > all / 4 };
+        if all < TELLING || on == in_driver {
+            return Ok(false);
+        }
+        let Device { namespace, index, .. } = &self.device;
+        substrate.receive_in_driver(attachment, namespace, *index, on)?;
+        Ok(true)
+    }
+
+    /// Receives in the driver as long as programs of routers are to run there.
+    pub(crate) fn hold_in_driver(
+        &mut self,
+        substrate: &mut Substrate,
+        caged: bool,
+    ) -> Result<(), NodeError> {
+        self.caged = caged;
+        let by_tc = self.mode == PortMode::Tc;
+        if let Some(attachment) =
+            self.attachment.as_mut().filter(|one| by_tc && !one.is_in_driver())
+            && caged
+        {
+            let Device { namespace, index, .. } = &self.device;
+            substrate.receive_in_driver(attachment, namespace, *index, true)?;
+        }
+        Ok(())
+    }
+}

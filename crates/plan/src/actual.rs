@@ -1,0 +1,93 @@
+//! What there is, in the terms of what is wanted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use europa_api::{Filters, Host, Port, Router};
+
+use crate::facts::PortFacts;
+use crate::ids::{RouterId, SliceId};
+use crate::needs::Needs;
+use crate::relays::RelayPlan;
+use crate::router::RouterPlan;
+use crate::slow_path_change::Tools;
+
+/// A port that is open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActualPort {
+    /// The document that it was made from.
+    pub document: Port,
+    /// What is known of its device.
+    pub facts: PortFacts,
+    /// What its device has been made able to do.
+    pub needs: Needs,
+    /// Its device is gone, or another one has its name.
+    pub stale: bool,
+}
+
+/// A router that is there, whether or not its process runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ActualRouter {
+    /// What it was made from.
+    pub plan: Arc<RouterPlan>,
+    /// Which configuration it runs is not known: an update was refused half-way.
+    pub astray: bool,
+    /// Its removal failed half-way: it does not run, and what of it is left is to be removed.
+    pub half: bool,
+}
+
+/// Everything that there is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Actual {
+    /// Open ports.
+    pub ports: Vec<ActualPort>,
+    /// Hosts, as far as they are made.
+    pub hosts: Arc<Vec<Host>>,
+    /// Documents that slow paths were made from, by router.
+    pub slow_paths: BTreeMap<RouterId, Router>,
+    /// Slow paths whose programs have not been started, or have not done what a change asks of
+    /// them.
+    pub idle: BTreeSet<RouterId>,
+    /// Programs of this machine that reload those of slow paths.
+    pub tools: Tools,
+    /// Relays.
+    pub relays: Vec<RelayPlan>,
+    /// Routers.
+    pub routers: Vec<ActualRouter>,
+    /// Documents whose rules are in force.
+    pub filters: Vec<Filters>,
+    /// Slices that have numbered rules of their own in force, by name.
+    pub numbered: BTreeSet<SliceId>,
+    /// The same that were taken out of force and are still kept, as their slice is to go.
+    pub parked: BTreeSet<SliceId>,
+    /// A switch runs, or is about to be started again.
+    pub switch: bool,
+}
+
+impl ActualPort {
+    /// Whether it has the device that a document says, and that is the one that it was.
+    pub fn is(&self, document: &Port) -> bool {
+        !self.stale && same_device(&self.document, document)
+    }
+
+    /// Whether its device can do what is needed.
+    pub fn can(&self, needs: Needs) -> bool {
+        // What a VLAN match has had switched off stays off.
+        (self.needs.vlan || !needs.vlan) && self.needs.promiscuous == needs.promiscuous
+    }
+}
+
+/// Whether two documents say the same port with the same device.
+pub fn same_device(one: &Port, other: &Port) -> bool {
+    one.name == other.name
+        && one.device == other.device
+        && one.namespace == other.namespace
+        && one.receive == other.receive
+}
+
+impl Actual {
+    /// The open port of a document.
+    pub fn port(&self, document: &Port) -> Option<&ActualPort> {
+        self.ports.iter().find(|port| port.is(document))
+    }
+}

@@ -1,0 +1,95 @@
+//! The texts of `builtin: ipv4` and `builtin: bridge`, from what the YAML says.
+
+use europa_api::{At, Choice, Neighbour, Route, Router};
+use europa_elements::builtin;
+
+use crate::interface::InterfacePlan;
+
+/// What `builtin: ipv4` is made from, if the router runs that.
+pub(crate) fn description(
+    router: &Router,
+    interfaces: &[InterfacePlan],
+) -> Option<builtin::Description> {
+    match router.fast_path.value.choice() {
+        // With a slow path its routes are Linux's.
+        Some(Choice::Ipv4 { routes, neighbours }) if router.slow_path.is_none() => {
+            Some(describe(router, interfaces, routes, neighbours))
+        }
+        _ => None,
+    }
+}
+
+/// A router for IPv4 and IPv6.
+pub(crate) fn ipv4(
+    router: &Router,
+    interfaces: &[InterfacePlan],
+    routes: &[At<Route>],
+    neighbours: &[At<Neighbour>],
+) -> Result<String, String> {
+    if router.slow_path.is_some() {
+        // Linux has the routes and neighbours; the fast path is told by it.
+        let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side());
+        let interfaces = described(router, interfaces).into_iter().take(own.count()).collect();
+        let description = builtin::Description { interfaces, ..Default::default() };
+        return builtin::ipv4_with_host(&description).map_err(|problem| problem.to_string());
+    }
+    let description = describe(router, interfaces, routes, neighbours);
+    builtin::ipv4(&description).map_err(|problem| problem.to_string())
+}
+
+fn describe(
+    router: &Router,
+    interfaces: &[InterfacePlan],
+    routes: &[At<Route>],
+    neighbours: &[At<Neighbour>],
+) -> builtin::Description {
+    let routes = routes.iter().map(|route| {
+        let route = &route.value;
+        let interface = router.route_interface(route);
+        let next = match (route.via, interface) {
+            (Some(via), interface) => builtin::Next::Via { address: via.value, interface },
+            (None, Some(interface)) => builtin::Next::Interface(interface),
+            (None, None) => builtin::Next::Blackhole,
+        };
+        builtin::Route { to: route.to.value, next }
+    });
+    let neighbours = neighbours.iter().filter_map(|neighbour| {
+        let neighbour = &neighbour.value;
+        let (interface, _) = router.interface(&neighbour.interface.value)?;
+        Some(builtin::Neighbour {
+            address: neighbour.address.value,
+            mac: neighbour.mac.value.0.into(),
+            interface,
+        })
+    });
+    builtin::Description {
+        interfaces: described(router, interfaces),
+        routes: routes.collect(),
+        neighbours: neighbours.collect(),
+    }
+}
+
+/// A bridge over all interfaces.
+pub(crate) fn bridge(router: &Router, interfaces: &[InterfacePlan]) -> String {
+    builtin::bridge(&described(router, interfaces))
+}
+
+/// What the process of a router does whose program runs in the kernel.
+pub(crate) fn kernel(router: &Router, interfaces: &[InterfacePlan]) -> String {
+    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
+    let interfaces: Vec<_> = described(router, interfaces).into_iter().take(own).collect();
+    builtin::kernel(&interfaces, router.slow_path.is_some())
+}
+
+fn described(router: &Router, interfaces: &[InterfacePlan]) -> Vec<builtin::Interface> {
+    interfaces
+        .iter()
+        .zip(&router.interfaces.0)
+        .map(|(planned, (_, written))| builtin::Interface {
+            name: planned.name.clone(),
+            mac: planned.spec.mac.into(),
+            mtu: planned.mtu,
+            addresses: written.value.addresses.iter().map(|address| address.value).collect(),
+        })
+        .collect()
+}

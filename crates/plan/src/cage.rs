@@ -1,0 +1,115 @@
+//! XDP programs of routers with `run: kernel`.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use europa_api::{Choice, Documents, Programs, Router, Run};
+use europa_cage::kernel::{Rights, Settings};
+use europa_substrate::layout::CAGE_DEVICES;
+
+use crate::interface::{InterfacePlan, To};
+
+/// The program of a router, and how it is loaded.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CagePlan {
+    /// Where the object is from, for messages.
+    pub file: String,
+    /// The object.
+    pub object: Arc<Vec<u8>>,
+    /// What the document says of it.
+    pub settings: Settings,
+    /// With which rights.
+    pub rights: Rights,
+    /// How many of the router's interfaces it runs for: the first ones.
+    pub interfaces: usize,
+}
+
+impl std::fmt::Debug for CagePlan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CagePlan")
+            .field("file", &self.file)
+            .field("bytes", &self.object.len())
+            .field("settings", &self.settings)
+            .field("rights", &self.rights)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The program of a router, if it has one.
+pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<CagePlan>, String> {
+    let Some(Choice::Xdp(xdp, object)) = router.fast_path.value.choice() else { return Ok(None) };
+    if router.run != Run::Kernel {
+        return Ok(None);
+    }
+    let slice = documents.slices.iter().find(|slice| slice.name == router.slice);
+    let rights = match slice.map(|slice| slice.programs).unwrap_or_default() {
+        Programs::None => return Err("its slice says `programs: none`".into()),
+        Programs::Tenant => Rights::Tenant,
+        Programs::Operator => Rights::Operator,
+    };
+    let bytes = BASE64.decode(object.text.trim());
+    let bytes = bytes.map_err(|error| format!("{}: its base64 is broken: {error}", object.file))?;
+    let mut settings = Settings {
+        program: xdp.program.as_ref().map(|name| name.value.clone()),
+        ..Settings::default()
+    };
+    for (name, value) in &xdp.constants.0 {
+        settings.constants.push((name.value.clone(), value.value.clone()));
+    }
+    for (map, entries) in &xdp.maps.0 {
+        let all = entries.0.iter();
+        let all =
+            all.map(|(key, value)| (map.value.clone(), key.value.clone(), value.value.clone()));
+        settings.entries.extend(all);
+    }
+    for (map, entries) in &xdp.tail_calls.0 {
+        for (index, program) in &entries.0 {
+            let number = index.value.parse().map_err(|_| {
+                format!(
+                    "tail_calls: an index of '{}' is a number, not '{}'",
+                    map.value, index.value
+                )
+            })?;
+            settings.tail_calls.push((map.value.clone(), number, program.value.clone()));
+        }
+    }
+    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
+    if own >= CAGE_DEVICES as usize {
+        return Err(format!("a kernel router has at most {} interfaces", CAGE_DEVICES - 1));
+    }
+    Ok(Some(CagePlan {
+        file: object.file.clone(),
+        object: Arc::new(bytes),
+        settings,
+        rights,
+        interfaces: own,
+    }))
+}
+
+/// Whether an interface may be one of a kernel router's: the field in question, and why not.
+pub(crate) fn check_interface(plan: &InterfacePlan) -> Result<(), (&'static str, String)> {
+    let isolated = "which a router with `run: isolated` may have";
+    if !matches!(plan.to, To::Port(_)) {
+        return Err((
+            "link",
+            format!(
+                "a kernel router's interfaces are on ports; this link leads to \
+                                     another router, {isolated}"
+            ),
+        ));
+    }
+    if plan.impairment.is_some() {
+        return Err(("link", format!("this link has a rate or delays, {isolated}")));
+    }
+    if plan.tunnel.is_some() {
+        return Err(("match", format!("it is in a VXLAN, {isolated}")));
+    }
+    if !plan.queues.0.is_empty() {
+        return Err((
+            "queues",
+            format!("frames leave from the kernel and pass no queues, {isolated}"),
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! What documents want, in the terms of what the machine can do.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use europa_api::{Documents, Fault, Port};
+
+use crate::actual::{Actual, ActualPort};
+use crate::facts::{Facts, Failure, PortFacts};
+use crate::ids::{PortId, RouterId};
+use crate::needs::Needs;
+use crate::relays::{RelayPlan, relays};
+use crate::router::RouterPlan;
+use crate::routers::routers;
+use crate::{hosts, slow_paths};
+
+/// Network namespaces of an instance, by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Namespaces {
+    /// Where hosts' outer ends are.
+    pub hosts: String,
+    /// Where slow paths' outer ends are.
+    pub slow_paths: String,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Desired {
+    /// What users have written.
+    pub documents: Documents,
+    /// Ports: written, made by hosts, and made by slow paths.
+    pub ports: Vec<Port>,
+    /// Relays.
+    pub relays: Vec<RelayPlan>,
+    /// Routers in the order of their documents; those that cannot be, and why.
+    pub routers: Vec<Result<Arc<RouterPlan>, Box<Fault>>>,
+    /// Ports whose devices are not there, and why.
+    pub missing: BTreeMap<PortId, Failure>,
+    /// Ports that hosts make and whose devices go or are made anew.
+    pub(crate) cut: BTreeSet<PortId>,
+    by_name: HashMap<RouterId, usize>,
+}
+
+/// Longest packet of a port that nothing is known of.
+const UNKNOWN_MTU: u32 = 9216;
+
+impl Desired {
+    /// What `documents` want where `actual` is there. `look` asks the machine for a port's device.
+    pub fn new(
+        namespaces: &Namespaces,
+        documents: &Documents,
+        actual: &Actual,
+        mut look: impl FnMut(&Port) -> Result<PortFacts, Failure>,
+    ) -> Self {
+        let made = hosts::ports(&namespaces.hosts, documents);
+        let cut = hosts::cut_ports(&actual.hosts, &documents.hosts);
+        let mut facts = Facts::default();
+        let written = documents.ports.iter().map(|document| (document, None));
+        let by_host = made.iter().map(|(document, facts)| (document, Some(facts)));
+        for (document, guess) in written.chain(by_host) {
+            let name = PortId::new(&*document.name.value);
+            let open = actual.port(document).filter(|_| !cut.contains(&name));
+            let found = match (open, guess) {
+                (Some(open), _) => facts_as(open, document, &mut look),
+                // Its device is made when its turn comes.
+                (None, Some(guess)) => Ok(guess.clone()),
+                (None, None) => look(document),
+            };
+            let found = found.unwrap_or_else(|failure| {
+                facts.missing.insert(name.clone(), failure);
+                PortFacts { mac: [0; 6], mtu: UNKNOWN_MTU, vlan: Ok(()) }
+            });
+            facts.ports.insert(name, found);
+        }
+        let (expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
+        if !hidden.is_empty() {
+            // The hidden ports are as long as the interfaces that they belong to.
+            for plan in routers(documents, &facts.ports).into_iter().flatten() {
+                for interface in &plan.interfaces {
+                    let name = slow_paths::port_name(&plan.name, &interface.name);
+                    let fact = PortFacts { mac: [0; 6], mtu: interface.mtu, vlan: Ok(()) };
+                    facts.ports.insert(PortId::new(name), fact);
+                }
+            }
+        }
+        let plans = routers(&expanded, &facts.ports);
+        let names = plans.iter().enumerate();
+        let by_name = names.filter_map(|(at, plan)| Some((plan.as_ref().ok()?.name.clone(), at)));
+        let mut ports = documents.ports.clone();
+        ports.extend(made.into_iter().map(|(document, _)| document));
+        ports.extend(hidden);
+        Self {
+            documents: documents.clone(),
+            ports,
+            relays: relays(documents),
+            by_name: by_name.collect(),
+            routers: plans.into_iter().map(|plan| plan.map(Arc::new)).collect(),
+            missing: facts.missing,
+            cut,
+        }
+    }
+
+    /// Why it cannot be carried out as a whole.
+    pub fn refusal(&self) -> Option<Failure> {
+        let plans = self.routers.iter().filter_map(|plan| plan.as_ref().err());
+        let plans: Vec<Failure> = plans.map(|fault| Failure::from((**fault).clone())).collect();
+        Failure::all(self.missing.values().chain(&plans))
+    }
+
+    /// The plan of a router, if it can be.
+    pub fn router(&self, name: &str) -> Option<&Arc<RouterPlan>> {
+        self.routers.get(*self.by_name.get(name)?)?.as_ref().ok()
+    }
+
+    /// The plan of a router whose ports are all there.
+    pub fn feasible(&self, name: &str) -> Option<&Arc<RouterPlan>> {
+        self.router(name).filter(|plan| self.has_ports(plan))
+    }
+
+    /// Routers whose ports are all there, in the order of their documents.
+    pub fn all_feasible(&self) -> impl Iterator<Item = &Arc<RouterPlan>> {
+        self.routers.iter().flatten().filter(|plan| self.has_ports(plan))
+    }
+
+    fn has_ports(&self, plan: &RouterPlan) -> bool {
+        plan.ports().all(|port| !self.missing.contains_key(port))
+    }
+
+    /// What is needed of a port.
+    pub fn needs(&self, port: &str) -> Needs {
+        Needs::of(&self.documents, port)
+    }
+
+    /// The relay on a port.
+    pub fn relay(&self, port: &str) -> Option<&RelayPlan> {
+        self.relays.iter().find(|plan| plan.port == *port)
+    }
+}
+
+/// What a plan must know of an open port when it becomes what a document says.
+fn facts_as(
+    open: &ActualPort,
+    document: &Port,
+    look: &mut impl FnMut(&Port) -> Result<PortFacts, Failure>,
+) -> Result<PortFacts, Failure> {
+    let mtu = if open.document == *document { open.facts.mtu } else { look(document)?.mtu };
+    Ok(PortFacts { mtu, ..open.facts.clone() })
+}

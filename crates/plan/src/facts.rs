@@ -1,0 +1,59 @@
+//! What the machine says before anything is changed.
+
+use std::collections::{BTreeMap, HashMap};
+
+use europa_api::Fault;
+
+use crate::ids::PortId;
+
+/// What is known of a port's device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Ethernet address of the device.
+    pub mac: [u8; 6],
+    /// Longest packet, in bytes.
+    pub mtu: u32,
+    /// VLAN matches can be trusted, or why not.
+    pub vlan: Result<(), String>,
+}
+
+/// What is known of all ports that documents name.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// By port.
+    pub ports: HashMap<PortId, PortFacts>,
+    /// Ports whose devices are not there, or cannot be ports, and why.
+    pub missing: BTreeMap<PortId, Failure>,
+}
+
+/// Why a change cannot be, or was not, carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// For people.
+    pub text: String,
+    /// Objects and fields that are at fault, as far as they are known.
+    pub faults: Vec<Fault>,
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self { text: fault.to_string(), faults: vec![fault] }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self { text, faults: Vec::new() }
+    }
+}
+
+impl Failure {
+    /// All of them in one; none if there are none.
+    pub fn all<'f>(failures: impl Iterator<Item = &'f Failure>) -> Option<Failure> {
+        let all: Vec<_> = failures.collect();
+        (!all.is_empty()).then(|| Failure {
+            text: all.iter().map(|one| &*one.text).collect::<Vec<_>>().join("\n"),
+            faults: all.iter().flat_map(|one| one.faults.iter().cloned()).collect(),
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! From documents and facts to desired state, and from differences to steps. Nothing is touched
+//! here: every function is pure.
+//!
+//! | file         | concern                                                        |
+//! |--------------|----------------------------------------------------------------|
+//! | `ids`        | names of objects, each kind a type of its own                  |
+//! | `facts`      | what the machine says, and why a change is refused             |
+//! | `actual`     | what there is                                                  |
+//! | `desired`    | what documents want                                            |
+//! | `steps`      | what turns the one into the other, in order                    |
+//! | `told`       | the same for people: what a dry run prints                     |
+//! | `routers`    | routers as documents want them                                 |
+//! | `router`     | one router, and how a running one becomes another              |
+//! | `interface`  | one interface                                                  |
+//! | `outside`    | what cannot change in a process that runs                      |
+//! | `builtin`    | texts of `builtin: ipv4` and `builtin: bridge`                 |
+//! | `links`      | what links do to packets                                       |
+//! | `relays`     | what hosts send over links that do something to packets        |
+//! | `hosts`      | the ports that hosts make, and what of hosts does not stay     |
+//! | `slow_paths` | hidden ports and interfaces of slow paths                      |
+//! | `slow_path_change` | what a change of a slow path does to its programs        |
+//! | `needs`      | what interfaces need of a port's device                        |
+//! | `cage`       | XDP programs of kernel routers                                 |
+//! | `difference` | what differs between two sets of documents                     |
+
+mod actual;
+mod builtin;
+mod cage;
+mod desired;
+mod difference;
+mod facts;
+pub mod hosts;
+mod ids;
+mod interface;
+mod links;
+mod needs;
+mod outside;
+mod relays;
+mod router;
+mod routers;
+pub mod slow_path_change;
+pub mod slow_paths;
+mod steps;
+#[cfg(test)]
+mod tests;
+mod told;
+
+pub use actual::{Actual, ActualPort, ActualRouter, same_device};
+pub use cage::CagePlan;
+pub use desired::{Desired, Namespaces};
+pub use difference::difference;
+pub use facts::{Facts, Failure, PortFacts};
+pub use ids::{HostId, InterfaceId, LinkId, PortId, RouterId, SliceId};
+pub use interface::{InterfacePlan, To, Tunnel, vxlan_header};
+pub use needs::Needs;
+pub use relays::{RelayPlan, relays};
+pub use router::{Place, RouterChange, RouterPlan, text};
+pub use routers::routers;
+pub use steps::{Step, Subject, diff};
+pub use told::{changes, list};

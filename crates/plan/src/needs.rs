@@ -1,0 +1,33 @@
+//! What the interfaces on a port need of its device.
+
+use europa_api::{Documents, Selector};
+
+use crate::hosts;
+
+/// What the interfaces on a port need of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// VLAN tags are to be seen in frames.
+    pub vlan: bool,
+    /// Frames for any Ethernet address are to be taken.
+    pub promiscuous: bool,
+}
+
+impl Needs {
+    /// Those of the interfaces on port `port`.
+    pub fn of(documents: &Documents, port: &str) -> Needs {
+        let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
+        let on: Vec<_> = interfaces
+            .map(|(_, interface)| &interface.value)
+            .filter(|i| i.port.as_ref().is_some_and(|p| *p.value == *port))
+            .collect();
+        Needs {
+            vlan: on.iter().any(|interface| interface.vlan().is_some()),
+            // Addresses of its own, or everybody's.
+            promiscuous: hosts::is_line(port)
+                || on
+                    .iter()
+                    .any(|interface| matches!(interface.selector(), Selector::Mac | Selector::All)),
+        }
+    }
+}

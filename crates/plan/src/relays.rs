@@ -1,0 +1,84 @@
+//! Relays: what hosts send over links that do something to packets.
+//!
+//! The switch delays and loses what routers send over links. What a host sends goes straight from
+//! its port into the router's pool. Where the link is to do something to it, it goes into a pool
+//! of the switch's own instead: the relay.
+
+use std::collections::HashSet;
+
+use europa_api::Documents;
+use europa_impair::Settings;
+use europa_substrate::layout::{ANY_SOURCE, TAGS};
+use europa_substrate::{InterfaceSpec, Match, MatchKind};
+
+use crate::ids::{LinkId, PortId};
+use crate::links::impairment;
+
+/// An Ethernet header and a VLAN tag.
+const HEADER_BYTES: u32 = 18;
+
+/// One host's end of a link, planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RelayPlan {
+    /// The port that the host's interface makes.
+    pub port: PortId,
+    /// The link.
+    pub link: LinkId,
+    /// Longest packet, in bytes.
+    pub mtu: u32,
+    /// What the link does to packets.
+    pub impairment: Settings,
+}
+
+impl RelayPlan {
+    /// Whether a relay of this plan can go on as one of `new`.
+    pub fn stays(&self, new: &Self) -> bool {
+        self.port == new.port && self.mtu == new.mtu
+    }
+
+    /// Longest frame, in bytes.
+    pub fn max_frame(&self) -> u32 {
+        self.mtu + HEADER_BYTES
+    }
+
+    /// Its interface in the substrate: everything on the port is its own.
+    pub fn spec(&self) -> InterfaceSpec {
+        InterfaceSpec {
+            local: 0,
+            vlan: 0,
+            mac: [0; 6],
+            max_frame: self.max_frame(),
+            flags: ANY_SOURCE | TAGS,
+            matches: vec![Match { vlan: 0, kind: MatchKind::All }],
+            bound: Vec::new(),
+            encap: Vec::new(),
+        }
+    }
+}
+
+/// The hosts' ends of links that need one.
+pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
+    // Without a router at its other end, nothing takes what comes over a link.
+    let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
+    let links: HashSet<&str> =
+        interfaces.filter_map(|(_, interface)| Some(&***interface.value.link.as_ref()?)).collect();
+    let mut plans = Vec::new();
+    for host in &documents.hosts {
+        for (name, interface) in &host.interfaces.0 {
+            let (Some(link), Some(port)) = (&interface.link, host.port(name, interface)) else {
+                continue;
+            };
+            if !links.contains(&***link) {
+                continue;
+            }
+            let Some(impairment) = impairment(documents, link, &host.name) else { continue };
+            plans.push(RelayPlan {
+                port: PortId::new(&*port),
+                link: LinkId::new(&***link),
+                mtu: interface.mtu(),
+                impairment,
+            });
+        }
+    }
+    plans
+}

@@ -1,0 +1,215 @@
+//! One router, planned, and how a running one becomes another.
+
+use std::net::Ipv4Addr;
+
+use europa_elements::builtin::{Description, Update, update};
+use europa_pool::Geometry;
+use europa_pool::layout::InterfaceRow;
+use europa_resource::Resource;
+use europa_router::orders;
+
+use crate::cage::CagePlan;
+use crate::ids::{PortId, RouterId};
+use crate::interface::InterfacePlan;
+
+/// Where a router's fast path runs.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Place {
+    /// A process that runs a Click configuration.
+    Isolated,
+    /// A process of its owner's own: the command.
+    Program(Vec<String>),
+    /// The switch; what the router may take of it.
+    Inline(orders::Inline),
+    /// The kernel, and a process for what the program there does not do.
+    Kernel,
+}
+
+/// A router, planned.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RouterPlan {
+    /// Its name.
+    pub name: RouterId,
+    /// Where it runs.
+    pub place: Place,
+    /// The program that runs in the kernel, if it has one.
+    pub cage: Option<CagePlan>,
+    /// Its packet pool.
+    pub geometry: Geometry,
+    /// Its interfaces, in the order of its document.
+    pub interfaces: Vec<InterfacePlan>,
+    /// It polls without sleeping.
+    pub busy: bool,
+    /// CPUs it asks for.
+    pub cpus: Vec<usize>,
+    /// Text of the Click configuration.
+    pub configuration: String,
+    /// Where that stands.
+    pub file: String,
+    /// What `builtin: ipv4` was made from.
+    pub description: Option<Description>,
+    /// The first IPv4 address of each interface.
+    pub addresses: Vec<Option<Ipv4Addr>>,
+    /// Files and sockets that its elements may have.
+    pub grants: Vec<Resource>,
+}
+
+/// How a running router becomes another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RouterChange {
+    /// It is what it is to be.
+    Nothing,
+    /// Its process goes on: the switch is told of its interfaces, and handlers are written.
+    InPlace(Vec<Update>),
+    /// Its process takes another configuration over, with the state of the old one.
+    Swap,
+    /// It ends, and another one begins.
+    Restart,
+}
+
+impl RouterPlan {
+    /// The ports that it has interfaces on.
+    pub fn ports(&self) -> impl Iterator<Item = &PortId> {
+        self.interfaces.iter().filter_map(|interface| interface.to.port())
+    }
+
+    /// Whether it runs inside the switch.
+    pub fn is_inline(&self) -> bool {
+        matches!(self.place, Place::Inline(_))
+    }
+
+    /// The command of its program; empty if it runs a Click configuration.
+    pub fn program(&self) -> &[String] {
+        match &self.place {
+            Place::Program(command) => command,
+            Place::Isolated | Place::Inline(_) | Place::Kernel => &[],
+        }
+    }
+
+    /// Rows of the pool's interface table.
+    pub fn rows(&self) -> Vec<InterfaceRow> {
+        self.interfaces
+            .iter()
+            .map(|interface| {
+                let mut name = [0; 16];
+                for (to, from) in name.iter_mut().take(15).zip(interface.name.bytes()) {
+                    *to = from;
+                }
+                InterfaceRow {
+                    rx: Default::default(),
+                    tx: Default::default(),
+                    mtu: interface.mtu,
+                    mac: interface.spec.mac,
+                    reserved: [0; 6],
+                    name,
+                    reserved_to_end: [0; 16],
+                }
+            })
+            .collect()
+    }
+
+    /// What the router's process is told.
+    pub fn start(&self, worker: u32) -> orders::Start {
+        orders::Start {
+            slots: self.geometry.slots,
+            slot_bytes: self.geometry.slot_bytes,
+            interfaces: self
+                .interfaces
+                .iter()
+                .zip(&self.addresses)
+                .map(|(interface, address)| orders::Interface {
+                    name: interface.name.clone(),
+                    mac: interface.spec.mac,
+                    mtu: interface.mtu,
+                    address: *address,
+                })
+                .collect(),
+            worker,
+            busy: self.busy,
+            configuration: self.configuration.clone(),
+            file: self.file.clone(),
+            grants: self.grants.iter().map(Resource::to_string).collect(),
+            inline: match self.place {
+                Place::Inline(inline) => Some(inline),
+                Place::Isolated | Place::Program(_) | Place::Kernel => None,
+            },
+        }
+    }
+
+    /// What a process of this plan lacks to go on as one of `new`: the fields that differ.
+    pub fn differences(&self, new: &Self) -> Vec<String> {
+        let mut all = Vec::new();
+        let mut note = |differs: bool, what: &str| {
+            if differs {
+                all.push(what.to_owned());
+            }
+        };
+        note(self.place != new.place, "where it runs");
+        note(self.busy != new.busy, "how it polls");
+        note(self.cpus != new.cpus, "its CPUs");
+        note(self.grants != new.grants, "its grants");
+        note(self.geometry != new.geometry, "its pool");
+        let names = |plan: &Self| -> Vec<String> {
+            plan.interfaces.iter().map(|one| one.name.clone()).collect()
+        };
+        if names(self) != names(new) {
+            note(true, "its interfaces");
+            return all;
+        }
+        for (old, new) in self.interfaces.iter().zip(&new.interfaces) {
+            let name = &old.name;
+            let moved = old.to != new.to && !old.stays(new);
+            note(old.addresses != new.addresses, &format!("addresses of {name}"));
+            note(old.mtu != new.mtu, &format!("MTU of {name}"));
+            note(old.spec.mac != new.spec.mac, &format!("Ethernet address of {name}"));
+            note(moved, &format!("attachment of {name}"));
+            let matches = old.spec.matches != new.spec.matches && !old.stays(new) && !moved;
+            note(matches || old.tunnel != new.tunnel, &format!("match of {name}"));
+            note(old.spec.bound != new.spec.bound, &format!("bound addresses of {name}"));
+        }
+        all
+    }
+
+    /// Whether a process of this plan can be adopted as one of `new`, but for its configuration,
+    /// which can be changed while it runs.
+    pub fn is_outside_as(&self, new: &Self) -> bool {
+        self.geometry == new.geometry
+            && self.interfaces.len() == new.interfaces.len()
+            && self.interfaces.iter().zip(&new.interfaces).all(|(old, new)| old.stays(new))
+            && self.addresses == new.addresses
+            && self.busy == new.busy
+            && self.cpus == new.cpus
+            && self.grants == new.grants
+            && self.place == new.place
+    }
+
+    /// How a router of this plan becomes `new`. `astray`: which configuration it runs is not
+    /// known.
+    pub fn change(&self, astray: bool, new: &Self) -> RouterChange {
+        if !self.is_outside_as(new) {
+            return RouterChange::Restart;
+        }
+        if astray {
+            return RouterChange::Swap;
+        }
+        if text(&self.configuration) == text(&new.configuration) {
+            let mut pairs = self.interfaces.iter().zip(&new.interfaces);
+            let stays = self.cage == new.cage;
+            return match stays && pairs.all(|(old, new)| old.is_wired_as(new)) {
+                true => RouterChange::Nothing,
+                false => RouterChange::InPlace(Vec::new()),
+            };
+        }
+        if let (Some(from), Some(to)) = (&self.description, &new.description)
+            && let Ok(Some(updates)) = update(from, to)
+        {
+            return RouterChange::InPlace(updates);
+        }
+        RouterChange::Swap
+    }
+}
+
+/// A configuration without the blank lines that only count lines of a file.
+pub fn text(configuration: &str) -> &str {
+    configuration.trim_start_matches('\n')
+}

@@ -1,0 +1,313 @@
+//! Routers as documents want them: where they run, their interfaces, pools and configurations.
+
+use std::collections::HashMap;
+
+use europa_api::{
+    Attachment, Choice, Documents, Fault, Inline, Key, Poll, Run, Selector, SlotBytes,
+};
+use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
+use europa_pool::{Geometry, Layout};
+use europa_router::orders;
+use europa_substrate::layout::{ANY_SOURCE, CAGED, SHARES_MAC, TAGS};
+use europa_substrate::{InterfaceSpec, Match, MatchKind};
+
+use crate::facts::PortFacts;
+use crate::ids::{InterfaceId, LinkId, PortId, RouterId};
+use crate::interface::{InterfacePlan, To, Tunnel};
+use crate::relays::{RelayPlan, relays};
+use crate::router::{Place, RouterPlan};
+use crate::{builtin, cage, links};
+
+/// An Ethernet header and a VLAN tag.
+const HEADER_BYTES: u32 = 14;
+const TAG_BYTES: u32 = 4;
+/// MTU of a link that says nothing: a frame of it fits into a small slot.
+const LINK_MTU: u32 = 1500;
+
+/// One end of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum LinkEnd {
+    Router(InterfaceId),
+    /// A host, by the port that its interface makes.
+    Host(PortId),
+}
+
+/// What the routers of a set of documents have in common.
+struct Context<'a> {
+    documents: &'a Documents,
+    ports: &'a HashMap<PortId, PortFacts>,
+    /// Ends of links, by the link's name.
+    ends: HashMap<String, Vec<LinkEnd>>,
+    relays: Vec<RelayPlan>,
+}
+
+/// Plans all routers, each by itself: what cannot be carried out, and why.
+pub fn routers(
+    documents: &Documents,
+    ports: &HashMap<PortId, PortFacts>,
+) -> Vec<Result<RouterPlan, Box<Fault>>> {
+    let context = Context { documents, ports, ends: ends(documents), relays: relays(documents) };
+    documents.routers.iter().map(|document| context.router(document)).collect()
+}
+
+fn ends(documents: &Documents) -> HashMap<String, Vec<LinkEnd>> {
+    let mut ends: HashMap<String, Vec<LinkEnd>> = HashMap::new();
+    for document in &documents.routers {
+        for (key, interface) in &document.interfaces.0 {
+            if let Some(Attachment::Link(name)) = interface.value.attachment() {
+                let end = LinkEnd::Router(InterfaceId::new(RouterId::of(document), key));
+                ends.entry(name.value.to_string()).or_default().push(end);
+            }
+        }
+    }
+    for host in &documents.hosts {
+        for (name, interface) in &host.interfaces.0 {
+            if let (Some(link), Some(port)) = (&interface.link, host.port(name, interface)) {
+                ends.entry(link.to_string()).or_default().push(LinkEnd::Host(PortId::new(&*port)));
+            }
+        }
+    }
+    ends
+}
+
+impl Context<'_> {
+    fn router(&self, router: &europa_api::Router) -> Result<RouterPlan, Box<Fault>> {
+        let name = RouterId::of(router);
+        let refused = |path: &[&str], what: String| {
+            Box::new(Fault::new(Key::new("router", &*name), path, what))
+        };
+        let mut interfaces = Vec::new();
+        for (index, (key, interface)) in router.interfaces.0.iter().enumerate() {
+            let key = &*key.value;
+            let refused = |field: &'static str, what: String| {
+                let what = format!("interface {key}: {what}");
+                let path = ["interfaces", key, field];
+                refused(&path[..if field.is_empty() { 2 } else { 3 }], what)
+            };
+            let interface = &interface.value;
+            let to = match interface.attachment() {
+                Some(Attachment::Port(port)) => To::Port(PortId::new(&*port.value)),
+                Some(Attachment::Link(link)) => self.other_end(&link.value, &name, key),
+                None => return Err(refused("", "it is attached to nothing".into())),
+            };
+            let facts = match &to {
+                To::Port(port) => {
+                    let none = || refused("", format!("there is no port {port}"));
+                    Some(self.ports.get(port).ok_or_else(none)?)
+                }
+                To::Link(_) | To::Nowhere => None,
+            };
+            let mut planned = plan_interface(router, key, index, interface, to, facts)
+                .map_err(|(field, what)| refused(field, what))?;
+            if let Some(link) = &interface.link {
+                planned.impairment = links::impairment(self.documents, link, &name);
+                planned.link = Some(LinkId::new(&***link));
+            }
+            if self.relays.iter().any(|relay| planned.to.is_port(&relay.port)) {
+                // What comes in there goes to the relay, and from there over the link.
+                planned.spec.matches.clear();
+            }
+            if router.run == Run::Kernel && !router.interfaces.0[index].0.is_host_side() {
+                cage::check_interface(&planned).map_err(|(field, what)| refused(field, what))?;
+                // Nothing goes by the program before it is there.
+                planned.spec.flags |= CAGED;
+            }
+            interfaces.push(planned);
+        }
+        let cage = cage::cage(router, self.documents);
+        let cage = cage.map_err(|what| {
+            let name = RouterId::of(router);
+            Box::new(Fault::new(Key::new("router", &*name), &["fast_path", "xdp"], what))
+        })?;
+        let addresses = router.interfaces.0.iter().map(|(_, interface)| {
+            interface.value.addresses.iter().find_map(|net| match net.value.addr() {
+                std::net::IpAddr::V4(address) => Some(address),
+                std::net::IpAddr::V6(_) => None,
+            })
+        });
+        let (configuration, file) =
+            configuration(router, &interfaces).map_err(|what| refused(&["fast_path"], what))?;
+        Ok(RouterPlan {
+            description: builtin::description(router, &interfaces),
+            geometry: geometry(router, &interfaces),
+            place: place(router),
+            cage,
+            busy: matches!(router.poll, Poll::Busy),
+            cpus: router.cpu.iter().map(|cpu| cpu.value.into()).collect(),
+            interfaces,
+            configuration,
+            file,
+            addresses: addresses.collect(),
+            grants: router.grants.iter().map(|grant| grant.value.0.clone()).collect(),
+            name,
+        })
+    }
+
+    /// Where an interface on a link leads.
+    fn other_end(&self, link: &str, router: &RouterId, interface: &str) -> To {
+        let ends = self.ends.get(link).map_or(&[][..], Vec::as_slice);
+        let own = LinkEnd::Router(InterfaceId::new(router.clone(), interface));
+        match ends.iter().find(|end| **end != own) {
+            Some(LinkEnd::Router(other)) => To::Link(other.clone()),
+            Some(LinkEnd::Host(port)) => To::Port(port.clone()),
+            None => To::Nowhere,
+        }
+    }
+}
+
+/// Where a router runs.
+fn place(router: &europa_api::Router) -> Place {
+    let program = &router.fast_path.program;
+    if router.run == Run::Inline {
+        let said = router.inline.as_ref().map(|inline| inline.value).unwrap_or_default();
+        Place::Inline(orders::Inline {
+            budget_ns: said.budget.map_or(Inline::DEFAULT_BUDGET_NS, |budget| budget.ns),
+            memory_bytes: said.memory.map_or(Inline::DEFAULT_MEMORY_BYTES, |memory| memory.value.0),
+        })
+    } else if router.run == Run::Kernel {
+        Place::Kernel
+    } else if program.is_empty() {
+        Place::Isolated
+    } else {
+        Place::Program(program.iter().map(|word| word.value.clone()).collect())
+    }
+}
+
+fn plan_interface(
+    router: &europa_api::Router,
+    name: &str,
+    index: usize,
+    interface: &europa_api::Interface,
+    to: To,
+    facts: Option<&PortFacts>,
+) -> Result<InterfacePlan, (&'static str, String)> {
+    let vlan = interface.vlan().unwrap_or(0);
+    if let (Some(Err(why)), 1..) = (facts.map(|facts| &facts.vlan), vlan) {
+        return Err(("match", why.clone()));
+    }
+    let own = router.mac(name, interface).0;
+    let port_mac = facts.map_or(own, |facts| facts.mac);
+    let one = |kind| vec![Match { vlan, kind }];
+    let mut mac = own;
+    let mut flags = 0;
+    let mut tunnel = None;
+    let mut matches = Vec::new();
+    let mut mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
+    // A host at the other end of a link: everything on its port is the interface's own.
+    let selector = if interface.link.is_some() { Selector::All } else { interface.selector() };
+    match selector {
+        _ if facts.is_none() => {}
+        Selector::Mac => matches = one(MatchKind::Mac(own)),
+        Selector::Prefix(prefixes) => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = prefixes.iter().flat_map(|p| one(MatchKind::Prefix(p.value))).collect();
+        }
+        Selector::Udp(numbers) => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect();
+        }
+        Selector::Mpls(labels) => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect();
+        }
+        Selector::Vxlan(vxlan) => {
+            matches = one(MatchKind::Vxlan(vxlan.vni.value));
+            let outer = if vxlan.remote.value.is_ipv4() { 50 } else { 70 };
+            mtu = mtu.saturating_sub(outer);
+            tunnel = Some(Tunnel {
+                vni: vxlan.vni.value,
+                local: vxlan.local.value,
+                remote: vxlan.remote.value,
+            });
+        }
+        Selector::All => {
+            flags = ANY_SOURCE | if vlan == 0 { TAGS } else { 0 };
+            matches = one(MatchKind::All);
+        }
+    }
+    if let Some(asked) = &interface.mtu {
+        if facts.is_some() && asked.value > mtu {
+            let what = format!("an MTU of {} does not fit its port's {mtu}", asked.value);
+            return Err(("mtu", what));
+        }
+        mtu = asked.value;
+    }
+    // Beside its VLAN's tag a device has no room for another one: that counts towards the MTU.
+    let tag = if flags & TAGS != 0 && vlan == 0 { TAG_BYTES } else { 0 };
+    if interface.inner_tags() {
+        flags |= TAGS;
+    }
+    Ok(InterfacePlan {
+        name: name.to_owned(),
+        mtu,
+        to,
+        spec: InterfaceSpec {
+            local: index as u32,
+            vlan,
+            mac,
+            max_frame: mtu + HEADER_BYTES + tag,
+            flags,
+            matches,
+            bound: interface.bind.iter().map(|net| net.value).collect(),
+            encap: Vec::new(),
+        },
+        tunnel,
+        impairment: None,
+        addresses: interface.addresses.iter().map(|address| address.value).collect(),
+        link: None,
+        queues: interface.queues.clone(),
+    })
+}
+
+const _: () = assert!(europa_api::Pool::DEFAULT_SLOTS == europa_substrate::USUAL_SLOTS);
+
+fn geometry(router: &europa_api::Router, interfaces: &[InterfacePlan]) -> Geometry {
+    let longest = interfaces.iter().map(|i| i.spec.max_frame + TAG_BYTES).max().unwrap_or(0);
+    let geometry = |slot_bytes| Geometry {
+        slots: router.pool.slots.value,
+        slot_bytes,
+        interfaces: interfaces.len() as u32,
+    };
+    let small = geometry(SMALL_SLOT_BYTES);
+    let fits = Layout::new(small).is_ok_and(|layout| longest <= layout.max_frame_bytes());
+    match router.pool.slot_bytes.value {
+        SlotBytes::Small => small,
+        SlotBytes::Large => geometry(LARGE_SLOT_BYTES),
+        SlotBytes::Auto if fits => small,
+        SlotBytes::Auto => geometry(LARGE_SLOT_BYTES),
+    }
+}
+
+fn configuration(
+    router: &europa_api::Router,
+    interfaces: &[InterfacePlan],
+) -> Result<(String, String), String> {
+    match router.fast_path.value.choice() {
+        Some(Choice::Click(configuration)) => {
+            // Errors are shown with the lines of the file the text stands in.
+            let lead = "\n".repeat(configuration.first_line.saturating_sub(1));
+            Ok((lead + &configuration.text, configuration.file.clone()))
+        }
+        Some(Choice::Ipv4 { routes, neighbours }) => {
+            Ok((builtin::ipv4(router, interfaces, routes, neighbours)?, "builtin: ipv4".into()))
+        }
+        Some(Choice::Bridge) => {
+            // It sends on what others sent: with an address of its own it would lose all.
+            let own = |i: &&InterfacePlan| {
+                matches!(i.to, To::Port(_)) && i.spec.flags & ANY_SOURCE == 0 && i.tunnel.is_none()
+            };
+            if let Some(interface) = interfaces.iter().find(own) {
+                return Err(format!(
+                    "interface {}: a bridge sends frames from others' Ethernet addresses, which \
+                     only `match: {{all: true}}`, alone or with `vlan`, and tunnels may",
+                    interface.name
+                ));
+            }
+            Ok((builtin::bridge(router, interfaces), "builtin: bridge".into()))
+        }
+        Some(Choice::Xdp(..)) => Ok((builtin::kernel(router, interfaces), "run: kernel".into())),
+        // The program itself is in the plan.
+        Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
+        None => Err("it has no fast path".into()),
+    }
+}

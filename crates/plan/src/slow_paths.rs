@@ -1,0 +1,96 @@
+//! Slow paths: the hidden ports and interfaces that they need.
+//!
+//! A router with a slow path gets, before anything is planned, a hidden port and a hidden
+//! interface `NAME@host` for each of its interfaces. The port is the outer end of a veth pair; the
+//! inner end is the interface in the router's namespace. From there on they are ports and
+//! interfaces like any other.
+
+use europa_api::{At, Documents, Mac, Match, Name, Port, Receive, Router};
+
+/// What hidden ports' names end with.
+const HIDDEN: &str = "@host";
+
+/// The name of the hidden port of an interface.
+pub fn port_name(router: &str, interface: &str) -> String {
+    format!("{router}.{interface}{HIDDEN}")
+}
+
+/// Whether a port is one of a slow path.
+pub fn is_hidden(port: &str) -> bool {
+    port.ends_with(HIDDEN)
+}
+
+/// The router of a hidden port.
+pub fn router_of(port: &str) -> Option<&str> {
+    Some(port.strip_suffix(HIDDEN)?.rsplit_once('.')?.0)
+}
+
+/// Adds to routers with a slow path the hidden interfaces; the hidden ports that these need, in
+/// the network namespace of this name.
+pub fn expand(outside: &str, documents: &Documents) -> (Documents, Vec<Port>) {
+    let mut expanded = documents.clone();
+    let mut ports = Vec::new();
+    for router in &mut expanded.routers {
+        if router.slow_path.is_none() {
+            continue;
+        }
+        let full = router.full_name();
+        let names: Vec<_> =
+            router.interfaces.0.iter().map(|(name, _)| name.value.clone()).collect();
+        for name in names {
+            let port = Name::hidden(port_name(&full, &name));
+            ports.push(Port {
+                name: at(port.clone()),
+                device: at(outer_name(&full, &name)),
+                namespace: Some(at(outside.to_owned())),
+                rate: None,
+                mtu: None,
+                receive: Receive::Auto,
+            });
+            router.interfaces.0.push((at(name.host_side()), at(host_interface(port))));
+        }
+    }
+    (expanded, ports)
+}
+
+/// The device name of an interface's outer end: of 15 letters at most, and always the same.
+pub fn outer_name(router: &str, interface: &str) -> String {
+    let Mac(bytes) = Mac::generated(&format!("{router}.{interface}"));
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("h{digits}")
+}
+
+/// The hidden interface on a hidden port: everything there is its own.
+fn host_interface(port: Name) -> europa_api::Interface {
+    europa_api::Interface {
+        port: Some(at(port)),
+        link: None,
+        matches: Some(at(Match { all: Some(at(true)), ..Match::default() })),
+        mac: None,
+        addresses: Vec::new(),
+        mtu: None,
+        bind: Vec::new(),
+        queues: europa_api::Queues::default(),
+    }
+}
+
+fn at<T>(value: T) -> At<T> {
+    At { value, place: Default::default() }
+}
+
+/// Whether two documents of a router with a slow path want the same namespace and devices there:
+/// files, programs, static routes and neighbours change in place.
+pub fn same(one: &Router, other: &Router) -> bool {
+    one.interfaces == other.interfaces
+}
+
+/// Whether two documents of a router want the same slow path in all.
+pub fn same_whole(one: &Router, other: &Router) -> bool {
+    same(one, other) && one.slow_path == other.slow_path && same_static(one, other)
+}
+
+/// Whether two documents of a router want the same routes and neighbours there.
+pub fn same_static(one: &Router, other: &Router) -> bool {
+    one.fast_path.routes == other.fast_path.routes
+        && one.fast_path.neighbours == other.fast_path.neighbours
+}

@@ -1,0 +1,49 @@
+//! What a veth's peer sends, and how.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use crate::device::{Device, Peer, identity};
+use crate::ethtool::{Ethtool, Strings};
+use crate::netlink::{Netlink, long_number};
+
+/// Frames that the peer of a veth has sent since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Live frames of XDP.
+    pub live: u64,
+    /// All, a packet that is yet to be cut as one.
+    pub all: u64,
+}
+
+impl Sent {
+    /// What was sent since `before`.
+    #[must_use]
+    pub fn since(self, before: Sent) -> Sent {
+        Sent {
+            live: self.live.saturating_sub(before.live),
+            all: self.all.saturating_sub(before.all),
+        }
+    }
+}
+
+/// What the peer of a veth has sent; `None` if the peer cannot be reached. Enters the peer's
+/// namespace and leaves it again: a socket that stayed open there would keep the namespace alive.
+/// Waits for the kernel's device lock.
+///
+/// # Errors
+/// When the device is gone.
+pub fn sent_by_peer(device: &Device) -> io::Result<Option<Sent>> {
+    let Peer::At { namespace, index, .. } = &device.peer else { return Ok(None) };
+    let mut netlink = Netlink::route(namespace)?;
+    let link = identity(&mut netlink, *index)?;
+    let ethtool = Ethtool::new(netlink.as_fd(), &link.name);
+    let names = ethtool.strings(Strings::Statistics)?;
+    let mut memory = Ethtool::statistics_memory(names.len())?;
+    // A device whose queues have just changed is read next time.
+    ethtool.statistics(&mut memory, names.len())?;
+    let value = |at: usize| long_number(memory.bytes(), 8 + at * 8).unwrap_or(0);
+    let live = |name: &str| name.starts_with("tx_queue_") && name.ends_with("_xdp_xmit");
+    let live = (0..).zip(&names).filter(|(_, name)| live(name)).map(|(at, _)| value(at)).sum();
+    Ok(Some(Sent { live, all: link.sent }))
+}

@@ -1,0 +1,185 @@
+//! What a signaller is told when it starts.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use europa_impair::Random;
+
+use crate::auth::Key;
+use crate::id::{InterfaceId, Label, LspKey};
+use crate::output::Entry;
+
+/// All settings. [`Config::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The router's own address: its node id (RFC 4558), and what errors name.
+    pub router: IpAddr,
+    /// Addresses of the router beside those of its interfaces.
+    pub addresses: Vec<IpAddr>,
+    /// The interfaces that speak RSVP.
+    pub interfaces: Vec<Interface>,
+    /// R (RFC 2205, section 3.7). State lives for 5.25 R: (K + 0.5) * 1.5 R with K = 3.
+    pub refresh: Duration,
+    /// Back-off of messages that are not acknowledged.
+    pub retransmit: Retransmit,
+    /// Hello messages; `None` sends none, and answers those of neighbours.
+    pub hello: Option<HelloSettings>,
+    /// R towards neighbours that can do without (RFC 8370); needs `hello` by node.
+    pub independent_refresh: Option<Duration>,
+    /// What the tail hands out.
+    pub egress: EgressLabel,
+    /// What neighbours are told about restarts (RFC 3473, section 9.1).
+    pub restart: Restart,
+    /// How long a softly preempted LSP may stay (RFC 5712, section 5).
+    pub soft_preemption: Duration,
+    /// Bounds against hostile neighbours.
+    pub limits: Limits,
+    /// Hello instance: the same as before a restart if state survived, otherwise another one; not 0.
+    pub instance: u32,
+    /// Message-id epoch, 24 bits: another one after each restart (RFC 2961, section 4.1).
+    pub epoch: u32,
+    /// The least sequence number that authentication may use: what [`crate::Output::Remember`] said last.
+    pub sequence: u64,
+    /// Seeds jitter and challenges; the caller takes it from the system's randomness.
+    pub seed: u64,
+}
+
+/// An interface that speaks RSVP.
+#[derive(Clone, Debug)]
+pub struct Interface {
+    /// Its number; not 0.
+    pub id: InterfaceId,
+    /// Its addresses; the first of each family is the source of messages.
+    pub addresses: Vec<IpAddr>,
+    /// Longest IP packet, in bytes.
+    pub mtu: u32,
+    /// Bits that affinities test.
+    pub colours: u32,
+    /// Authentication; messages without it are refused then.
+    pub key: Option<Key>,
+}
+
+/// RFC 2961, section 6.
+#[derive(Clone, Copy, Debug)]
+pub struct Retransmit {
+    /// Rf: until the first retransmission.
+    pub first: Duration,
+    /// Rl: transmissions in all. State that depends on no refresh goes on at `slow`.
+    pub limit: u8,
+    /// RFC 8370, section 2.2: the interval after the rapid ones.
+    pub slow: Duration,
+    /// RFC 8370, section 2.3: most messages to a neighbour that are not acknowledged.
+    pub window: usize,
+}
+
+/// Hello sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct HelloSettings {
+    /// Between two requests; a neighbour that is silent for 3.5 intervals is lost.
+    pub interval: Duration,
+    /// By node id (RFC 4558) instead of interface addresses.
+    pub by_node: bool,
+}
+
+/// The label that a tail hands to the router before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EgressLabel {
+    /// 3: the router before pops.
+    ImplicitNull,
+    /// 0 or 2, by the payload's protocol.
+    ExplicitNull,
+    /// One of the label table, for each LSP.
+    Allocated,
+}
+
+impl EgressLabel {
+    /// The reserved label, if it is one.
+    pub(crate) fn reserved(self, is_v6: bool) -> Option<Label> {
+        match self {
+            Self::ImplicitNull => Some(Label::IMPLICIT_NULL),
+            Self::ExplicitNull if is_v6 => Some(Label::EXPLICIT_NULL_V6),
+            Self::ExplicitNull => Some(Label::EXPLICIT_NULL_V4),
+            Self::Allocated => None,
+        }
+    }
+}
+
+/// Graceful restart.
+#[derive(Clone, Debug, Default)]
+pub struct Restart {
+    /// How long this node is silent at most when it restarts; 0 does not ask neighbours to wait.
+    pub restart: Duration,
+    /// How long it then takes to learn its state again.
+    pub recovery: Duration,
+    /// Whether this start follows another one and the data plane has gone on meanwhile: neighbours are
+    /// asked to tell their state again.
+    pub resumes: bool,
+    /// What the data plane has kept from before this start. It goes at the end of `recovery` unless a
+    /// neighbour claims it.
+    pub kept: Vec<(LspKey, Entry)>,
+}
+
+/// Bounds.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most LSPs.
+    pub lsps: usize,
+    /// Most neighbours.
+    pub neighbours: usize,
+}
+
+impl Config {
+    /// The defaults for a router without interfaces.
+    pub fn new(router: IpAddr, seed: u64) -> Self {
+        Self {
+            router,
+            addresses: Vec::new(),
+            interfaces: Vec::new(),
+            refresh: Duration::from_secs(30),
+            retransmit: Retransmit {
+                first: Duration::from_millis(500),
+                limit: 7,
+                slow: Duration::from_secs(30),
+                window: 64,
+            },
+            hello: Some(HelloSettings { interval: Duration::from_secs(1), by_node: false }),
+            independent_refresh: None,
+            egress: EgressLabel::ImplicitNull,
+            restart: Restart::default(),
+            soft_preemption: Duration::from_secs(30),
+            limits: Limits { lsps: 100_000, neighbours: 4096 },
+            instance: (seed as u32).max(1),
+            epoch: (seed >> 32) as u32 & 0x00ff_ffff,
+            sequence: 1,
+            seed,
+        }
+    }
+
+    pub(crate) fn interface(&self, id: InterfaceId) -> Option<&Interface> {
+        self.interfaces.iter().find(|interface| interface.id == id)
+    }
+
+    /// Whether an address is the router's own.
+    pub(crate) fn is_own(&self, address: IpAddr) -> bool {
+        self.router == address
+            || self.addresses.contains(&address)
+            || self.interfaces.iter().any(|interface| interface.addresses.contains(&address))
+    }
+}
+
+impl Interface {
+    /// The address that messages to `to` come from.
+    pub(crate) fn source(&self, to: IpAddr) -> Option<IpAddr> {
+        self.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4())
+    }
+}
+
+/// RFC 2205, section 3.7: L >= (K + 0.5) * 1.5 * R with K = 3; 157.5 s where R = 30 s.
+pub(crate) fn lifetime(refresh: Duration) -> Duration {
+    refresh.saturating_mul(21) / 4
+}
+
+/// RFC 2205, section 3.7: between half the period and one and a half.
+pub(crate) fn jitter(random: &mut Random, period: Duration) -> Duration {
+    period.mul_f64(0.5 + random.unit())
+}

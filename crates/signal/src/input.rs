@@ -1,0 +1,64 @@
+//! What happens to a signaller.
+
+use std::net::IpAddr;
+
+use crate::id::{InterfaceId, LspKey, Ticket};
+use crate::wire::{ExplicitRoute, SessionAttribute, Tspec};
+
+/// One thing that happens.
+#[derive(Clone, Debug)]
+pub enum Input<'a> {
+    /// Time has passed: what is due is done. Every other input does that too.
+    Tick,
+    /// A datagram of IP protocol 46 arrives, whatever its destination.
+    Packet {
+        /// The interface that it came by.
+        interface: InterfaceId,
+        /// Source in its IP header.
+        source: IpAddr,
+        /// TTL in its IP header.
+        ttl: u8,
+        /// What follows the IP header.
+        bytes: &'a [u8],
+    },
+    /// The data plane has done, or refused, what [`crate::Output::Program`] asked for.
+    Programmed {
+        /// Of the order.
+        ticket: Ticket,
+        /// Whether it is done.
+        is_done: bool,
+    },
+    /// This router is to be an LSP's head.
+    Create(Tunnel),
+    /// An LSP of this head is to carry other traffic. If that is refused, the old reservation stays.
+    Change {
+        /// Which.
+        lsp: LspKey,
+        /// Its new traffic.
+        tspec: Tspec,
+    },
+    /// An LSP of this head is to go.
+    Delete(LspKey),
+    /// An interface has lost its carrier: its neighbours are lost.
+    InterfaceDown(InterfaceId),
+    /// Routes have changed: LSPs whose next hop is a matter of routes may move.
+    RoutesChanged,
+}
+
+/// An LSP as its head wants it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tunnel {
+    /// Its name. A new LSP of a tunnel that exists has the same session and another LSP number; with
+    /// [`SessionAttribute::SHARED_EXPLICIT`] both share bandwidth (make before break).
+    pub lsp: LspKey,
+    /// Its traffic.
+    pub tspec: Tspec,
+    /// Priorities, flags and name.
+    pub attribute: SessionAttribute,
+    /// The way; empty follows the routes. The first hop is a neighbour, or this router.
+    pub route: ExplicitRoute,
+    /// Whether the way is recorded.
+    pub is_recorded: bool,
+    /// EtherType of the payload.
+    pub protocol: u16,
+}

@@ -1,0 +1,119 @@
+//! What a signaller wants done.
+
+use std::net::IpAddr;
+
+use crate::demand::Demand;
+use crate::id::{Adjacency, InterfaceId, Label, LspKey, Ticket};
+use crate::wire::{ErrorSpec, RecordRoute};
+
+/// One thing to be done, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Output {
+    /// A datagram of IP protocol 46 is to be sent.
+    Send(Datagram),
+    /// The data plane is to be changed; the answer is [`crate::Input::Programmed`].
+    Program(Program),
+    /// Something that people or the node's control want to know.
+    Event(Event),
+    /// Sequence numbers below this may be used from now on. It is to be on stable storage before the
+    /// sends that follow, and goes into [`crate::Config::sequence`] after a restart (RFC 2747,
+    /// section 3).
+    Remember(u64),
+}
+
+/// A datagram.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Datagram {
+    /// The interface that it leaves by, and the neighbour that it goes to.
+    pub via: Adjacency,
+    /// Source in the IP header.
+    pub source: IpAddr,
+    /// Destination in the IP header.
+    pub destination: IpAddr,
+    /// TTL in the IP header.
+    pub ttl: u8,
+    /// Whether it carries the Router Alert option (RFC 2113, RFC 2711).
+    pub router_alert: bool,
+    /// What follows the IP header.
+    pub bytes: Vec<u8>,
+}
+
+/// A change of the data plane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// Returned with the answer.
+    pub ticket: Ticket,
+    /// Whose.
+    pub lsp: LspKey,
+    /// What is to be there: it replaces the LSP's entry; `None` removes it.
+    pub entry: Option<Entry>,
+}
+
+/// An LSP in the data plane.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// The label that packets come with; `None` at the head.
+    pub incoming: Option<Label>,
+    /// Where they go; `None` at the tail: pop, and look up the payload.
+    pub outgoing: Option<NextHop>,
+    /// What is reserved for them.
+    pub demand: Demand,
+}
+
+/// Where packets of an LSP go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextHop {
+    /// The neighbour.
+    pub via: Adjacency,
+    /// The label that they get: [`Label::IMPLICIT_NULL`] pops.
+    pub label: Label,
+}
+
+/// What has happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// At the head: the whole LSP is in place.
+    Up {
+        /// Which.
+        lsp: LspKey,
+        /// The way that it takes, with labels, if it is recorded.
+        record: Option<RecordRoute>,
+    },
+    /// At the head: the LSP carries nothing any more.
+    Down {
+        /// Which.
+        lsp: LspKey,
+    },
+    /// At the head: a node on the way reports an error. The LSP is tried again until it is deleted.
+    PathError {
+        /// Which.
+        lsp: LspKey,
+        /// What and where.
+        error: ErrorSpec,
+    },
+    /// At the tail: a node on the way refuses its reservation.
+    ResvError {
+        /// Which.
+        lsp: LspKey,
+        /// What and where.
+        error: ErrorSpec,
+    },
+    /// At the tail: the head has the reservation.
+    Confirmed {
+        /// Which.
+        lsp: LspKey,
+    },
+    /// An LSP was preempted here.
+    Preempted {
+        /// Which.
+        lsp: LspKey,
+        /// Where.
+        interface: InterfaceId,
+        /// Whether it goes on for a while without a reservation.
+        is_soft: bool,
+    },
+    /// A neighbour answers Hellos.
+    NeighbourUp(IpAddr),
+    /// A neighbour does not answer any more, or has restarted without its state.
+    NeighbourDown(IpAddr),
+}

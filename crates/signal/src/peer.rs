@@ -1,0 +1,78 @@
+//! Partners of Hello sessions (RFC 3209, section 5; RFC 4558), and what is known of those nodes.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::id::{Adjacency, InterfaceId, Time};
+use crate::wire::Capability;
+
+/// A Hello session's other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PeerKey {
+    /// `None` where it is a node id.
+    pub(crate) interface: Option<InterfaceId>,
+    pub(crate) address: IpAddr,
+}
+
+/// What is believed of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Liveness {
+    /// It has not answered yet, or not since it was lost; maybe it does not know Hellos.
+    Unknown,
+    /// It answers.
+    Up,
+    /// It is silent, and has said that it may restart: its state is kept meanwhile.
+    Restarting,
+}
+
+/// A Hello session.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    /// A way to it.
+    pub(crate) via: Adjacency,
+    /// The instance that it is told; another one after communication was lost.
+    pub(crate) instance: u32,
+    /// The instance that it says; `None` if it has not been heard since it was lost.
+    pub(crate) theirs: Option<u32>,
+    /// The instance that it said last, even if it was lost since: what it has told is of that instance.
+    pub(crate) known: Option<u32>,
+    /// Instances that it said before: a Hello with one of them was overtaken.
+    pub(crate) former: [u32; 4],
+    pub(crate) liveness: Liveness,
+    /// It has shown that it knows less of this node than it did: it is told everything again.
+    pub(crate) must_resume: bool,
+    /// Its restart time; 0 does not ask to wait.
+    pub(crate) restart: Duration,
+    pub(crate) recovery: Duration,
+    /// It has restarted, and is told its state again until then.
+    pub(crate) recovers_until: Option<Time>,
+    pub(crate) capability: u32,
+}
+
+impl Peer {
+    pub(crate) fn new(via: Adjacency, instance: u32) -> Self {
+        let zero = Duration::ZERO;
+        Self {
+            via,
+            instance,
+            theirs: None,
+            known: None,
+            former: [0; 4],
+            liveness: Liveness::Unknown,
+            must_resume: false,
+            restart: zero,
+            recovery: zero,
+            recovers_until: None,
+            capability: 0,
+        }
+    }
+
+    pub(crate) fn can(&self, capability: u32) -> bool {
+        self.capability & capability != 0
+    }
+
+    /// RFC 8370, section 3.1: the neighbour's state does not depend on refreshes.
+    pub(crate) fn is_independent(&self) -> bool {
+        self.liveness != Liveness::Unknown && self.can(Capability::REFRESH_INDEPENDENT)
+    }
+}

@@ -1,0 +1,77 @@
+//! Graceful restart (RFC 3473, section 9; RFC 5063): this node learns its state again while the data
+//! plane goes on.
+
+use std::collections::BTreeMap;
+
+use crate::id::{Adjacency, Label, LspKey, Time};
+use crate::output::{Entry, Output, Program};
+use crate::signaller::Signaller;
+use crate::timers::Timer;
+use crate::wire::{ExplicitHop, ExplicitRoute};
+
+/// What is left to be claimed after a restart.
+#[derive(Debug, Default)]
+pub(crate) struct Recovery {
+    /// Neighbours are told state again until then.
+    pub(crate) until: Option<Time>,
+    /// Entries of the data plane that no LSP has claimed.
+    kept: BTreeMap<LspKey, Entry>,
+    /// RecoveryPath: where the Path went, and the route that it had (RFC 5063, section 4.1).
+    pub(crate) paths: BTreeMap<LspKey, (Adjacency, Option<ExplicitRoute>)>,
+}
+
+impl Signaller {
+    pub(crate) fn begin_recovery(&mut self) {
+        let restart = &mut self.config.restart;
+        let kept = std::mem::take(&mut restart.kept);
+        if restart.recovery.is_zero() || !restart.resumes {
+            return;
+        }
+        let until = self.now + restart.recovery;
+        for (lsp, entry) in kept {
+            if entry.incoming.is_none_or(|label| self.labels.claim(label)) {
+                self.recovery.kept.insert(lsp, entry);
+            }
+        }
+        self.recovery.until = Some(until);
+        self.timers.set(Timer::RecoveryEnds, until);
+    }
+
+    /// RFC 3473, section 9.5.2: the entry with the label that a neighbour says it had, if the data plane
+    /// still has it. A neighbour that has not noticed the restart says no label; the entry is the LSP's own.
+    pub(crate) fn claim(&mut self, lsp: &LspKey, label: Option<u32>) -> Option<Entry> {
+        let entry = self.recovery.kept.get(lsp)?;
+        if label.is_some() && entry.incoming.map(Label::get) != label {
+            return None;
+        }
+        self.recovery.kept.remove(lsp)
+    }
+
+    /// The route that a RecoveryPath shows, as seen from here: it begins with this node.
+    pub(crate) fn recovered_route(&self, route: Option<&ExplicitRoute>) -> Option<ExplicitRoute> {
+        let mut hops = vec![ExplicitHop::strict(self.config.router)];
+        hops.extend_from_slice(&route?.0);
+        Some(ExplicitRoute(hops))
+    }
+
+    /// What nobody has claimed goes.
+    pub(crate) fn end_recovery(&mut self) {
+        self.recovery.until = None;
+        self.recovery.paths.clear();
+        // Claimed, but nobody downstream has reserved again.
+        let idle = self.lsps.iter().filter(|(_, lsp)| lsp.is_installed && lsp.resv.is_none());
+        for lsp in idle.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.uninstall(lsp);
+        }
+        for (lsp, entry) in std::mem::take(&mut self.recovery.kept) {
+            if let Some(label) = entry.incoming {
+                self.labels.give_back(label, self.now);
+            }
+            // An LSP that is back in another way has an entry of its own, which took this one's place.
+            if !self.lsps.get(&lsp).is_some_and(|lsp| lsp.is_installed) {
+                let ticket = self.new_ticket();
+                self.out.push(Output::Program(Program { ticket, lsp, entry: None }));
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the signaller asks its surroundings, at once and without waiting.
+
+use std::net::IpAddr;
+
+use crate::demand::Demand;
+use crate::id::{Adjacency, InterfaceId};
+use crate::wire::{AbstractNode, Sender, Session};
+
+/// The holder of a reservation on an interface: all LSPs of a session that share (SE), or one LSP (FF).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Holder {
+    /// The tunnel.
+    pub session: Session,
+    /// The LSP, if it shares with none.
+    pub alone: Option<Sender>,
+}
+
+/// Admission control: bandwidth and whatever else an interface needs for a flow.
+pub trait Admit {
+    /// Replaces a holder's demand by another on an interface; `None` is no demand. All or nothing: with
+    /// an error, `old` is still held. Taking less never fails, nor does what was held a moment before.
+    ///
+    /// # Errors
+    /// The first resource that is lacking.
+    fn exchange(
+        &mut self,
+        interface: InterfaceId,
+        holder: &Holder,
+        old: Option<&Demand>,
+        new: Option<&Demand>,
+    ) -> Result<(), Lack>;
+
+    /// What an interface offers; goes into ADSPEC.
+    fn offer(&self, interface: InterfaceId) -> Offer;
+}
+
+/// What an interface offers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Offer {
+    /// Bytes a second that may be reserved in all.
+    pub bandwidth: f64,
+    /// Least latency to the neighbour, in microseconds.
+    pub latency_us: u32,
+    /// RFC 2212: the rate-dependent error term, in bytes.
+    pub c_bytes: u32,
+    /// RFC 2212: the rate-independent error term, in microseconds.
+    pub d_us: u32,
+}
+
+/// Routes, as the slow path knows them.
+pub trait Route {
+    /// The neighbour on the way to an address that is not the router's own.
+    fn next_hop(&self, to: IpAddr) -> Option<Adjacency>;
+    /// A neighbour that is part of an abstract node.
+    fn neighbour_in(&self, node: &AbstractNode) -> Option<Adjacency>;
+    /// The node id of a neighbour, from the topology (RFC 4558).
+    fn node_of(&self, neighbour: Adjacency) -> Option<IpAddr>;
+}
+
+/// Both.
+pub trait World: Admit + Route {}
+
+impl<T: Admit + Route> World for T {}
+
+/// Why a demand is refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{resource} is lacking: {left} are left")]
+pub struct Lack {
+    /// The first resource that is lacking.
+    pub resource: Resource,
+    /// How much of it is left, in its unit.
+    pub left: f64,
+}
+
+/// A resource of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Resource {
+    /// Bytes a second.
+    Rate,
+    /// Slots of the packet pool.
+    Buffer,
+    /// Seconds of a core a second.
+    Cpu,
+    /// Labels.
+    Labels,
+    /// Nodes of the queue tree.
+    QueueNodes,
+    /// Seconds: the bound that is asked for is below what can be kept.
+    Delay,
+    /// Bytes of a packet.
+    Mtu,
+}
+
+impl std::fmt::Display for Resource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Rate => "rate (bytes/s)",
+            Self::Buffer => "buffer (slots)",
+            Self::Cpu => "CPU (seconds/s)",
+            Self::Labels => "labels",
+            Self::QueueNodes => "queue nodes",
+            Self::Delay => "delay (seconds)",
+            Self::Mtu => "MTU (bytes)",
+        })
+    }
+}

@@ -1,0 +1,304 @@
+//! Random documents: few objects with few variants each, so that they often meet.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use europa_api::{Bundle, Document, Documents, Kept, Source};
+use fastrand::Rng;
+
+/// A document, ready to be used.
+#[derive(Clone)]
+pub(crate) struct Ready {
+    document: Document,
+    kept: Kept,
+}
+
+/// Kind, number within the kind, and variant of each object that there is.
+pub(crate) type Choice = BTreeMap<(u8, u8), u8>;
+
+const PORT: u8 = 0;
+const SLICE: u8 = 1;
+const LINK: u8 = 2;
+const HOST: u8 = 3;
+const ROUTER: u8 = 4;
+const FILTERS: u8 = 5;
+
+/// Kinds, with how many objects of each there may be and how many variants each has.
+const KINDS: [(u8, u8, u8); 6] =
+    [(PORT, 4, 3), (SLICE, 3, 3), (LINK, 3, 3), (HOST, 4, 6), (ROUTER, 6, 16), (FILTERS, 2, 2)];
+
+thread_local! {
+    /// Each text is read once.
+    static READY: RefCell<BTreeMap<String, Rc<Ready>>> = const { RefCell::new(BTreeMap::new()) };
+    /// The same by what is kept of them.
+    static KEPT: RefCell<HashMap<String, Rc<Ready>>> = RefCell::new(HashMap::new());
+}
+
+/// A few objects to begin with.
+pub(crate) fn first(rng: &mut Rng) -> Choice {
+    let mut choice = Choice::new();
+    for _ in 0..rng.usize(3..16) {
+        change_one(&mut choice, rng);
+    }
+    choice
+}
+
+/// The same with some objects added, changed or removed.
+pub(crate) fn next(choice: &Choice, rng: &mut Rng) -> Choice {
+    let mut choice = choice.clone();
+    if rng.u8(..) < 6 {
+        choice.clear();
+    }
+    for _ in 0..rng.usize(1..5) {
+        change_one(&mut choice, rng);
+    }
+    choice
+}
+
+/// Kinds by how often they are changed.
+const OFTEN: [u8; 16] = [
+    PORT, SLICE, LINK, LINK, LINK, HOST, HOST, HOST, ROUTER, ROUTER, ROUTER, ROUTER, ROUTER,
+    ROUTER, ROUTER, FILTERS,
+];
+
+fn change_one(choice: &mut Choice, rng: &mut Rng) {
+    let kind = OFTEN[rng.usize(..OFTEN.len())];
+    let (_, count, variants) = KINDS[usize::from(kind)];
+    let number = rng.u8(..count);
+    if choice.contains_key(&(kind, number)) && rng.u8(..5) == 0 {
+        choice.remove(&(kind, number));
+        return;
+    }
+    choice.insert((kind, number), rng.u8(..variants));
+    if kind == ROUTER {
+        choice.entry((SLICE, number % 3)).or_default();
+        choice.entry((PORT, number % 4)).or_default();
+    }
+}
+
+/// Documents of a choice, those that were there `before` first, and as they are kept. What would
+/// dangle is left out.
+pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kept>) {
+    let has = |kind: u8, number: u8| choice.contains_key(&(kind, number));
+    let mut all = Vec::new();
+    // Ends of links: how many, and how many of them are routers'.
+    let mut ends: HashMap<String, (u8, u8)> = HashMap::new();
+    let mut routers = Vec::new();
+    // Routers first, and links last, as they depend on who is at their ends.
+    let order = |kind: u8| [0, 1, 4, 3, 2, 5][usize::from(kind)];
+    let mut choice: Vec<_> =
+        choice.iter().map(|((kind, number), v)| (*kind, *number, *v)).collect();
+    choice.sort_by_key(|(kind, number, _)| (order(*kind), *number));
+    for (kind, number, variant) in choice {
+        let text = text(kind, number, variant);
+        let links: Vec<&str> =
+            text.match_indices("link: ").filter_map(|(at, _)| text.get(at + 6..at + 8)).collect();
+        let room = links.iter().all(|link| ends.get(*link).is_none_or(|ends| ends.0 < 2));
+        let stands = match kind {
+            HOST => room,
+            // Nothing between two hosts carries out what a link says.
+            LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
+            PORT | SLICE => true,
+            ROUTER => {
+                room && has(SLICE, number % 3) && (uses_no_port(variant) || has(PORT, number % 4))
+            }
+            _ => routers.contains(&number),
+        };
+        if !stands {
+            continue;
+        }
+        for link in links {
+            let ends = ends.entry(link.to_owned()).or_default();
+            ends.0 += 1;
+            ends.1 += u8::from(kind == ROUTER);
+        }
+        if kind == ROUTER {
+            routers.push(number);
+        }
+        all.push(ready(kind, number, variant));
+    }
+    let place: HashMap<_, _> = before.iter().map(|kept| &kept.key).zip(0..).collect();
+    all.sort_by_key(|ready| place.get(&ready.kept.key).copied().unwrap_or(usize::MAX));
+    (assemble(&all), all.iter().map(|ready| ready.kept.clone()).collect())
+}
+
+/// The documents that these are kept of.
+pub(crate) fn restore(kept: &[Kept]) -> Documents {
+    let known = |kept: &Kept| KEPT.with_borrow(|all| all.get(&kept.document).cloned());
+    assemble(&kept.iter().filter_map(known).collect::<Vec<_>>())
+}
+
+fn assemble(all: &[Rc<Ready>]) -> Documents {
+    let mut documents = Documents::default();
+    for ready in all {
+        match ready.document.clone() {
+            Document::Port(one) => documents.ports.push(one),
+            Document::Slice(one) => documents.slices.push(one),
+            Document::Link(one) => documents.links.push(*one),
+            Document::Host(one) => documents.hosts.push(*one),
+            Document::Router(one) => documents.routers.push(*one),
+            Document::Filters(one) => documents.filters.push(one),
+        }
+    }
+    documents.complete();
+    documents
+}
+
+fn uses_no_port(variant: u8) -> bool {
+    variant >= 9
+}
+
+fn ready(kind: u8, number: u8, variant: u8) -> Rc<Ready> {
+    let text = text(kind, number, variant);
+    READY.with_borrow_mut(|all| {
+        let ready =
+            all.entry(text.clone()).or_insert_with(|| Rc::new(read(kind, number, &text))).clone();
+        KEPT.with_borrow_mut(|kept| kept.insert(ready.kept.document.clone(), ready.clone()));
+        ready
+    })
+}
+
+/// Reads a document among others that it may name.
+fn read(kind: u8, number: u8, text: &str) -> Ready {
+    let mut all = vec![text.to_owned()];
+    if kind == ROUTER || kind == FILTERS {
+        all.push(format!("kind: slice\nname: s{}\n", number % 3));
+        all.push(format!("kind: port\nname: p{}\ndevice: d\n", number % 4));
+    }
+    if kind == FILTERS {
+        let (slice, router) = (number % 3, number);
+        all.push(format!(
+            "kind: router\nname: r{router}\nslice: s{slice}\ninterfaces: {{a: {{port: p{}}}}}\n\
+             fast_path: {{click: Idle}}\n",
+            number % 4
+        ));
+    }
+    // Every link has two ends.
+    let ends = text.match_indices("link: ").filter_map(|(at, _)| text.get(at + 6..at + 8));
+    let mut ends: Vec<&str> = ends.collect();
+    let own_link = format!("l{number}");
+    if kind == LINK {
+        ends = vec![&own_link];
+        all.push("kind: slice\nname: s0\n".into());
+        all.push(format!(
+            "kind: router\nname: z\nslice: s0\ninterfaces: {{x: {{link: {own_link}}}}}\n\
+             fast_path: {{click: Idle}}\n"
+        ));
+    }
+    for (number, link) in ends.into_iter().enumerate() {
+        all.push(format!("kind: host\nname: z{number}\ninterfaces: {{x: {{link: {link}}}}}\n"));
+    }
+    let source = Source { path: "simulated.yaml".into(), text: all.join("---\n") };
+    let bundle = Bundle { sources: vec![source], ..Bundle::default() };
+    let documents = bundle.documents().unwrap_or_else(|p| panic!("{}", p.render(false)));
+    let name = |document: &Document| document.key();
+    let own = text.lines().find_map(|line| line.strip_prefix("name: ")).unwrap_or_default();
+    let found = documents.iter().find(|document| {
+        let key = name(document);
+        key.name == own || key.name.ends_with(&format!("/{own}"))
+    });
+    let document = found.unwrap_or_else(|| panic!("no {own} in\n{text}"));
+    let kept = Kept::of(&document).unwrap_or_else(|error| panic!("{error}"));
+    Ready { document, kept }
+}
+
+fn text(kind: u8, number: u8, variant: u8) -> String {
+    match kind {
+        PORT => {
+            let more = ["", "rate: 100Mb/s\n", "mtu: 1400\n"][usize::from(variant)];
+            format!("kind: port\nname: p{number}\ndevice: d{number}\n{more}")
+        }
+        SLICE => {
+            let links = format!("links: {{ipv4: 10.{number}.0.0/16}}\n");
+            let more = ["", &links, "reservation: {filters: 100}\n"][usize::from(variant)];
+            format!("kind: slice\nname: s{number}\n{more}")
+        }
+        LINK => {
+            let more = ["", "delay: 5ms\n", "loss: 1%\n"][usize::from(variant)];
+            format!("kind: link\nname: l{number}\n{more}")
+        }
+        HOST => {
+            // Two hosts may share a link, without a router; others are at routers' links.
+            let link = number % 3;
+            let more = match variant {
+                0 => format!("interfaces: {{e: {{link: l{link}}}}}\n"),
+                1 => format!("interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n"),
+                2 => format!(
+                    "interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n\
+                     gateway: 10.9.0.1\n"
+                ),
+                3 => format!("interfaces: {{e: {{link: l{link}, mtu: 1400}}}}\nrun: [\"true\"]\n"),
+                4 => format!("interfaces: {{e: {{port: hp{number}}}}}\n"),
+                _ => format!("interfaces: {{e: {{link: l{link}}}, f: {{port: hq{number}}}}}\n"),
+            };
+            format!("kind: host\nname: h{number}\n{more}")
+        }
+        ROUTER => {
+            let (slice, port, link) = (number % 3, number % 4, number % 3);
+            let vlan = 10 + number;
+            let more = match variant {
+                0 => format!("interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: Idle}}\n"),
+                1 => format!(
+                    "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: \"Idle -> Discard\"}}\n"
+                ),
+                2 => format!(
+                    "interfaces: {{a: {{port: p{port}, match: {{vlan: {vlan}}}}}}}\n\
+                     fast_path: {{click: Idle}}\n"
+                ),
+                3 => format!(
+                    "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
+                     fast_path: {{click: Idle}}\n"
+                ),
+                4 => format!(
+                    "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
+                     fast_path: {{click: Idle}}\nrun: inline\n"
+                ),
+                5 => format!(
+                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+                     fast_path: {{builtin: ipv4}}\n"
+                ),
+                6 => format!(
+                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+                     fast_path: {{builtin: ipv4, routes: [{{to: 10.8.0.0/16, via: 10.7.{number}.2}}]}}\n"
+                ),
+                // Two slow paths that differ in a file.
+                7 | 14 => format!(
+                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+                     fast_path: {{builtin: ipv4, routes: kernel}}\n\
+                     slow_path:\n  files: [{{path: /run/x, text: t{variant}}}]\n  \
+                     run: [{{name: a, command: [/bin/true, /run/x], reload: HUP}}]\n"
+                ),
+                8 => format!(
+                    "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{program: [/bin/true]}}\n"
+                ),
+                9 => format!("interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\n"),
+                // Two slow paths that differ in a command.
+                10 | 15 => format!(
+                    "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
+                     fast_path: {{builtin: ipv4, routes: kernel}}\n\
+                     slow_path: {{run: [{{name: a, command: [/bin/true, t{variant}]}}]}}\n"
+                ),
+                11 => format!(
+                    "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
+                     fast_path: {{builtin: ipv4}}\nrun: inline\n"
+                ),
+                12 => format!(
+                    "interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\npool: {{slots: 1024}}\n"
+                ),
+                _ => format!(
+                    "interfaces: {{b: {{link: l{link}}}, c: {{link: m{number}, \
+                     addresses: [10.5.{number}.1/24]}}}}\nfast_path: {{builtin: ipv4}}\n"
+                ),
+            };
+            format!("kind: router\nname: r{number}\nslice: s{slice}\n{more}")
+        }
+        _ => {
+            let action = ["drop", "count"][usize::from(variant)];
+            format!(
+                "kind: filters\nname: f{number}\nslice: s{}\nrules:\n  - {{priority: 1, action: {action}}}\n",
+                number % 3
+            )
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What can go wrong, at which effect, and how often it has.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use europa_plan::Step;
+
+/// Something that the engine has done to the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // Steps of the plan, by their names, and four more.
+pub enum Effect {
+    RemoveRouter,
+    RemoveRelay,
+    ClosePort,
+    TrimHosts,
+    MakeHosts,
+    ChangeSlowPaths,
+    OpenPort,
+    ChangePort,
+    AdaptPort,
+    StartSwitch,
+    ChangeFilters,
+    ImpairRelay,
+    AddRouter,
+    UpdateRouter,
+    MakeRelay,
+    StartSlowPaths,
+    Look,
+    Check,
+    Settle,
+    Commit,
+}
+
+/// All effects.
+pub(crate) const EFFECTS: [Effect; 20] = [
+    Effect::RemoveRouter,
+    Effect::RemoveRelay,
+    Effect::ClosePort,
+    Effect::TrimHosts,
+    Effect::MakeHosts,
+    Effect::ChangeSlowPaths,
+    Effect::OpenPort,
+    Effect::ChangePort,
+    Effect::AdaptPort,
+    Effect::StartSwitch,
+    Effect::ChangeFilters,
+    Effect::ImpairRelay,
+    Effect::AddRouter,
+    Effect::UpdateRouter,
+    Effect::MakeRelay,
+    Effect::StartSlowPaths,
+    Effect::Look,
+    Effect::Check,
+    Effect::Settle,
+    Effect::Commit,
+];
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// It is refused; nothing has changed.
+    Refused,
+    /// It fails half-way.
+    Half,
+    /// What it needs is away for a moment.
+    NotNow,
+    /// The node is killed before it.
+    KilledBefore,
+    /// The node is killed after it.
+    KilledAfter,
+    /// The switch is killed with it.
+    SwitchKilled,
+    /// What answers later does so very late.
+    Late,
+    /// What answers later never does.
+    Silent,
+    /// What answers later refuses.
+    RefusedLater,
+}
+
+/// All faults.
+pub(crate) const FAULTS: [Fault; 9] = [
+    Fault::Refused,
+    Fault::Half,
+    Fault::NotNow,
+    Fault::KilledBefore,
+    Fault::KilledAfter,
+    Fault::SwitchKilled,
+    Fault::Late,
+    Fault::Silent,
+    Fault::RefusedLater,
+];
+
+impl Effect {
+    /// The effect of a step.
+    pub fn of(step: &Step) -> Self {
+        match step {
+            Step::RemoveRouter(_) => Effect::RemoveRouter,
+            Step::RemoveRelay(_) => Effect::RemoveRelay,
+            Step::ClosePort(_) => Effect::ClosePort,
+            Step::TrimHosts { .. } => Effect::TrimHosts,
+            Step::MakeHosts { .. } => Effect::MakeHosts,
+            Step::ChangeSlowPaths { .. } => Effect::ChangeSlowPaths,
+            Step::OpenPort(_) => Effect::OpenPort,
+            Step::ChangePort { .. } => Effect::ChangePort,
+            Step::AdaptPort { .. } => Effect::AdaptPort,
+            Step::StartSwitch => Effect::StartSwitch,
+            Step::ChangeFilters { .. } => Effect::ChangeFilters,
+            Step::ImpairRelay { .. } => Effect::ImpairRelay,
+            Step::AddRouter(_) => Effect::AddRouter,
+            Step::UpdateRouter { .. } => Effect::UpdateRouter,
+            Step::MakeRelay(_) => Effect::MakeRelay,
+            Step::StartSlowPaths => Effect::StartSlowPaths,
+        }
+    }
+
+    /// Whether this can go wrong with it.
+    pub fn meets(self, fault: Fault) -> bool {
+        let answers_later = matches!(
+            self,
+            Effect::AddRouter | Effect::UpdateRouter | Effect::StartSlowPaths | Effect::Check
+        );
+        match (self, fault) {
+            (Effect::Look | Effect::Settle, fault) => fault == Fault::Refused,
+            (Effect::Commit, fault) => {
+                use Fault::{KilledAfter, KilledBefore, Late, Refused};
+                matches!(fault, Refused | KilledBefore | KilledAfter | Late)
+            }
+            (Effect::Check, fault) => {
+                use Fault::{KilledAfter, Late, Refused, RefusedLater};
+                matches!(fault, Refused | RefusedLater | Late | KilledAfter)
+            }
+            (_, Fault::Late | Fault::Silent | Fault::RefusedLater) => answers_later,
+            (Effect::StartSwitch | Effect::StartSlowPaths, Fault::Half) => false,
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}"))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{self:?}"))
+    }
+}
+
+/// How often each effect has met each fault, and how often none.
+#[derive(Clone, Debug, Default)]
+pub struct Coverage {
+    met: BTreeMap<(Effect, Fault), u64>,
+    went: BTreeMap<Effect, u64>,
+}
+
+impl Coverage {
+    /// An effect was tried; what went wrong with it.
+    pub fn note(&mut self, effect: Effect, fault: Option<Fault>) {
+        match fault {
+            Some(fault) => *self.met.entry((effect, fault)).or_default() += 1,
+            None => *self.went.entry(effect).or_default() += 1,
+        }
+    }
+
+    /// Adds what another has seen.
+    pub fn add(&mut self, other: &Coverage) {
+        for (key, count) in &other.met {
+            *self.met.entry(*key).or_default() += count;
+        }
+        for (key, count) in &other.went {
+            *self.went.entry(*key).or_default() += count;
+        }
+    }
+
+    /// Effects that have not met a fault which they can meet.
+    pub fn missing(&self) -> Vec<(Effect, Fault)> {
+        let all = EFFECTS.into_iter().flat_map(|effect| FAULTS.map(|fault| (effect, fault)));
+        all.filter(|(effect, fault)| {
+            effect.meets(*fault) && !self.met.contains_key(&(*effect, *fault))
+        })
+        .collect()
+    }
+}
+
+impl fmt::Display for Coverage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<16}{:>10}", "effect", "well")?;
+        FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>13}"))?;
+        for effect in EFFECTS {
+            let well = self.went.get(&effect).copied().unwrap_or_default();
+            write!(f, "\n{effect:<16}{well:>10}")?;
+            for fault in FAULTS {
+                let count = self.met.get(&(effect, fault)).copied().unwrap_or_default();
+                match effect.meets(fault) {
+                    true => write!(f, "{count:>13}")?,
+                    false => write!(f, "{:>13}", "-")?,
+                }
+            }
+        }
+        Ok(())
+    }
+}

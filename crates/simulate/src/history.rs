@@ -1,0 +1,511 @@
+//! One history: operations and faults from a seed, and what must hold after each.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use europa_api::Kept;
+use europa_api::rest::{Applied, ProblemDetails};
+use europa_control::{Accepted, Engine, Machine, Outcome, Refusal, Submission, Ticket, Time};
+use europa_plan::{Desired, Failure, SliceId, Step, diff, list};
+use fastrand::Rng;
+
+use crate::documents::{Choice, documents, first, next, restore};
+use crate::faults::Coverage;
+use crate::machine::{Event, SimMachine};
+use crate::plant::Plant;
+use crate::world::{Process, SimRouter};
+
+/// How often the node looks whether all is as it should be.
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+/// No submission may stay without an answer for so long.
+const MOST: Duration = Duration::from_secs(600);
+/// Turns of the engine without a moment passing.
+const MOST_TURNS: usize = 10_000;
+
+/// Something that is done to a node.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    what: What,
+    /// What goes wrong meanwhile.
+    seed: u64,
+    faulty: bool,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Apply(Choice),
+    DryRun(Choice),
+    /// Two at a time; the second was checked against the state before the first.
+    Two(Choice, Choice),
+    Kill,
+    KillSwitch,
+    KillRouter,
+    /// A device goes, and comes back some seconds later.
+    DeviceGoes(u8, u8),
+    ByHand,
+    Number(u8),
+    Wait,
+}
+
+/// What came of a history.
+pub struct Report {
+    /// What did not hold, and after how many operations.
+    pub broken: Option<(usize, String)>,
+    /// Faults that effects have met.
+    pub coverage: Coverage,
+}
+
+/// The operations of a seed.
+pub fn operations(seed: u64) -> Vec<Operation> {
+    let mut rng = Rng::with_seed(seed);
+    let mut choice = first(&mut rng);
+    let count = rng.usize(50..120);
+    let mut all = Vec::with_capacity(count);
+    for _ in 0..count {
+        let what = match rng.u8(..20) {
+            0..=9 => {
+                choice = next(&choice, &mut rng);
+                What::Apply(choice.clone())
+            }
+            10 | 11 => {
+                choice = next(&choice, &mut rng);
+                What::DryRun(choice.clone())
+            }
+            12 => {
+                let one = next(&choice, &mut rng);
+                choice = next(&choice, &mut rng);
+                What::Two(one, choice.clone())
+            }
+            13 => What::Kill,
+            14 => What::KillSwitch,
+            15 => What::KillRouter,
+            16 => What::DeviceGoes(rng.u8(..4), rng.u8(1..40)),
+            17 | 18 => [What::ByHand, What::Wait][rng.usize(..2)].clone(),
+            _ => What::Number(rng.u8(..3)),
+        };
+        all.push(Operation { what, seed: rng.u64(..), faulty: rng.u8(..4) != 0 });
+    }
+    all
+}
+
+/// Runs operations, and says what did not hold.
+pub fn run(operations: &[Operation], plant: Option<Plant>) -> Report {
+    let mut history = History {
+        machine: SimMachine::new(plant),
+        engine: Engine::default(),
+        looked: Duration::ZERO,
+        plant,
+        was_whole: false,
+        generations: Vec::new(),
+    };
+    let mut broken = None;
+    for (at, operation) in operations.iter().enumerate() {
+        if let Err(why) = history.operate(operation) {
+            broken = Some((at + 1, why));
+            break;
+        }
+    }
+    if broken.is_none() {
+        broken = history.end().err().map(|why| (operations.len(), why));
+    }
+    Report { broken, coverage: history.machine.coverage }
+}
+
+struct History {
+    machine: SimMachine,
+    engine: Engine,
+    looked: Time,
+    plant: Option<Plant>,
+    /// Everything was there when the last change was submitted.
+    was_whole: bool,
+    /// Devices that there were then.
+    generations: Vec<u64>,
+}
+
+type Held = Result<(), String>;
+type Answer = Arc<Mutex<Option<Outcome>>>;
+
+impl History {
+    fn operate(&mut self, operation: &Operation) -> Held {
+        self.machine.trace(|| format!("{operation:?}"));
+        self.machine.seed(operation.seed);
+        self.machine.faulty = operation.faulty;
+        match &operation.what {
+            What::Apply(choice) => self.apply(choice),
+            What::DryRun(choice) => self.dry_run(choice),
+            What::Two(one, other) => self.two(one, other),
+            What::Kill => {
+                self.machine.killed = true;
+                self.pass(Duration::from_millis(1))
+            }
+            What::KillSwitch => {
+                self.machine.kill_switch();
+                self.pass(Duration::from_secs(3))
+            }
+            What::KillRouter => {
+                let name = self.machine.world.routers.keys().next().cloned();
+                if let Some(name) = name {
+                    self.machine.end_process(&name);
+                }
+                self.pass(Duration::from_millis(100))
+            }
+            What::DeviceGoes(number, seconds) => {
+                self.machine.lose_device(*number, Duration::from_secs((*seconds).into()));
+                self.pass(Duration::from_secs(5))
+            }
+            What::ByHand => {
+                let mut rng = Rng::with_seed(operation.seed);
+                self.machine.by_hand(&mut rng);
+                self.pass(LOOK_EVERY * 2)
+            }
+            What::Number(slice) => {
+                self.number(&format!("s{slice}"));
+                Ok(())
+            }
+            What::Wait => self.pass(Duration::from_secs(60)),
+        }
+    }
+
+    /// A slice's program makes a numbered rule.
+    fn number(&mut self, slice: &str) {
+        let slices = &self.engine.accepted().documents.slices;
+        if self.engine.is_settled() && slices.iter().any(|other| **other.name == *slice) {
+            self.machine.world.numbered.insert(SliceId::new(slice));
+            self.machine.world.store.numbered.insert(SliceId::new(slice));
+            self.machine.remember();
+        }
+    }
+
+    fn submission(&self, choice: &Choice, dry_run: bool) -> (Submission, Vec<Kept>) {
+        let before: Vec<Kept> =
+            self.engine.accepted().stored.iter().map(|stored| stored.kept()).collect();
+        let (documents, kept) = documents(choice, &before);
+        let base = self.engine.accepted().revision;
+        let at = "2026-01-01T00:00:00Z".to_owned();
+        (Submission { base, documents, kept: kept.clone(), dry_run, at }, kept)
+    }
+
+    fn submit(&mut self, submission: Submission) -> Answer {
+        let answer = Answer::default();
+        let told = answer.clone();
+        self.engine.submit(
+            submission,
+            Box::new(move |outcome| {
+                told.lock().unwrap_or_else(PoisonError::into_inner).replace(outcome);
+            }),
+        );
+        answer
+    }
+
+    /// Waits for an answer. None if the node was killed before.
+    fn wait_for(&mut self, answer: &Answer) -> Result<Option<Outcome>, String> {
+        let until = self.machine.now + MOST;
+        loop {
+            let was_killed = self.go_on()?;
+            let outcome = answer.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if was_killed || outcome.is_some() {
+                return Ok(outcome.filter(|_| !was_killed));
+            }
+            if self.machine.now > until {
+                return Err(format!("no answer within {} s", MOST.as_secs()));
+            }
+            self.advance();
+        }
+    }
+
+    fn apply(&mut self, choice: &Choice) -> Held {
+        let (submission, kept) = self.submission(choice, false);
+        let before = self.machine.world.store.kept();
+        self.was_whole = self.difference().is_empty();
+        self.machine.taken.clear();
+        self.generations = self.machine.generations();
+        if self.plant == Some(Plant::CommitBeforeEffect) {
+            self.commit_at_once(&submission, &kept);
+        }
+        let answer = self.submit(submission);
+        let outcome = self.wait_for(&answer)?;
+        self.holds(outcome, &before, &kept)
+    }
+
+    fn commit_at_once(&mut self, submission: &Submission, kept: &[Kept]) {
+        let documents = Arc::new(submission.documents.clone());
+        let (_, mut commit) = self.engine.accepted().next(documents, kept, &submission.at);
+        commit.revision = commit.base;
+        let _ = self.machine.world.store.change(&commit);
+    }
+
+    /// What must hold after an answer, or without one.
+    fn holds(&mut self, outcome: Option<Outcome>, before: &[Kept], wanted: &[Kept]) -> Held {
+        let store = sorted(&self.machine.world.store.kept());
+        let (before, wanted) = (sorted(before), sorted(wanted));
+        match outcome {
+            // Whether a change was accepted is not known to whoever asked for it: the node knows.
+            None => match store == before || store == wanted {
+                true => Ok(()),
+                false => Err("a killed node left a state that nobody has asked for".into()),
+            },
+            Some(Ok(_)) if store != wanted => Err("what was accepted is not in the store".into()),
+            Some(Ok(applied)) => {
+                let mut routers = self.machine.world.routers.values();
+                // Other steps name it too: those of its slow path, of its ports, and its end. One
+                // that refuses what it had before is told of by its state.
+                let begun = |router: &SimRouter| {
+                    let is_it = |words: &[&str]| *words == ["router", &*router.plan.name];
+                    applied.steps.iter().any(|step| {
+                        let words: Vec<&str> = step.split([' ', ',', ':']).collect();
+                        !step.starts_with("end ") && words.windows(2).any(is_it)
+                    })
+                };
+                if let Some(router) = routers.find(|router| router.refuses && begun(router)) {
+                    return Err(format!("accepted, though router {} refuses", router.plan.name));
+                }
+                self.is_there("accepted")
+            }
+            Some(Err(Refusal::Stale)) => Ok(()),
+            Some(Err(Refusal::Problem(_))) if store != before => {
+                Err("a change was refused, and is in the store".into())
+            }
+            Some(Err(Refusal::Problem(problem))) if is_taken_back(&problem) && self.was_whole => {
+                self.is_there("as it was before")
+            }
+            Some(Err(_)) => Ok(()),
+        }
+    }
+
+    /// Everything that the node has accepted is there, as far as devices are.
+    fn is_there(&mut self, what: &str) -> Held {
+        let all = self.machine.world.devices.values().all(|device| device.there);
+        if !all || self.machine.generations() != self.generations || !self.engine.is_settled() {
+            return Ok(());
+        }
+        match self.difference().as_slice() {
+            [] => Ok(()),
+            left => Err(format!("the state is said to be {what}, and this is left: {left:?}")),
+        }
+    }
+
+    /// What is left to be done, by what there really is.
+    fn difference(&self) -> Vec<String> {
+        let documents = &self.engine.accepted().documents;
+        let actual = self.machine.world.actual();
+        let world = &self.machine.world;
+        let look = |port: &europa_api::Port| world.look(port).map_err(Failure::from);
+        let desired = Desired::new(&self.machine.namespaces(), documents, &actual, look);
+        let steps = diff(&desired, &actual);
+        let steps: Vec<Step> =
+            steps.into_iter().filter(|step| !matches!(step, Step::StartSwitch)).collect();
+        list(&steps, &actual)
+    }
+
+    fn dry_run(&mut self, choice: &Choice) -> Held {
+        self.machine.faulty = false;
+        self.pass(Duration::from_secs(90))?;
+        let (submission, kept) = self.submission(choice, true);
+        let before = self.machine.world.store.kept();
+        let world = self.machine.world.actual();
+        let answer = self.submit(submission);
+        let Some(told) = self.wait_for(&answer)? else { return Ok(()) };
+        if world != self.machine.world.actual() {
+            return Err("a dry run has changed something".into());
+        }
+        let Ok(mut told) = told else { return Ok(()) };
+        if self.plant == Some(Plant::DryRunOfDocuments) {
+            let named = |step: &String| {
+                told.changes.iter().any(|c| step.contains(&*c.name) && !c.fields.is_empty())
+            };
+            told.steps = told.steps.iter().filter(|step| named(step)).cloned().collect();
+        }
+        self.machine.taken.clear();
+        let actual = self.machine.actual();
+        let (submission, _) = self.submission(choice, false);
+        let answer = self.submit(submission);
+        let outcome = self.wait_for(&answer)?;
+        if let Some(Ok(applied)) = &outcome {
+            self.told_all(&told, applied, &list(&self.machine.taken, &actual))?;
+        }
+        self.holds(outcome, &before, &kept)
+    }
+
+    fn told_all(&self, told: &Applied, applied: &Applied, taken: &[String]) -> Held {
+        if told.changes != applied.changes {
+            return Err("a dry run and what came after it tell of different changes".into());
+        }
+        if told.steps != taken {
+            return Err(format!("a dry run told {:?}, and this was done: {taken:?}", told.steps));
+        }
+        Ok(())
+    }
+
+    fn two(&mut self, one: &Choice, other: &Choice) -> Held {
+        let (first, kept) = self.submission(one, false);
+        let (second, _) = self.submission(other, false);
+        let before = self.machine.world.store.kept();
+        let first = self.submit(first);
+        let second = self.submit(second);
+        let Some(outcome) = self.wait_for(&first)? else { return Ok(()) };
+        let changed = outcome.is_ok() && sorted(&before) != sorted(&kept);
+        let Some(late) = self.wait_for(&second)? else { return Ok(()) };
+        match late {
+            Err(Refusal::Stale) => Ok(()),
+            _ if changed => Err("a change was carried out that had not seen the one before".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets time pass.
+    fn pass(&mut self, time: Duration) -> Held {
+        let until = self.machine.now + time;
+        while self.machine.now < until {
+            self.go_on()?;
+            self.advance();
+        }
+        self.go_on().map(drop)
+    }
+
+    /// Has the engine do what it can do now. Whether the node was killed, and began again.
+    fn go_on(&mut self) -> Result<bool, String> {
+        let mut was_killed = false;
+        for _ in 0..MOST_TURNS {
+            let now = self.machine.now;
+            let more = self.engine.turn(&mut self.machine, now);
+            if self.machine.killed {
+                was_killed = true;
+                self.begin_again()?;
+                continue;
+            }
+            if let Some(rule) = self.machine.world.broken.take() {
+                return Err(rule);
+            }
+            if !more {
+                return Ok(was_killed);
+            }
+        }
+        Err("the engine turns and turns".into())
+    }
+
+    /// A new node finds what the one before it has left.
+    fn begin_again(&mut self) -> Held {
+        let documents = Arc::new(restore(&self.machine.world.store.kept()));
+        let store = &self.machine.world.store;
+        let accepted = Accepted {
+            revision: store.revision,
+            stored: Arc::new(store.documents.clone()),
+            documents: documents.clone(),
+        };
+        self.engine = Engine::new(accepted);
+        let actual = self.machine.world.actual();
+        let world = &self.machine.world;
+        let look = |port: &europa_api::Port| world.look(port).map_err(Failure::from);
+        let desired = Desired::new(&self.machine.namespaces(), &documents, &actual, look);
+        self.machine.adopt(&desired);
+        let now = self.machine.now;
+        self.engine.reconcile(&mut self.machine, now);
+        Ok(())
+    }
+
+    /// Goes to the next moment at which something happens.
+    fn advance(&mut self) {
+        let look = self.looked + LOOK_EVERY;
+        let due = self.engine.due().filter(|due| *due > self.machine.now);
+        let next = self.machine.next().into_iter().chain(due).chain([look]).min().unwrap_or(look);
+        self.machine.now = next.max(self.machine.now);
+        if self.machine.now >= look {
+            self.looked = self.machine.now;
+            self.look();
+        }
+        while let Some(event) = self.machine.happens() {
+            self.hear(event);
+        }
+    }
+
+    /// Compares what is wanted with what is there.
+    fn look(&mut self) {
+        if self.plant != Some(Plant::UnchangedMeansDone) {
+            let now = self.machine.now;
+            self.engine.reconcile(&mut self.machine, now);
+        }
+    }
+
+    fn hear(&mut self, event: Event) {
+        self.machine.trace(|| format!("{event:?}"));
+        match event {
+            Event::Started(name, run, outcome) => {
+                if !self.machine.started(&name, run, &outcome) {
+                    return;
+                }
+                match outcome {
+                    Err(_) if self.plant == Some(Plant::EndCountsAsReady) => {
+                        self.engine.ready(&name);
+                    }
+                    Ok(()) => self.engine.ready(&name),
+                    Err(why) => self.engine.failed(&name, &why),
+                }
+            }
+            Event::Updated(name, run, ticket, outcome) => {
+                // A router that has ended meanwhile begins anew with what it was told.
+                let is_news = self.machine.updated(&name, run, &outcome);
+                let outcome = if is_news { outcome } else { Ok(()) };
+                let outcome = outcome.as_ref().map(drop).map_err(String::as_str);
+                self.engine.updated(Ticket(ticket), &name, outcome);
+            }
+            Event::Reloaded(name, ticket, outcome) => {
+                self.machine.reloaded(&name, &outcome);
+                let outcome = outcome.as_ref().map(drop).map_err(String::as_str);
+                self.engine.reloaded(Ticket(ticket), &name, outcome);
+            }
+            Event::Restart(name, run) => self.machine.restart(&name, run),
+            Event::Checked(outcome) => self.machine.checked(outcome),
+            Event::Committed(outcome) => self.engine.committed(outcome),
+            Event::SwitchBack => self.machine.switch_back(),
+            Event::DeviceBack(number) => self.machine.device_back(number),
+        }
+    }
+
+    /// When nothing goes wrong any more, everything is as accepted.
+    fn end(&mut self) -> Held {
+        self.machine.faulty = false;
+        for device in self.machine.world.devices.values_mut() {
+            device.there = true;
+        }
+        self.pass(Duration::from_secs(400))?;
+        if !self.engine.is_settled() {
+            return Err("the node does not come to rest".into());
+        }
+        if let left @ [_, ..] = self.difference().as_slice() {
+            return Err(format!("what runs is not what was accepted: {left:?}"));
+        }
+        let world = &self.machine.world;
+        let asleep = world.routers.values().find(|router| router.process != Process::Ready);
+        if let Some(router) = asleep {
+            return Err(format!("router {} does not run", router.plan.name));
+        }
+        if let Some(router) = world.idle().next() {
+            return Err(format!("programs of {router} do not run as they are to"));
+        }
+        if let Some(router) =
+            world.programs.keys().find(|name| !world.slow_paths.contains_key(*name))
+        {
+            return Err(format!("programs of {router} run without a slow path"));
+        }
+        if world.numbered != world.store.numbered {
+            return Err("numbered rules in force are not those that are kept".into());
+        }
+        let accepted = self.engine.accepted().stored.iter().map(|stored| stored.kept());
+        if sorted(&world.store.kept()) != sorted(&accepted.collect::<Vec<_>>()) {
+            return Err("the store has not what was accepted".into());
+        }
+        Ok(())
+    }
+}
+
+fn is_taken_back(problem: &ProblemDetails) -> bool {
+    problem.kind == ProblemDetails::taken_back("").kind
+}
+
+/// Documents by key: their order says in which order they came.
+fn sorted(kept: &[Kept]) -> Vec<(String, String)> {
+    let mut all: Vec<_> =
+        kept.iter().map(|kept| (kept.key.to_string(), kept.document.clone())).collect();
+    all.sort();
+    all
+}

@@ -1,0 +1,34 @@
+//! A simulated machine for control: random histories in virtual time, with faults at every effect.
+//!
+//! The engine of `europa-control` and the plans of `europa-plan` run here as in a node. The machine
+//! below them is simulated: devices, ports, hosts, slow paths, routers, a switch and a store. A
+//! history is a list of operations from a seed; about every tenth effect meets a fault. After each
+//! operation: what runs equals what was accepted, or what was there before; a dry run has told
+//! everything; nothing is left behind; a node that is killed anywhere arrives at the same.
+//!
+//! | file        | concern                                                   |
+//! |-------------|-----------------------------------------------------------|
+//! | `documents` | random documents                                          |
+//! | `world`     | what outlives a node                                      |
+//! | `effects`   | steps, as the simulated kernel carries them out           |
+//! | `machine`   | a node's side of it: what it remembers, what comes later  |
+//! | `faults`    | what can go wrong, and how often it has                   |
+//! | `history`   | one history, and what must hold                           |
+//! | `search`    | many histories; the first that fails is made small        |
+//! | `plant`     | faults of control that are planted                        |
+
+mod documents;
+mod effects;
+mod faults;
+mod history;
+mod machine;
+mod plant;
+mod search;
+#[cfg(test)]
+mod tests;
+mod world;
+
+pub use faults::Coverage;
+pub use history::{Operation, Report, operations, run};
+pub use plant::{PLANTS, Plant};
+pub use search::{Failing, search};

@@ -1,0 +1,56 @@
+//! Faults of control that are planted, to see that histories find them.
+
+/// A planted fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// Desired state is written down before its effects are possible.
+    CommitBeforeEffect,
+    /// What was changed is not taken back.
+    MissingInverse,
+    /// An order to a router is lost, and taken for carried out.
+    LostOrder,
+    /// A router is forgotten before it is removed.
+    ForgetBeforeRemoval,
+    /// A change of hosts that fails half-way is taken for what was wanted.
+    HalfHostsForgotten,
+    /// A failed write of the store is swallowed.
+    SwallowedCommit,
+    /// A dry run tells of documents alone, not of what follows from them.
+    DryRunOfDocuments,
+    /// What differs from documents that do not change is left as it is.
+    UnchangedMeansDone,
+    /// A router that does not come up counts as ready.
+    EndCountsAsReady,
+    /// Ports are closed before the relays at them.
+    PortsBeforeRelays,
+    /// An update that was refused half-way is taken for done.
+    AstrayForgotten,
+    /// A node that starts forgets what its documents do not want, and leaves it there.
+    LeakAtRestart,
+    /// Numbered rules of a slice are forgotten though its removal is taken back.
+    RulesForgotten,
+}
+
+/// All of them, by name.
+pub const PLANTS: [(&str, Plant); 13] = [
+    ("commit-before-effect", Plant::CommitBeforeEffect),
+    ("missing-inverse", Plant::MissingInverse),
+    ("lost-order", Plant::LostOrder),
+    ("forget-before-removal", Plant::ForgetBeforeRemoval),
+    ("half-hosts-forgotten", Plant::HalfHostsForgotten),
+    ("swallowed-commit", Plant::SwallowedCommit),
+    ("dry-run-of-documents", Plant::DryRunOfDocuments),
+    ("unchanged-means-done", Plant::UnchangedMeansDone),
+    ("end-counts-as-ready", Plant::EndCountsAsReady),
+    ("ports-before-relays", Plant::PortsBeforeRelays),
+    ("astray-forgotten", Plant::AstrayForgotten),
+    ("leak-at-restart", Plant::LeakAtRestart),
+    ("rules-forgotten", Plant::RulesForgotten),
+];
+
+impl Plant {
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        PLANTS.iter().find(|(known, _)| *known == name).map(|(_, plant)| *plant)
+    }
+}

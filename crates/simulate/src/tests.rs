@@ -1,0 +1,20 @@
+//! The simulation itself: clean histories are clean, planted faults are found.
+
+use crate::{PLANTS, search};
+
+#[test]
+fn histories_are_clean_and_the_same_again() {
+    let (failing, one) = search(100, 7, None);
+    assert!(failing.is_none(), "{failing:?}");
+    let (_, other) = search(100, 7, None);
+    assert_eq!(one.to_string(), other.to_string(), "a seed says everything");
+}
+
+#[test]
+fn planted_faults_are_found_within_2000_histories() {
+    for (name, plant) in PLANTS {
+        let (failing, _) = search(2000, 1, Some(plant));
+        let failing = failing.unwrap_or_else(|| panic!("{name} is not found"));
+        assert!(!failing.operations.is_empty(), "{name}: {}", failing.why);
+    }
+}

@@ -1,0 +1,483 @@
+//! Follows what Linux decides in a namespace, and tells the fast path.
+//!
+//! | file     | concern                                             |
+//! |----------|-----------------------------------------------------|
+//! | `mod`    | the loop, and what is told                           |
+//! | `listen` | what the kernel says                                 |
+//! | `learn`  | what the fast path has from another mirror           |
+//! | `decide` | what the fast path may decide                        |
+//!
+//! What the kernel says comes over one socket, in order; a second one asks for lists: at the
+//! start, after messages were lost, and after what the kernel changes without saying so (IPv4
+//! routes and next hops vanish in silence when a device goes down). Messages that came while a
+//! list was made are taken in after it. They may be older than the list, but whatever made
+//! them so comes behind them; what the list has already is not added again.
+
+mod decide;
+mod learn;
+mod listen;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use europa_channel::{Channel, ChannelError};
+use europa_port::Namespace;
+use europa_port::netlink::{self, Netlink, REPLACE, Request};
+use europa_router::orders::{Answer, Order};
+use ipnet::IpNet;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sched::{CloneFlags, setns};
+use nix::sys::socket::{NetlinkAddr, SockProtocol, bind, setsockopt, sockopt};
+
+use self::decide::Watch;
+use crate::device::libc_family::{INET, INET6};
+use crate::fib::{Fib, Outputs};
+use crate::links::Links;
+use crate::message::{NDA_DST, NTF_USE, Object, kind};
+use crate::neighbours::Neighbours;
+use crate::policy::Policy;
+
+/// Multicast groups of route netlink: links, neighbours, addresses, routes and next hops; rules,
+/// queueing disciplines and settings of devices.
+const GROUPS: u32 = 1 << 0 | 1 << 2 | 1 << 4 | 1 << 8 | 1 << 6 | 1 << 10 | 1 << 31 | POLICY_GROUPS;
+const POLICY_GROUPS: u32 = 1 << 7 | 1 << 18 | 1 << 3 | 1 << 23 | 1 << 24;
+/// Room for messages that were not read yet: about 100 000 routes.
+const BUFFER_BYTES: usize = 128 << 20;
+/// Routes in one order: applied between two batches of packets, in 0.3 to 0.4 ms, 1 ms at
+/// most.
+const BATCH: usize = 512;
+/// Orders that are not answered yet: the next one is made while one is carried out.
+const WINDOW: usize = 3;
+/// Messages taken in before the fast path is told.
+const TURN: usize = 4096;
+/// How often the fast path is asked which neighbours it uses.
+const PROBE_EVERY: Duration = Duration::from_secs(10);
+/// How often it is looked at what the kernel does not tell.
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// How often the fast path is asked how many packets went to Linux, and why.
+const COUNT_EVERY: Duration = Duration::from_secs(2);
+/// From a change that the kernel may have more to than it says, to looking at everything.
+const SETTLE: Duration = Duration::from_millis(30);
+
+/// Handlers that show the routes that the fast path has.
+const ROUTES: &str = "route.table";
+const ROUTES6: &str = "route6.table";
+/// A table that is too long for an answer is read in parts, by so many further bits of prefixes.
+const PART_BITS: u8 = 4;
+
+/// How far a mirror has come.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Changes that the fast path has carried out.
+    pub told: AtomicU64,
+    /// Prefixes with routes.
+    pub routes: AtomicU64,
+    /// Times that everything was read.
+    pub resyncs: AtomicU64,
+    /// Changes that the fast path refused.
+    pub refused: AtomicU64,
+    /// What goes to Linux now, and why.
+    by_linux: Mutex<BTreeSet<String>>,
+    /// Packets that went to Linux so far, by handler and reason.
+    counts: Mutex<BTreeMap<String, Vec<(u64, String)>>>,
+}
+
+impl Progress {
+    /// What goes to Linux now beside what the tables do not answer, and why.
+    pub fn by_linux(&self) -> Vec<String> {
+        let all = self.by_linux.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        all.iter().cloned().collect()
+    }
+
+    /// Packets that went to Linux so far by reason, as they were counted last.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let all = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut sums = BTreeMap::new();
+        let of_policies = all.iter().filter(|(path, _)| path.ends_with(".reasons"));
+        for (count, reason) in of_policies.flat_map(|(_, counts)| counts) {
+            *sums.entry(reason.clone()).or_default() += count;
+        }
+        sums
+    }
+
+    /// Packets that were too many for Linux, by class.
+    pub fn policed(&self) -> BTreeMap<String, u64> {
+        let all = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let found = all.get(decide::POLICED).into_iter().flatten();
+        found.map(|(count, class)| (class.clone(), *count)).collect()
+    }
+}
+
+/// Hears that other packets than before go to Linux, and why.
+pub type Notice = Box<dyn Fn(&str) + Send>;
+
+/// What to follow, and how the fast path calls it.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Where the routes are.
+    pub namespace: Namespace,
+    /// The router's interfaces, by number.
+    pub interfaces: Vec<String>,
+    /// The router's name, for the log.
+    pub router: String,
+}
+
+struct Mirror {
+    spec: Spec,
+    events: OwnedFd,
+    buffer: Vec<u8>,
+    lists: Netlink,
+    links: Links,
+    objects: HashMap<u32, Object>,
+    fib4: Fib<u32>,
+    fib6: Fib<u128>,
+    neighbours: Neighbours,
+    resync: Option<Instant>,
+    feed: Channel<Order, Answer>,
+    /// Orders that wait to be sent, and what each of those under way is about.
+    ready: std::collections::VecDeque<Order>,
+    under_way: std::collections::VecDeque<Asked>,
+    progress: Arc<Progress>,
+    probe: Instant,
+    policy: Policy,
+    watch: Watch,
+    /// The fast path keeps the policy of another mirror until this one has read everything.
+    keeps_policy: bool,
+    /// Something that the policy depends on may be different.
+    is_policy_dirty: bool,
+    /// The fast path has elements that take policies.
+    has_gates: bool,
+    notice: Notice,
+    poll: Instant,
+    count: Instant,
+    /// What the fast path has from another mirror is still to be learnt.
+    learns: Learns,
+}
+
+/// How far a mirror has learnt what the fast path has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Learns {
+    /// It is to ask, once it knows the interfaces.
+    Asks,
+    /// Tables that it waits for.
+    Waits(usize),
+}
+
+impl Learns {
+    const NOTHING: Self = Self::Waits(0);
+}
+
+/// What an order under way was.
+enum Asked {
+    /// So many changes.
+    Changes(u64),
+    /// Which neighbours of a device are used.
+    Used(u32),
+    /// The routes there are inside this.
+    Routes(IpNet),
+    /// The neighbours of a device that there are.
+    Neighbours(u32),
+    /// A policy.
+    Policy,
+    /// How many packets went to Linux, by this handler.
+    Reasons(String),
+}
+
+/// Follows until the router closes `feed`. The thread belongs to the router's namespace from then on.
+///
+/// # Errors
+/// What keeps it from following.
+pub fn run(
+    spec: Spec,
+    feed: Channel<Order, Answer>,
+    progress: Arc<Progress>,
+    notice: Notice,
+) -> Result<(), MirrorError> {
+    Mirror::new(spec, feed, progress, notice)?.follow_to_the_end()
+}
+
+/// Like [`run`], for a fast path that another mirror has told something already: what of that
+/// is not so any more is taken back. Its gates stay as they are until everything has been read:
+/// packets that Linux forwards meanwhile would arrive after those that follow them.
+///
+/// # Errors
+/// What keeps it from following.
+pub fn resume(
+    spec: Spec,
+    feed: Channel<Order, Answer>,
+    progress: Arc<Progress>,
+    notice: Notice,
+) -> Result<(), MirrorError> {
+    let mut mirror = Mirror::new(spec, feed, progress, notice)?;
+    mirror.learns = Learns::Asks;
+    mirror.keeps_policy = true;
+    mirror.follow_to_the_end()
+}
+
+/// Why a mirror stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum MirrorError {
+    /// Netlink.
+    #[error("netlink: {0}")]
+    Netlink(#[from] io::Error),
+    /// The router.
+    #[error("the fast path: {0}")]
+    Channel(#[from] ChannelError),
+}
+
+/// A socket that hears of every change in a namespace.
+pub(crate) fn subscribe(namespace: &Namespace, groups: u32) -> io::Result<OwnedFd> {
+    let socket = netlink::open(namespace, SockProtocol::NetlinkRoute)?;
+    // What does not fit is noticed, and made good by reading everything.
+    let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
+    Ok(socket)
+}
+
+impl Mirror {
+    fn new(
+        spec: Spec,
+        feed: Channel<Order, Answer>,
+        progress: Arc<Progress>,
+        notice: Notice,
+    ) -> io::Result<Mirror> {
+        // Settings and tables in /proc are those of the thread that reads them.
+        setns(spec.namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
+        let count = spec.interfaces.len();
+        let outputs = Outputs { host: count, discard: count + 1, errors: count + 2 };
+        let v6 = |first: u16, bits: u8| (u128::from(first) << 112, bits);
+        let base4 = vec![(0, 0)];
+        let mapped = (0xffff_0000_0000, 96);
+        let base6 = vec![v6(0, 0), (0, 128), mapped, v6(0xff00, 8), v6(0xfe80, 10)];
+        Ok(Mirror {
+            events: subscribe(&spec.namespace, GROUPS)?,
+            buffer: vec![0; 1 << 16],
+            lists: Netlink::route(&spec.namespace)?,
+            links: Links::new(spec.interfaces.clone()),
+            objects: HashMap::new(),
+            fib4: Fib::new(outputs, base4, Vec::new()),
+            fib6: Fib::new(outputs, base6, vec![v6(0xff00, 8), v6(0xfe80, 10)]),
+            neighbours: Neighbours::default(),
+            resync: Some(Instant::now()),
+            feed,
+            ready: Default::default(),
+            under_way: Default::default(),
+            progress,
+            probe: Instant::now() + PROBE_EVERY,
+            policy: Policy::closed(decide::UNREAD),
+            watch: Watch::default(),
+            keeps_policy: false,
+            is_policy_dirty: true,
+            has_gates: true,
+            notice,
+            poll: Instant::now(),
+            count: Instant::now() + COUNT_EVERY,
+            learns: Learns::NOTHING,
+            spec,
+        })
+    }
+
+    fn follow_to_the_end(&mut self) -> Result<(), MirrorError> {
+        match self.follow() {
+            Err(MirrorError::Channel(ChannelError::Closed)) => Ok(()),
+            Err(error) => {
+                self.close(decide::UNFOLLOWED);
+                self.tell_policy()?;
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn follow(&mut self) -> Result<(), MirrorError> {
+        loop {
+            let now = Instant::now();
+            if self.resync.is_some_and(|due| due <= now) {
+                // What was said before is taken in before.
+                while self.hear(TURN)? == TURN {}
+                self.resync = None;
+                // To read everything may take a while.
+                if self.is_policy_dirty {
+                    self.tell_policy()?;
+                }
+                self.read_all()?;
+                if self.learns == Learns::Asks {
+                    self.ask_tables();
+                }
+            }
+            if self.poll <= now {
+                self.poll = now + POLL_EVERY;
+                self.poll_policy()?;
+            }
+            if self.probe <= now {
+                self.probe = now + PROBE_EVERY;
+                self.ask_used();
+            }
+            if self.count <= now {
+                self.count = now + COUNT_EVERY;
+                self.ask_reasons();
+            }
+            self.tell()?;
+            let due = self.probe.min(self.poll).min(self.count);
+            let due = self.resync.map_or(due, |resync| due.min(resync));
+            let timeout = due.saturating_duration_since(Instant::now());
+            let timeout = PollTimeout::try_from(timeout.as_micros().div_ceil(1000))
+                .unwrap_or(PollTimeout::MAX);
+            let mut wait = vec![
+                PollFd::new(self.events.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.feed.as_fd(), PollFlags::POLLIN),
+            ];
+            wait.extend(self.watch.descriptors().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+            match poll(&mut wait, timeout) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(io::Error::from(error).into()),
+            }
+            let ready: Vec<bool> = wait.iter().map(|fd| fd.any() == Some(true)).collect();
+            if ready.iter().skip(2).any(|is_ready| *is_ready) {
+                self.hear_policy();
+                self.tell()?;
+            }
+            if ready.get(1) == Some(&true) {
+                self.take_answers()?;
+            }
+            if ready.first() == Some(&true) {
+                self.hear(TURN)?;
+            }
+        }
+    }
+
+    /// Sends what there is room for.
+    fn tell(&mut self) -> Result<(), MirrorError> {
+        if self.is_policy_dirty {
+            self.tell_policy()?;
+        }
+        while self.under_way.len() < WINDOW {
+            if self.ready.is_empty() && self.learns == Learns::NOTHING {
+                self.compose();
+                if self.ready.is_empty() && self.policy.closed.is_some() && self.resync.is_none() {
+                    self.open()?;
+                }
+            }
+            let Some(order) = self.ready.pop_front() else { break };
+            let asked = match &order {
+                Order::Read { path, parameter } if path == ROUTES || path == ROUTES6 => {
+                    parameter.parse().map_or(Asked::Changes(0), Asked::Routes)
+                }
+                Order::Read { path, parameter } if path.ends_with(".table") => {
+                    Asked::Neighbours(parameter.parse().unwrap_or(0))
+                }
+                Order::Read { path, .. }
+                    if path.ends_with(".reasons") || path == decide::POLICED =>
+                {
+                    Asked::Reasons(path.clone())
+                }
+                Order::Read { parameter, .. } => Asked::Used(parameter.parse().unwrap_or(0)),
+                Order::Write { value, .. } => Asked::Changes(value.lines().count() as u64),
+                _ => Asked::Changes(0),
+            };
+            self.feed.send(&order, &[])?;
+            self.under_way.push_back(asked);
+        }
+        Ok(())
+    }
+
+    /// Makes orders of what has changed.
+    fn compose(&mut self) {
+        let write = |path: String, value| Order::Write { path, value };
+        if self.neighbours.is_dirty() {
+            let mut texts = HashMap::new();
+            self.neighbours.tell(BATCH, &self.links, self.fib4.aliases(), &mut texts);
+            for ((interface, is_v4), text) in texts {
+                self.ready.push_back(write(format!("{}.load", forward(interface, is_v4)), text));
+            }
+        }
+        let mut text = String::with_capacity(BATCH * 32);
+        if self.fib4.is_dirty() {
+            self.fib4.tell(BATCH, &self.links, &self.objects, &mut text);
+            for router in self.fib4.aliases().take_fresh() {
+                self.neighbours.alias(router);
+            }
+            if !text.is_empty() {
+                self.ready.push_back(write("route.load".into(), std::mem::take(&mut text)));
+            }
+        }
+        if self.fib6.is_dirty() {
+            self.fib6.tell(BATCH, &self.links, &self.objects, &mut text);
+            if !text.is_empty() {
+                self.ready.push_back(write("route6.load".into(), text));
+            }
+        }
+    }
+
+    fn take_answers(&mut self) -> Result<(), MirrorError> {
+        while let Some((answer, _)) = self.feed.try_receive()? {
+            match (self.under_way.pop_front(), answer) {
+                (Some(Asked::Changes(count)), Answer::Done(_)) => {
+                    self.progress.told.fetch_add(count, Ordering::Relaxed);
+                }
+                (Some(Asked::Changes(count)), Answer::Refused(why)) => {
+                    self.progress.refused.fetch_add(count, Ordering::Relaxed);
+                    tracing::warn!("router {}: routes: {why}", self.spec.router);
+                }
+                (Some(Asked::Used(device)), Answer::Done(used)) => self.keep_fresh(device, &used),
+                (Some(Asked::Policy), answer) => self.policy_told(answer),
+                (Some(Asked::Reasons(path)), Answer::Done(text)) => self.counted(path, &text),
+                (Some(Asked::Routes(within)), answer) => self.learn_routes(within, answer),
+                (Some(Asked::Neighbours(device)), answer) => {
+                    if let Answer::Done(text) = answer {
+                        let words = text.lines().filter_map(|line| line.split_whitespace().next());
+                        for address in words.filter_map(|word| word.parse().ok()) {
+                            self.neighbours.learn(device, address);
+                        }
+                    }
+                    self.learnt();
+                }
+                (_, answer) => tracing::debug!("router {}: {answer:?}", self.spec.router),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks which neighbours the fast path has sent to.
+    fn ask_used(&mut self) {
+        for (device, interface) in self.links.interfaces() {
+            for is_v4 in [true, false] {
+                self.ready.push_back(Order::Read {
+                    path: format!("{}.used", forward(interface, is_v4)),
+                    // Comes back with the answer's place in the queue.
+                    parameter: device.to_string(),
+                });
+            }
+        }
+    }
+
+    /// Lets the kernel ask neighbours that only the fast path uses whether they are still
+    /// there: it would never notice that one has gone.
+    fn keep_fresh(&mut self, device: u32, used: &str) {
+        for address in self.neighbours.to_probe(device, used, self.fib4.aliases()) {
+            let (family, octets) = match address {
+                IpAddr::V4(address) => (INET, address.octets().to_vec()),
+                IpAddr::V6(address) => (INET6, address.octets().to_vec()),
+            };
+            let mut body = vec![family, 0, 0, 0];
+            body.extend(device.to_ne_bytes());
+            // No state: as it is. NTF_USE: as if a packet had been sent.
+            body.extend([0, 0, NTF_USE, 0]);
+            let mut request = Request::new(kind::NEWNEIGH, REPLACE, &body).with(NDA_DST, &octets);
+            if let Err(error) = self.lists.talk(&mut request, |_, _| ()) {
+                tracing::debug!("router {}: neighbour {address}: {error}", self.spec.router);
+            }
+        }
+    }
+}
+
+/// The element that sends an interface's packets.
+pub(crate) fn forward(interface: usize, is_v4: bool) -> String {
+    format!("{}{interface}", if is_v4 { "forward" } else { "forward6_" })
+}

@@ -1,0 +1,96 @@
+//! Programs that are loaded by other threads: the verifier takes up to some hundred milliseconds
+//! for each.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use europa_port::Namespace;
+
+use crate::substrate::{Error, Receive, Substrate, load_drained, load_receive, load_transmit};
+
+/// A program of a substrate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Program {
+    /// The receive programs of a network namespace, by its inode.
+    Receive(u64),
+    /// The transmit program of a worker.
+    Transmit(u32),
+    /// The one that [`Drained`](crate::Drained) runs.
+    Drained,
+}
+
+impl Program {
+    /// The receive programs of ports in a namespace.
+    pub fn receive(namespace: &Namespace) -> Program {
+        Program::Receive(namespace.inode)
+    }
+}
+
+/// Loads a program, in whatever thread.
+pub struct Loader {
+    program: Program,
+    directory: PathBuf,
+    counter_rows: u32,
+}
+
+/// A program that a [`Loader`] has loaded.
+pub struct Loaded {
+    program: Program,
+    made: Made,
+}
+
+enum Made {
+    Receive(Receive),
+    Program(OwnedFd),
+}
+
+impl Loader {
+    /// Loads it.
+    ///
+    /// # Errors
+    /// What the verifier says.
+    pub fn load(self) -> Result<Loaded, Error> {
+        let Loader { program, directory, counter_rows } = self;
+        let made = match program {
+            Program::Receive(inode) => {
+                Made::Receive(load_receive(&directory, inode, counter_rows)?)
+            }
+            Program::Transmit(worker) => {
+                Made::Program(load_transmit(&directory, worker, counter_rows)?)
+            }
+            Program::Drained => Made::Program(load_drained(&directory)?),
+        };
+        Ok(Loaded { program, made })
+    }
+}
+
+impl Substrate {
+    /// What loads a program; none if it is loaded.
+    pub fn lacks(&self, program: Program) -> Option<Loader> {
+        let is_there = match program {
+            Program::Receive(inode) => self.receive.contains_key(&inode),
+            Program::Transmit(worker) => self.transmit.contains_key(&worker),
+            Program::Drained => self.drained.get().is_some(),
+        };
+        (!is_there).then(|| Loader {
+            program,
+            directory: self.directory().to_owned(),
+            counter_rows: self.counter_rows(),
+        })
+    }
+
+    /// Takes a program that was loaded elsewhere.
+    pub fn keep(&mut self, loaded: Loaded) {
+        match (loaded.program, loaded.made) {
+            (Program::Receive(inode), Made::Receive(programs)) => {
+                self.receive.insert(inode, programs);
+            }
+            (Program::Transmit(worker), Made::Program(descriptor)) => {
+                self.transmit.insert(worker, descriptor);
+            }
+            // One that was loaded meanwhile is as good.
+            (_, Made::Program(descriptor)) => drop(self.drained.set(descriptor)),
+            (_, Made::Receive(_)) => {}
+        }
+    }
+}
