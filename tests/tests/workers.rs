@@ -90,7 +90,7 @@ fn ticks(pid: i32) -> Vec<u64> {
     let of_worker = |stat: String| {
         let (name, rest) = stat.split_once('(')?.1.rsplit_once(')')?;
         let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<u64>().ok());
-        (!["filters", "losses"].contains(&name)).then(|| ticks.sum())
+        (!["filters", "losses", "log"].contains(&name)).then(|| ticks.sum())
     };
     stat.filter_map(of_worker).collect()
 }

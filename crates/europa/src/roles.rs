@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicBool;
 use europa_node::{Instance, Lifetime, Settings};
 use europa_sandbox::{Mount, Profile, enter, schedule};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use signal_hook::consts::SIGTERM;
 use signal_hook::flag::register_conditional_shutdown;
 use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
@@ -27,10 +28,18 @@ fn subscriber() -> SubscriberBuilder {
     tracing_subscriber::fmt().with_ansi(false).log_internal_errors(false)
 }
 
-/// Writes the lines of a log in a thread of its own: who logs never waits for a disk. It goes on
-/// until the guard is dropped.
+/// Writes the lines of a log in a thread of its own: a process that logs never waits for a disk.
+/// The thread runs until the guard is dropped. It takes no signals: the main thread handles SIGTERM,
+/// and ends the process cleanly.
 fn beside(to: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
-    NonBlockingBuilder::default().thread_name("log").finish(to)
+    // A thread inherits the mask of the thread that starts it.
+    let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    let log = NonBlockingBuilder::default().thread_name("log").finish(to);
+    if let Ok(before) = before {
+        // Cannot fail: the mask is one that the kernel has given.
+        let _ = before.thread_set_mask();
+    }
+    log
 }
 
 /// Names this process, as `ps` and `top` show it; it was started as `/proc/self/exe`.
