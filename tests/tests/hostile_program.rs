@@ -128,7 +128,9 @@ fn a_hostile_program_harms_nobody_but_itself() {
     let mut slowest = Duration::ZERO;
     for (what, counted) in LASTING {
         become_hostile(&tenants, &[program, what]);
-        await_saying(&tenants, &format!("begun {what}"));
+        // A flood removes its own first line from the log when the node cuts the log.
+        let first = if what == "log" { "0".repeat(999) } else { format!("begun {what}") };
+        await_saying(&tenants, &first);
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(seconds()) / LASTING.len() as u32 {
             sleep(Duration::from_millis(200));
