@@ -79,6 +79,7 @@ pub fn examine() -> Vec<Finding> {
         });
         return findings;
     }
+    findings.push(run_directory());
     findings.extend(killed_nodes());
     findings.extend(substrate());
     findings.extend(report().into_iter().map(|finding| Finding {
@@ -105,6 +106,27 @@ fn kernel() -> Finding {
             format!("Linux {release}: the programs need 6.1 or newer")
         },
     }
+}
+
+/// Whether the run directory is in memory. The node writes there before it answers, so a slow disk
+/// delays its answers.
+fn run_directory() -> Finding {
+    let directory = std::path::Path::new("/run/europa");
+    let there = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
+    let (verdict, detail) = match nix::sys::statfs::statfs(there) {
+        Ok(found) if found.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC => {
+            (Verdict::Works, format!("{} is in memory", directory.display()))
+        }
+        Ok(_) => (
+            Verdict::Limited,
+            format!(
+                "{0} is on a disk, whose delays become the node's: `mount -t tmpfs tmpfs {0}`",
+                directory.display()
+            ),
+        ),
+        Err(error) => (Verdict::Limited, format!("{}: {error}", there.display())),
+    };
+    Finding { what: "run directory".into(), verdict, detail }
 }
 
 /// Nodes that were killed, and whose routers go on.
