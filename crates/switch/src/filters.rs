@@ -1,13 +1,18 @@
-//! Filters: what rules of its slice do with a packet on its way from a transmit ring onward.
+//! Filters: rules of a slice for the packets that its routers send.
 //!
 //! | file      | concern                                                          |
 //! |-----------|------------------------------------------------------------------|
-//! | `action`  | what a rule does with a packet                                   |
+//! | `action`  | the action of a rule                                             |
 //! | `packet`  | a packet's key, or its router's; marks                           |
-//! | `changes` | rules on their way from the node                                 |
+//! | `changes` | changes of rules from the node                                   |
 //! | `rules`   | the tables, and the thread that changes them                     |
 //!
-//! Here is the worker's part. Interfaces of slices without rules pay one branch a packet.
+//! This file has the worker's part. Interfaces of slices without rules pay one branch a packet.
+//!
+//! A thread of the switch changes two copies of the tables (left-right), so no packet waits, and a packet
+//! meets a batch of changes as a whole. Rules do not hold interface numbers but *ways*, which the switch
+//! forgets with the interface. A router can still write the key while the switch reads it. So it can deceive
+//! the rules of its own slice about its own packets, and no other rule.
 
 pub(crate) mod action;
 pub(crate) mod changes;
