@@ -1,4 +1,4 @@
-//! What there is to see on a node.
+//! The objects of a node that can be captured.
 
 use serde::{Deserialize, Serialize};
 

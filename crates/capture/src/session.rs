@@ -23,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Why there is no capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// Nobody listens.
+    /// No reader listens.
     #[error("the node `{0}` does not run; start it with `europa up FILE`")]
     NoNode(String),
     /// It may not be asked.
@@ -103,7 +103,7 @@ fn babble() -> CaptureError {
     CaptureError::Refused("the node answered something else".into())
 }
 
-/// What there is on the node whose run directory this is.
+/// The objects of the node with this run directory.
 ///
 /// # Errors
 /// No node.

@@ -60,7 +60,7 @@ fn is(kind: &str, name: &str, router: &Router, interface: &Interface) -> bool {
 /// several kinds.
 ///
 /// # Errors
-/// There is none, or it is not clear which; says what there is.
+/// There is none, or the name is ambiguous; the error lists the objects.
 pub fn find(scene: &Scene, target: &str) -> Result<Vec<Named>, String> {
     let of = |kind: &str, name: &str| -> Vec<Named> {
         let found = scene.interfaces().filter(|(router, i)| is(kind, name, router, i));

@@ -92,8 +92,8 @@ impl Program {
         &self.0
     }
 
-    /// Whether the filter wants a packet of which `data` is the beginning and that is `length`
-    /// bytes long. Reading beyond `data` says no, as in the kernel.
+    /// Whether the filter accepts a packet of `length` bytes that begins with `data`. Reading
+    /// beyond `data` says no, as in the kernel.
     pub fn matches(&self, data: &[u8], length: usize) -> bool {
         self.run(data, length).is_some_and(|bytes| bytes > 0)
     }

@@ -79,8 +79,8 @@ where
     Ok((Channel::new(ours), theirs))
 }
 
-/// Connects to whoever listens at `path`, as [`Served`] does, and hands it one of two connected
-/// ends: what it sends by an end that it has made itself could not be long.
+/// Connects to the listener at `path`, as [`Served`] does, and hands it one of two connected ends:
+/// a message over the connection itself could not be long.
 ///
 /// # Errors
 /// What connect(2) says.
@@ -214,7 +214,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         if came.contains(MsgFlags::MSG_CTRUNC) {
             raw = cut_short(&control);
         }
-        // SAFETY: the kernel has just made these descriptors for this process; nobody else knows
+        // SAFETY: the kernel has just made these descriptors for this process; no other code knows
         // their numbers.
         #[allow(unsafe_code)]
         let descriptors: Vec<OwnedFd> =
@@ -234,8 +234,8 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     }
 }
 
-/// The descriptors of a message that brought more than this process may have open, of which nix
-/// tells nothing: `struct cmsghdr` of cmsg(3) with those that were made, which are to be closed.
+/// The descriptors of a message that brought more than this process may have open. nix does not
+/// report them, so this walks `struct cmsghdr` of cmsg(3), and the caller closes them.
 fn cut_short(control: &[u8]) -> Vec<RawFd> {
     let word = |at: usize| control.get(at..at + 4)?.try_into().ok().map(i32::from_ne_bytes);
     let Some(length) = control.first_chunk().map(|bytes| usize::from_ne_bytes(*bytes)) else {

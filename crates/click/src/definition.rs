@@ -137,8 +137,8 @@ impl Definition {
 
     /// Makes generated names certain, counting up where the user took one.
     pub(crate) fn settle_names(&mut self) {
-        // The last run of taken numbers by class, so that a user who took
-        // thousands of them does not make each search as long.
+        // The last run of taken numbers by class, so that thousands of taken numbers do not make
+        // each search as long.
         let mut taken: HashMap<String, (u64, u64)> = HashMap::new();
         for index in 0..self.elements.len() {
             let Some(element) = self.elements.get_mut(index) else {

@@ -23,7 +23,7 @@ pub(crate) fn add_texts(
         .map(|line| line + "\n")
         .collect();
     let classes: String = registry.classes().map(|class| format!("{}\n", class.name)).collect();
-    // Whoever requires it has given the text up for the memory that it would take.
+    // The configuration that requires it has given the text up for the memory that it would take.
     let config = if compact { flat.clone() } else { text.to_owned() };
     for (name, answer) in [
         ("config", config),

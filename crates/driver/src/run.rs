@@ -88,7 +88,7 @@ impl Maker {
         )?;
         say(&load::notes(&checked, router.warnings(), options.warnings));
         router.set_wall_offset_ns(clock.wall_offset_ns);
-        // Whoever runs it has asked for its lines, and reads them as Click's.
+        // The user of this run has asked for its lines, and reads them as Click's.
         router.set_line_limit(None);
         if options.profile {
             router.measure();

@@ -225,7 +225,7 @@ impl ARPQuerier {
         }
     }
 
-    /// An ARP packet of somebody else.
+    /// An ARP packet of another station.
     fn hear(&mut self, packet: &Packet, context: &mut Context<'_>) -> Option<()> {
         let (ethernet, rest) = EthernetHeader::parse(packet.data())?;
         let (said, _) = ArpPacket::parse(rest)?;
@@ -253,7 +253,7 @@ impl ARPQuerier {
 impl Each for ARPQuerier {
     fn begin(&mut self, context: &Context<'_>) {
         self.now_ns = context.now_ns();
-        // Nobody's address.
+        // The unspecified address.
         self.last = 0;
     }
 

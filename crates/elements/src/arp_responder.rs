@@ -15,9 +15,9 @@
 //! A request whose sender says that it has the very address it asks for (gratuitous ARP) is
 //! not answered, and neither is one from a group address.
 //!
-//! With ANNOUNCE it tells everybody of its addresses by such requests when it starts (RFC 5227
-//! section 3): who knows another Ethernet address forgets it. After a change of the configuration
-//! only those are told that are new, or have a new Ethernet address.
+//! With ANNOUNCE it announces its addresses by such requests when it starts (RFC 5227 section 3):
+//! stations with an old entry update it. After a change of the configuration only those are told
+//! that are new, or have a new Ethernet address.
 //!
 //! ## Arguments
 //! - IP/MASK: addresses to answer for; one alone has 32 bits.

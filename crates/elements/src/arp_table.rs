@@ -82,7 +82,7 @@ impl Element for ARPTable {
         let mut limits = DEFAULTS.configure(arguments)?;
         limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns);
         limits.on_demand = true;
-        // Whoever uses it says from whom its headers are.
+        // The element that uses it names the source of its headers.
         self.0 = Rc::new(RefCell::new(Neighbours::new(limits, [0; 6], EtherType::IPV4.0)));
         arguments.finish()
     }

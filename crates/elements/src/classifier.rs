@@ -8,10 +8,10 @@
 //!
 //! ## Description
 //! Sends each packet out of the output of the first pattern that fits, and drops those that fit
-//! none. A pattern is a list of clauses `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, separated by
-//! spaces, all of which must hold: the packet has these bytes there, as far as the mask says. A
-//! clause after `!` must not hold. The pattern `-` fits every packet. A clause about bytes
-//! behind the end of the packet does not hold.
+//! none. A pattern is a list of clauses `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, separated by spaces.
+//! A packet matches if it has all these bytes under their masks. A clause after `!` must not hold.
+//! The pattern `-` fits every packet. A clause about bytes behind the end of the packet does not
+//! hold.
 //!
 //! ## Arguments
 //! - OFFSET: decimal, from the start of the packet.
@@ -189,7 +189,7 @@ struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
-    /// The target for a packet of which `facts` are known and that has come to this test.
+    /// The target of a packet with these `facts` that has reached this test.
     fn compile(&mut self, at: (usize, usize, usize), facts: &mut Vec<(Test, bool)>) -> Target {
         let (pattern, clause, test) = at;
         let Some(clauses) = self.patterns.get(pattern) else { return Target::Drop };

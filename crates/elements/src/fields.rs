@@ -79,8 +79,8 @@ fn last_hop(header: &[u8]) -> Option<u32> {
     }
 }
 
-/// What the checksum field of a segment has to be, with the field itself taken as it is:
-/// 0 if the segment is intact, or if the field is 0 what is to be stored.
+/// The value for a segment's checksum field, with the field itself included: 0 if the segment is
+/// intact. If the field is 0, the value to store.
 pub(crate) fn segment_checksum(header: &[u8], segment: &[u8]) -> u16 {
     (pseudo(header, segment.len()) + checksum::sum(segment)).checksum()
 }

@@ -16,8 +16,8 @@
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
-//! - ADDRESS, and ETHER, GATEWAY, MTU, HEADROOM (keywords): what a tap device is to be like. In a
-//!   node the YAML says what the slow path's devices are like.
+//! - ADDRESS, and ETHER, GATEWAY, MTU, HEADROOM (keywords): settings of a tap device. In a node the
+//!   YAML says what the slow path's devices are like.
 //! - TYPE, SNIFFER, CAPACITY (keywords): accepted for Click's sake.
 //!
 //! ## Handlers

@@ -26,8 +26,8 @@
 //! - CODE: default 0. A number, or by type `net host protocol port needfrag
 //!   sourceroutefailed adminprohib`; `net host`; `transit reassembly`; `erroratptr missingopt
 //!   length`.
-//! - BADADDRS: addresses, with blanks between them, of which no packet is answered: the
-//!   subnets' broadcast addresses.
+//! - BADADDRS: addresses, separated by blanks, that get no answer: the subnets' broadcast
+//!   addresses.
 //! - MTU: longest error, default 576 bytes.
 //! - PMTU: the MTU that needfrag tells.
 //! - SET_FIX_ANNO (USE_FIX_ANNO): whether to ask `FixIPSrc`, default true.
@@ -71,7 +71,7 @@ pub(crate) struct ICMPError {
     kind: IcmpType,
     code: u8,
     bad: Vec<u32>,
-    /// Nobody else is answered, unless there is none.
+    /// No other host gets an answer, unless there is none.
     from: Vec<Ipv4Prefix>,
     mtu: usize,
     pmtu: u16,

@@ -10,12 +10,12 @@
 //! ## Description
 //! Expects Neighbor Solicitations with their Ethernet headers, and answers valid ones (RFC 4861
 //! section 7.1.1: hop limit 255, checksum, options) for addresses in one of the prefixes with a
-//! Neighbor Advertisement; the longest prefix counts. Who checks whether an address is free
-//! (RFC 4862) and asks without a source is told with all other nodes.
+//! Neighbor Advertisement; the longest prefix counts. A node that checks whether an address is free
+//! (RFC 4862) asks without a source: the answer goes to all nodes.
 //!
-//! With ANNOUNCE it tells all nodes of its addresses when it starts (RFC 4861 section 7.2.6): who
-//! knows another Ethernet address forgets it. After a change of the configuration only those are told
-//! that are new, or have a new Ethernet address.
+//! With ANNOUNCE it announces its addresses to all nodes when it starts (RFC 4861 section 7.2.6):
+//! nodes with an old entry update it. After a change of the configuration only those are told that
+//! are new, or have a new Ethernet address.
 //!
 //! ## Arguments
 //! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix

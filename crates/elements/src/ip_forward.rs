@@ -61,7 +61,7 @@ pub(crate) trait Family: Address + Default {
     /// The output for packets that the policy has Linux forward.
     const POLICY_OUTPUT: u16;
     fn target(packet: &Packet) -> Self;
-    /// What is to be done with a packet that is `mtu` bytes at most, if it fits.
+    /// The verdict for a packet of at most `mtu` bytes, if it fits.
     fn check(packet: &Packet, mtu: usize) -> Verdict;
     fn count_down(packet: &mut Packet);
     fn parse(text: &str) -> Option<Self>;
@@ -69,7 +69,7 @@ pub(crate) trait Family: Address + Default {
     fn pair(text: &str) -> Option<(Self, [u8; 6])>;
 }
 
-/// What is to be done with a packet whose neighbour is known.
+/// The verdict for a packet whose neighbour is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Good,

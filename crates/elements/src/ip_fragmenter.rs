@@ -8,9 +8,9 @@
 //! and must not be fragmented.
 //!
 //! ## Description
-//! Expects IP packets with their header annotations set. Sends those of up to MTU bytes on
-//! as they are, and cuts longer ones into fragments, sent in order, with all annotations.
-//! Later fragments carry only the options that RFC 791 says are to be copied.
+//! Expects IP packets with their header annotations set. Sends those of up to MTU bytes on as they
+//! are, and cuts longer ones into fragments, sent in order, with all annotations. Later fragments
+//! carry only the options that RFC 791 has copied.
 //!
 //! Packets that must not be fragmented (DF, or an MTU that leaves no room for 8 bytes of
 //! payload) leave by output 1, for an `ICMPError` of type unreachable and code needfrag.

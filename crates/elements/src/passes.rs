@@ -102,8 +102,8 @@ macro_rules! stages {
             limit: usize,
             fused: &mut Fused<'_, '_>,
         ) -> Option<Stop> {
-            /// With EXACT, for members of exactly these stages, a bit each, so that nobody has
-            /// to ask for each packet which there are; with 0 for any.
+            /// With EXACT, for members of exactly these stages, a bit each, so that the pass need
+            /// not test them for each packet; with 0 for any.
             fn run<const EXACT: u32, const LIMITED: bool>(
                 members: &mut Members,
                 batch: &mut Batch,

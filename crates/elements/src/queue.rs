@@ -42,7 +42,8 @@ pub(crate) struct Queue {
     share: Share,
     highwater: usize,
     drops: u64,
-    /// Packets came, and nobody has pulled in vain since: Click's queues tell of packets that long.
+    /// Packets came, and no pull has found the queue empty since: Click's queues signal packets
+    /// that long.
     awake: bool,
     /// But for those that tell of none as soon as the last packet has gone.
     quick: bool,

@@ -92,7 +92,7 @@ enum Kind {
     Signal(Vec<i32>),
 }
 
-/// Who steps a script.
+/// The trigger of a script's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Handler,

@@ -12,7 +12,7 @@
 //! (docs/filters.md) for it, and does what the rule says; packets of other slices and their rules
 //! have nothing to do with it. What the rule answers goes with the packet over a link, or back to
 //! this router: `FilterResult` reads it. A part that the packet does not have is zero. Under
-//! `europa click` nobody looks keys up.
+//! `europa click` there is no switch, so keys have no effect.
 //!
 //! ## Arguments
 //! - PART: `OFFSET/LENGTH`, bytes of the packet; `network OFFSET/LENGTH`, bytes from its network

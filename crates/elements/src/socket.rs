@@ -13,7 +13,7 @@
 //! Sends the contents of packets by a socket, and makes packets of what it receives.
 //!
 //! A server binds the address and port, or the file. It talks to one TCP or Unix peer at a time,
-//! and answers whoever sent the last datagram. A client connects when the router starts, and
+//! and answers the sender of the last datagram. A client connects when the router starts, and
 //! receives from its peer only; a UDP client whose ADDR is 0.0.0.0 sends to each packet's
 //! destination address annotation. A server accepts the next one when a connection ends; a client
 //! does not connect again. What a socket does not take at once waits; when 1024 packets that were
@@ -35,8 +35,8 @@
 //! - TIMESTAMP (keyword): give packets the time of their arrival; default true.
 //! - SNDBUF, RCVBUF (keywords): bytes of the socket's buffers; default the system's. Not in a
 //!   router of a node.
-//! - ALLOW, DENY (keywords): names of IP route tables. A server refuses who is in DENY's table and
-//!   not in ALLOW's.
+//! - ALLOW, DENY (keywords): names of IP route tables. A server refuses peers that are in DENY's
+//!   table and not in ALLOW's.
 //! - VERBOSE (keyword): tell of connections; default false.
 //! - NODELAY (keyword): send small segments of TCP at once; default true.
 //! - PROPER (keyword): accepted.
@@ -96,7 +96,7 @@ pub(crate) struct Socket {
     any: Option<u16>,
     opened: Option<Rc<OwnedFd>>,
     peer: Option<Rc<OwnedFd>>,
-    /// Whom a datagram server answers.
+    /// The peer that a datagram server answers.
     remote: Option<SockaddrStorage>,
     waiting: VecDeque<Packet>,
     /// What it may keep of the pool.
@@ -278,7 +278,7 @@ impl Socket {
         Ok(Some(packet))
     }
 
-    /// Whether there is somebody to send to.
+    /// Whether there is a peer.
     fn reaches(&self) -> bool {
         self.peer.is_some() && (self.kind.is_stream() || self.client || self.remote.is_some())
     }
@@ -317,7 +317,7 @@ impl Socket {
                     self.say(context, error.desc());
                     return self.close(context);
                 }
-                // Too long, nobody there: this one is lost, the next may do better.
+                // Too long, or without a receiver: this one is lost, the next may pass.
                 Err(_) => {
                     refused = false;
                     self.drops += 1;
@@ -331,7 +331,7 @@ impl Socket {
     }
 }
 
-/// Who a connection is from, if it has an address.
+/// The peer of a connection, if it has an address.
 fn whom(from: Option<IpAddr>) -> String {
     from.map_or_else(String::new, |from| format!(" from {from}"))
 }
@@ -443,7 +443,7 @@ impl Element for Socket {
                         Ok(Some(packet)) => context.push(0, packet),
                         Ok(None) => return self.close(context),
                         Err(Errno::EINTR) => {}
-                        // Of a datagram that came to nobody.
+                        // Of a datagram without a receiver.
                         Err(Errno::ECONNREFUSED) if !self.kind.is_stream() => {}
                         Err(Errno::EAGAIN) => return,
                         Err(error) => {

@@ -35,7 +35,7 @@ impl<T, const N: usize> Rule<T, N> {
         (0..N).fold(0, |all, word| all | wrong(word)) == 0
     }
 
-    /// Who goes first, as one number: never the same for two rules of a slice.
+    /// The rank of a rule, as one number: never the same for two rules of a slice.
     #[inline]
     pub(crate) fn rank(&self) -> u64 {
         u64::from(self.priority) << 32 | u64::from(!self.number)

@@ -32,7 +32,7 @@ impl<T: Copy, const N: usize> Copies<T, N> {
     }
 }
 
-/// The one who changes the rules.
+/// The writer of the rules.
 pub struct Writer<T, const N: usize> {
     copies: Arc<Copies<T, N>>,
     readers: Vec<Counters>,
@@ -83,7 +83,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         let mut result = Ok(());
         self.both(|table| result = table.apply(slice, changes));
         result?;
-        // Nobody counts for them any more, and for no other rule in their places yet.
+        // No reader counts for them any more, and no other rule has their places yet.
         for place in removed {
             self.begins[place as usize] = self.sum(place);
         }

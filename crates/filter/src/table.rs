@@ -1,4 +1,4 @@
-//! The rules of all slices, and who is found.
+//! The rules of all slices, and look-ups among them.
 
 use std::collections::HashMap;
 
@@ -77,7 +77,7 @@ pub struct Table<T, const N: usize> {
     /// Masks of their tuples; no rule changes its tuple.
     masks: Vec<Key<N>>,
     free: Vec<u32>,
-    /// Removed in this batch: free after it, so that nobody counts for another rule there yet.
+    /// Removed in this batch: free after it, so that no reader counts for another rule there yet.
     freed: Vec<u32>,
     capacity: u32,
     epoch: u32,

@@ -149,7 +149,7 @@ impl<const N: usize> Tuple<N> {
         self.kinds[bucket] = kinds;
     }
 
-    /// Four times as many buckets: growing is rare, and most buckets are to be empty.
+    /// Four times as many buckets: growing is rare, and most buckets stay empty.
     fn grow<T>(&mut self, rules: &[Slot<T, N>], links: &mut [Link]) {
         let size = self.heads.len() * 4;
         let heads = std::mem::replace(&mut self.heads, vec![Head::NONE; size].into());

@@ -32,7 +32,7 @@ pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
     sethostname(&inside.host)?;
     io::stdout().write_all(READY.as_bytes())?;
     io::stdout().flush()?;
-    // Who waits for the word reads to the end.
+    // The process that waits for the word reads to the end.
     let nowhere = fs::File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(nowhere.as_fd())?;
     dup2_stdout(nowhere.as_fd())?;

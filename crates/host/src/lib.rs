@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use enter::{ensure, join, numbers};
 pub use hold::hold;
 
-/// What is known of a host by everybody who starts a program there.
+/// The facts about a host that each program start needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inside {
     /// The host's name, which its programs have as host name.

@@ -69,7 +69,7 @@ pub struct Impairment<T> {
     idle_ns: u64,
     /// When each packet that waits for the transmitter will have been sent.
     departures: VecDeque<u64>,
-    /// By time of arrival, each. Two queues suffice: nobody overtakes within one.
+    /// By time of arrival, each. Two queues suffice: no packet overtakes within one.
     delayed: VecDeque<Waiting<T>>,
     express: VecDeque<Waiting<T>>,
     capacity: usize,
@@ -174,7 +174,7 @@ impl<T: Copy> Impairment<T> {
         } else {
             (&mut self.delayed, sent_ns.saturating_add(delay_ns(settings, random)))
         };
-        // Whoever is faster than the packet before it waits for it.
+        // A packet that is faster than the one before waits for it.
         let due_ns = queue.back().map_or(due_ns, |last| due_ns.max(last.due_ns));
         queue.push_back(Waiting { due_ns, packet: Due { packet, twice, wrong_bit } });
         Ok(())

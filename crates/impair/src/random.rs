@@ -1,7 +1,7 @@
 //! Random numbers: small, fast, the same for the same seed on every machine.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one addition and two multiplications
-/// a number. Nobody's secrets hang on it.
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one addition and two multiplications a number.
+/// No secret depends on it.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 

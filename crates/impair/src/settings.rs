@@ -21,7 +21,7 @@ pub struct Settings {
     pub reorder: f64,
     /// Share of packets that arrive twice.
     pub duplicate: f64,
-    /// Share of packets of which one bit is wrong.
+    /// Share of packets with one wrong bit.
     pub corrupt: f64,
     /// What may wait for the transmitter; only of interest with a rate.
     pub limit: Limit,

@@ -140,7 +140,7 @@ fn one(
         Some("frr") => Kind::Frr,
         // The usual way before containerlab knew the kind.
         Some("linux") if image.contains("frrouting") || image.contains("/frr") => Kind::Frr,
-        // An image of somebody's own with FRR inside.
+        // A custom image with FRR inside.
         Some("linux") if binds_frr(&sources) => Kind::Frr,
         Some("linux") => Kind::Linux,
         Some("bridge" | "ovs-bridge") => Kind::Bridge,

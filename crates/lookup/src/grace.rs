@@ -39,7 +39,7 @@ impl Pass {
     /// The reader holds nothing of what it found before, and will look again.
     #[inline]
     pub(crate) fn pass(&mut self) {
-        // Acquire: who knows a number no longer finds what has it.
+        // Acquire: a thread that reads a number no longer finds the entry behind it.
         let last = self.last.0.load(Ordering::Acquire);
         let own = self.own.0.load(Ordering::Relaxed);
         if own == last {
@@ -48,8 +48,8 @@ impl Pass {
         // Release: what was read until now has been read before the writer sees this.
         self.own.0.store(last, Ordering::Release);
         if own == RESTS {
-            // Either the writer sees that somebody reads, or this reader what the writer did before
-            // it looked (see `Readers::passed`).
+            // Either the writer sees a reader's mark, or this reader sees the writer's stores from
+            // before its check (see `Readers::passed`).
             fence(Ordering::SeqCst);
         }
     }
@@ -94,7 +94,7 @@ impl Readers {
 
     /// The highest number that everybody has passed.
     fn passed(&mut self) -> u64 {
-        // Who is gone has let go of its mark, last of all.
+        // A reader that has gone cleared its mark last.
         self.marks.retain(|mark| Arc::strong_count(mark) > 1);
         fence(Ordering::SeqCst);
         let numbers = self.marks.iter().map(|mark| mark.0.load(Ordering::Acquire));
@@ -123,7 +123,7 @@ impl<T> Free<T> {
         }
     }
 
-    /// A place on the way to which nobody is.
+    /// A place that no look-up passes.
     pub(crate) fn take(&mut self, readers: &mut Readers) -> Option<T> {
         if self.ready.is_empty() && !self.waiting.is_empty() {
             let passed = readers.passed();
@@ -185,7 +185,7 @@ mod model {
 
     /// Says that an entry is the number of a place.
     const PLACE: u16 = 0x8000;
-    /// What a place says when somebody else uses it.
+    /// The mark of a place in use by another reader.
     const FOREIGN: u16 = 9;
 
     /// An entry of a table, and a place that it leads to at first.

@@ -37,16 +37,16 @@ const LANES: usize = 32;
 /// takes two loads, a /48 four, a /64 six. The default route is kept beside the
 /// trie, as in [`crate::Dir24`].
 ///
-/// A full Internet table (160 thousand routes) takes 38 thousand nodes of 1 KiB,
-/// of which look-ups touch 6 MiB. A lone host route far from all others takes
-/// 5 KiB + 1 KiB. Room for nodes is reserved with the root; pages that no node has
-/// used cost nothing. Before its 128th route a table has none of this, and takes five kilobytes.
+/// A full Internet table (160 thousand routes) takes 38 thousand nodes of 1 KiB; look-ups touch 6
+/// MiB of them. A lone host route far from all others takes 5 KiB + 1 KiB. Room for nodes is
+/// reserved with the root; pages that no node has used cost nothing. Before its 128th route a table
+/// has none of this, and takes five kilobytes.
 ///
 /// A change costs time in proportion to the entries that its prefix covers and the
 /// routes inside it.
 pub type Multibit6 = Table<Many>;
 
-/// What there is for many routes.
+/// The storage for many routes.
 pub struct Many {
     trie: Arc<Trie>,
     places: Places,

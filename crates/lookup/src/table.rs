@@ -26,7 +26,7 @@ pub trait Entries: Send + Sync + 'static {
     fn default(&self) -> &DefaultRoute;
 }
 
-/// What a table has for many routes: entries, and who uses which of them.
+/// The storage of a table with many routes: entries, and their users.
 pub trait Arrays: Sized {
     /// Of the packets.
     type Address: Address;

@@ -220,9 +220,9 @@ impl fmt::Debug for EtherType {
 )]
 #[repr(C)]
 pub struct EthernetHeader {
-    /// To whom.
+    /// Destination.
     pub destination: MacAddr,
-    /// From whom.
+    /// Source.
     pub source: MacAddr,
     /// What follows.
     pub ether_type: EtherType,

@@ -106,7 +106,7 @@ pub struct Device {
     pub mac: [u8; 6],
     /// The longest packet without its Ethernet header, in bytes.
     pub mtu: u32,
-    /// Somebody has set it up.
+    /// The device is set up (IFF_UP).
     pub up: bool,
     /// What it is.
     pub kind: Kind,
@@ -222,7 +222,7 @@ impl Device {
 /// The link of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// Somebody has set it up, and there is a carrier.
+    /// The device is set up, and has a carrier.
     Up,
     /// One of both is missing.
     Down,

@@ -68,7 +68,7 @@ pub enum PortError {
         /// The type of the route.
         found: &'static str,
     },
-    /// Nobody answered for the next hop within the time allowed.
+    /// No neighbour answered for the next hop within the time allowed.
     #[error(
         "{hop}, the next hop to {to}, does not answer on {device} in {namespace}; \
          is it up and in the same network?"
@@ -76,7 +76,7 @@ pub enum PortError {
     NoNeighbour {
         /// The destination.
         to: IpAddr,
-        /// Who was asked.
+        /// The next hop that was asked.
         hop: IpAddr,
         /// On which device.
         device: String,

@@ -30,7 +30,7 @@ pub(crate) enum Strings {
 #[derive(Debug)]
 pub(crate) struct Feature {
     pub(crate) name: String,
-    /// Somebody may switch it.
+    /// The feature can be switched.
     pub(crate) changeable: bool,
     /// It was asked for; what undoing must restore.
     pub(crate) requested: bool,

@@ -44,7 +44,7 @@ pub enum Limitation {
     Oversized {
         /// The port.
         device: String,
-        /// Who makes them.
+        /// The sender of such frames.
         why: String,
         /// What would help.
         remedy: String,

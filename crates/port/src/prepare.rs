@@ -27,8 +27,8 @@ pub struct Wants {
     pub generic: bool,
     /// The receive program is attached by tc: it cuts TCP and UDP itself, and sees VLAN tags.
     pub tc: bool,
-    /// Somebody can be asked whether a veth's live frames have arrived, so that frames of a
-    /// socket may go past their queue.
+    /// The kernel can say whether a veth's live frames have arrived, so frames of a socket may go
+    /// past their queue.
     pub two_queues: bool,
 }
 
@@ -75,8 +75,8 @@ fn may_be_switched(feature: &str) -> bool {
         || postpones_segmentation(feature)
 }
 
-/// How everything is that [`prepare`] may switch. To be kept where a later process finds it
-/// before it is switched: whoever does it may be killed meanwhile.
+/// How everything is that [`prepare`] may switch. Record this where a later process finds it before
+/// the switch: the process that switches may be killed meanwhile.
 ///
 /// # Errors
 /// When the kernel refuses to speak about the device.
@@ -139,8 +139,8 @@ fn has_gro(namespace: &Namespace, index: u32) -> io::Result<bool> {
     Ok(features.iter().any(|feature| feature.name == "rx-gro" && feature.active))
 }
 
-/// Whether a port takes live frames yet: whoever owns the other end of a veth may have turned its
-/// GRO off, and from then on such frames are dropped uncounted.
+/// Whether a port takes live frames yet: the owner of a veth's other end may have turned its GRO
+/// off, and from then on such frames are dropped uncounted.
 pub fn takes_frames(device: &Device) -> bool {
     match (device.xdp_features(), &device.peer) {
         (Ok(Some(features)), _) => features.redirect_target,

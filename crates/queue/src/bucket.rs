@@ -70,7 +70,7 @@ impl Bucket {
         }
     }
 
-    /// Takes out what was sent. It may hold `extra` bytes more than its depth, for whoever has
+    /// Takes out what was sent. It may hold `extra` bytes more than its depth, for a child that
     /// waited for its turn: in a round, a cap below its share brings less than a turn.
     #[inline]
     pub(crate) fn charge(&mut self, now_ns: u64, bytes: u32, extra: u32) {

@@ -25,7 +25,7 @@ pub(crate) struct Taken<T> {
     pub(crate) length: u32,
     /// It understands marks.
     pub(crate) ecn: bool,
-    /// It is to be marked.
+    /// The packet gets a mark.
     pub(crate) mark: bool,
 }
 

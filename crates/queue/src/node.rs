@@ -132,7 +132,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The root, or a record that nobody uses.
+    /// The root, or an unused record.
     pub(crate) fn new(level: Level) -> Self {
         Self {
             waiting: Amount::default(),

@@ -34,7 +34,7 @@ trait Level {
     const IS_QUEUE: bool;
 
     /// Takes `allowed` bytes, which the last packet may exceed, from under a node that has work.
-    /// Who is below is settled when it returns; the node itself is not.
+    /// The children are settled when it returns; the node itself is not.
     fn serve<T: Copy, F: FnMut(T, Cause)>(
         visit: &mut Visit<'_, T, F>,
         node: u32,
@@ -162,7 +162,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     #[inline(never)]
     fn pick_assured(&self, child: u32, allowed: u32) -> (u32, u32) {
         let Shape { next, guarantee, .. } = &self.standing.shapes[child as usize];
-        // Packet by packet, so that nobody's guarantee waits for another's burst.
+        // Packet by packet, so that no guarantee waits for another's burst.
         let tokens = if *next == child { guarantee.tokens(self.now_ns) } else { 1 };
         (child, self.capped(child, allowed.min(tokens)))
     }
@@ -347,7 +347,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             self.settle_emptied(class, node, turn, is_queue);
             return;
         }
-        // Who is alone takes nothing from anybody.
+        // A child without siblings takes nothing from others.
         if this.next != node {
             // No jump: whether the turn is over is as random as lengths are. Nothing overflows, as a
             // turn exceeds by a packet at most what was left of it.

@@ -50,10 +50,10 @@ pub struct Share {
     /// Part of what is left when all guarantees are served, in proportion to its siblings'
     /// weights. 0 counts as 1.
     pub weight: u16,
-    /// What is served before anybody's weight counts. Whoever sets guarantees sees to it that
-    /// the children's sum is at most what their parent is sure to get.
+    /// Bytes that are served before the weights apply. The caller makes sure that the guarantees of
+    /// the children fit into their parent's assured rate.
     pub guarantee: Option<Rate>,
-    /// What is never exceeded, even if nobody else wants to send.
+    /// The highest rate, also while no other child sends.
     pub cap: Option<Rate>,
 }
 
@@ -92,7 +92,7 @@ impl Limit {
     pub const NONE: Self = Self { packets: u32::MAX, bytes: u32::MAX };
 }
 
-/// Who goes when there is no room, or even before.
+/// The packets that are dropped when there is no room, or before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Policy {
     /// The packet that comes.
@@ -106,8 +106,8 @@ pub enum Policy {
     Codel(Codel),
 }
 
-/// Random early detection (Floyd and Jacobson 1993, with the gentle slope of 2000): nobody is
-/// dropped while the mean length is below `min_bytes`; from there on the probability grows to
+/// Random early detection (Floyd and Jacobson 1993, with the gentle slope of 2000). No packet is
+/// dropped while the mean length is below `min_bytes`. From there on the probability grows to
 /// `probability` at `max_bytes`, and to 1 at twice that.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Red {
@@ -151,6 +151,6 @@ pub struct QueueSettings {
     pub share: Share,
     /// Most that waits in it.
     pub limit: Limit,
-    /// Who goes when that is reached.
+    /// The packets that are dropped at this limit.
     pub policy: Policy,
 }

@@ -1,4 +1,5 @@
-//! Who stands in line: which nodes are in their parents' lists, and which wait for their rates.
+//! Lists of nodes with work: which nodes are in their parents' lists, and which wait for their
+//! rates.
 
 use crate::bucket::Bucket;
 use crate::node::{ASSURED, CAP, GUARANTEE, NONE, Node, Nodes, ROOT, State};

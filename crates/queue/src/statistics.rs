@@ -1,7 +1,7 @@
 //! What has become of packets, in memory that others may read meanwhile.
 //!
-//! One thread writes them, with plain stores; whoever maps them sees each word whole. Of memory for n
-//! nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
+//! One thread writes them, with plain stores; a reader that maps them sees each word whole. Of memory
+//! for n nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
 //! [`Id::index`](crate::Id::index), one cache line; the other 32 n are *cold*, 32 for each node in the
 //! same order. Layout 2:
 //!
@@ -26,8 +26,8 @@
 //! wait for: the count is the word plus what its lowest 8 bits are behind the hot ones, as a signed
 //! byte. So it matters little which of the two was read first.
 //!
-//! A class's words are its queues' sums, also of those that are gone, but it has no waiting times:
-//! who wants a slice's adds its queues'. Its hot word 2 is brought up to date when a packet leaves, is
+//! A class's words are the sums of its queues, also of removed ones, but it has no waiting times: a
+//! reader adds those of the queues. Its hot word 2 is brought up to date when a packet leaves, is
 //! dropped from a head or handed back, not when one comes; so is word 3 of all: if word 2 is more,
 //! that is the highest. That saves 16 stores a packet.
 
@@ -108,7 +108,8 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Reads a node's words, of which `words` are all. Of words that there are not, zeros.
+    /// Reads a node's words from `words`, the words of all nodes. Of words that there are not,
+    /// zeros.
     pub fn read(words: &[AtomicU64], index: u32) -> Self {
         let (nodes, index) = (words.len() / WORDS, index as usize);
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -186,7 +187,7 @@ pub(crate) fn set(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::Relaxed);
 }
 
-/// Counts a waiting time. Says in which bucket, if its cold word is to be written: see [`LAG`].
+/// Counts a waiting time. Returns the bucket, if its cold word needs a write: see [`LAG`].
 #[inline]
 #[must_use]
 pub(crate) fn waited(hot: &Hot, ns: u64) -> Option<u32> {

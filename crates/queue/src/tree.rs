@@ -1,4 +1,4 @@
-//! The tree: what there is in it, and how that changes.
+//! The tree: its contents and their changes.
 
 use std::sync::atomic::AtomicU64;
 
@@ -108,7 +108,7 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
 }
 
 impl<T: Copy> Tree<T> {
-    /// An empty tree whose statistics nobody else reads.
+    /// An empty tree with private statistics.
     pub fn new(settings: Settings) -> Self {
         let words = (0..Self::words(settings)).map(|_| AtomicU64::new(0)).collect();
         Self::make(settings, words)
@@ -196,7 +196,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         node
     }
 
-    /// What of it says who stands in line.
+    /// Its part of the lists of nodes with work.
     #[inline]
     pub(crate) fn standing(&mut self) -> Standing<'_> {
         let Self { nodes, shapes, wheel, orders, now_ns, .. } = self;
@@ -289,7 +289,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(id)
     }
 
-    /// Adds a queue that has no number in the slice: only who gets its name can use it.
+    /// Adds a queue without a number in the slice: only the receiver of its name can use it.
     ///
     /// # Errors
     /// The router has gone or is none, or there is no room.

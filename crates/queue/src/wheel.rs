@@ -1,6 +1,6 @@
-//! Who is to be looked at when: a hierarchical timing wheel (Varghese and Lauck 1987) of six
-//! levels of 64 slots, with ticks of 1024 ns. Setting and clearing a timer costs two list
-//! changes; a timer moves down at most five times before it is due.
+//! The nodes to check, by time: a hierarchical timing wheel (Varghese and Lauck 1987) of six levels
+//! of 64 slots, with ticks of 1024 ns. Setting and clearing a timer costs two list changes; a timer
+//! moves down at most five times before it is due.
 
 use crate::node::NONE;
 
@@ -48,7 +48,7 @@ impl Wheel {
 
     /// Sets a node's timer, unless it is set for earlier already.
     pub(crate) fn set(&mut self, node: u32, due_ns: u64) {
-        // Never early; and in the future, so that whoever sets it again makes progress.
+        // Never early; and in the future, so that a caller that sets it again makes progress.
         let tick = due_ns.div_ceil(1 << TICK_SHIFT).max(self.tick + 1);
         let timer = self.timers[node as usize];
         if timer.place != OFF {

@@ -294,7 +294,7 @@ fn enqueue(
     let first: Vec<u32> = queue.iter().map(|(serial, _)| *serial).collect();
     let own = dropped.iter().filter(|(gone, _)| gone == serial).count();
     prop_assert_eq!(own, usize::from(!waits));
-    // From the head, in order, nobody else's.
+    // From the head, in order, of this queue only.
     for (at, (gone, _)) in dropped.iter().filter(|(gone, _)| gone != serial).enumerate() {
         prop_assert_eq!(first.get(at), Some(gone));
         queue.pop_front();
@@ -331,7 +331,7 @@ proptest! {
                 prop_assert!(statistics.peak >= statistics.waiting);
             }
         }
-        // All that is left comes out in time: nobody is forgotten.
+        // All waiting packets leave in time: no queue is forgotten.
         let mut rounds = 0;
         while let Some(due) = tree.next_due(now) {
             prop_assert!(due >= now);

@@ -222,7 +222,8 @@ impl Plan {
         let rate = |part: f64, us| Rate::over((part * bits) as u64, us);
         let sure = self.sure(sure);
         let guarantee = self.guarantee.filter(|_| sure > 0.0).map(|_| rate(sure, 2_000));
-        // Longer than a round: who waits longer for its turn than its burst lasts loses of its cap.
+        // Longer than a round: a queue that waits longer for its turn than its burst lasts loses
+        // part of its cap.
         let cap = self.cap.map(|part| rate(part, 10_000));
         let share = Share { weight: self.weight, guarantee, cap };
         if self.children.is_empty() {

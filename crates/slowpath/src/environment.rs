@@ -83,7 +83,7 @@ fn named(error: io::Error, path: &Path) -> io::Error {
 /// # Errors
 /// What the kernel refuses.
 pub fn remove(folder: &Path) -> io::Result<()> {
-    // Whoever still runs there keeps it until it ends.
+    // Programs that still run there keep it until they end.
     let _ = umount2(&folder.join("root"), MntFlags::MNT_DETACH);
     fs::remove_dir_all(folder)
 }
@@ -104,7 +104,7 @@ impl Environment {
     /// Makes the directories and files below `folder`, and notes there what goes where.
     ///
     /// # Errors
-    /// A file that cannot be where it is to be, or a user that is not there.
+    /// A file with an impossible path, or a user that does not exist.
     pub fn make(
         folder: &Path,
         namespace: &str,
@@ -136,7 +136,7 @@ impl Environment {
     /// only programs that enter later see those.
     ///
     /// # Errors
-    /// A file that cannot be where it is to be, or a user that is not there.
+    /// A file with an impossible path, or a user that does not exist.
     pub fn change(
         folder: &Path,
         gone: &[FileSpec],
@@ -186,7 +186,7 @@ impl Environment {
         self.mounts()?;
         become_root(users)?;
         sethostname(self.router.rsplit('/').next().unwrap_or("router"))?;
-        // Terminals that `sshd` and the like make are to be the slow path's own.
+        // Terminals that `sshd` and the like make belong to the slow path.
         let options = Some("newinstance,ptmxmode=0666,mode=0620,gid=5");
         mount(Some("devpts"), "/dev/pts", Some("devpts"), MsFlags::MS_NOSUID, options)?;
         // The old place may be hidden now, or still lead to the host's files.
@@ -237,7 +237,7 @@ impl Environment {
                     flags |= flag;
                 }
             }
-            // Mounts that others hide cannot be reached, here or by anybody.
+            // No process can reach mounts below other mounts.
             let _ = mount(NONE, path, NONE, flags, NONE);
         }
         let harmless = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;

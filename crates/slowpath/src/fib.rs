@@ -136,7 +136,7 @@ impl<A: Address> Fib<A> {
         self.routes.values().filter(|entry| !entry.candidates.is_empty()).count()
     }
 
-    /// Whether something is to be told.
+    /// Whether an update is due.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }

@@ -32,7 +32,7 @@ use crate::output::{Output, PAUSE};
 
 /// Bytes of what is printed that are passed on at once.
 const AT_ONCE: usize = 1 << 16;
-/// Signals that programs get from who waits for them.
+/// Signals that the waiting process passes to programs.
 const PASSED_ON: [Signal; 7] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -94,8 +94,8 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
     Ok((started(first.pid) == Some(first.started)).then(|| namespace.into()))
 }
 
-/// Has children of this process, which has one thread, be born among the process numbers of a
-/// slow path, or, where nobody holds any, among new ones.
+/// Lets the children of this process, which has one thread, start in the pid namespace of a slow
+/// path, or in a new one if there is none.
 ///
 /// # Errors
 /// What the kernel refuses.
@@ -237,7 +237,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// Takes care of whoever has ended: how the child has, if it has.
+/// Reaps ended processes: how the child has ended, if it has.
 fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
     loop {
         match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
@@ -256,7 +256,7 @@ fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
 
 /// What a program prints.
 struct Log {
-    /// `None` when nobody prints any more.
+    /// `None` once all writers have gone.
     printed: Option<PipeReader>,
     output: Output<io::Stderr>,
 }

@@ -356,7 +356,7 @@ impl Neighbour {
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: String,
-    /// Somebody has set it up.
+    /// The device is set up (IFF_UP).
     pub(crate) up: bool,
     /// It is up and has a carrier.
     pub(crate) running: bool,

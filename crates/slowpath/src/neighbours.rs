@@ -79,7 +79,7 @@ impl Neighbours {
         }
     }
 
-    /// Whether something is to be told.
+    /// Whether an update is due.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }

@@ -1,5 +1,4 @@
-//! The users of a router's slow path: a user namespace of its own, in which its root is nobody
-//! on the host.
+//! The users of a router's slow path: its root has no rights on the host.
 //!
 //! A router's network namespace belongs to that user namespace. So whatever capabilities a
 //! program there has, up to all of them, count for the router's own network, mounts and
@@ -112,7 +111,7 @@ fn lock(claims: &Path) -> io::Result<Flock<File>> {
     Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }
 
-/// Finds a range that nobody has: a link `CLAIMS/NUMBER` leads to the folder of its owner.
+/// Finds a free range: a link `CLAIMS/NUMBER` leads to the folder of its owner.
 fn claim(claims: &Path, folder: &Path, taken: &[Range<u64>]) -> io::Result<Ids> {
     fs::create_dir_all(claims)?;
     let _lock = lock(claims)?;

@@ -66,7 +66,7 @@ impl Bench {
         Some(bench)
     }
 
-    /// Nobody follows its routes yet.
+    /// No mirror follows its routes yet.
     fn idle(tag: &str) -> Option<Bench> {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: needs root");
@@ -323,7 +323,7 @@ fn a_long_table_is_put_right_where_it_differs() {
         tables.insert("route.load".to_owned(), old4);
         tables.insert("route6.load".to_owned(), old6);
     }
-    // It takes prefixes back of which it cannot know whether they are there.
+    // It withdraws prefixes that may or may not be there.
     bench.follow(resume, true);
     bench.compare("resumed");
     let told = bench.progress.told.load(Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub struct Lines {
     pub factors: Vec<f64>,
     /// What the vertical axis counts.
     pub y: String,
-    /// Name of the line on which both are equal, if it is to be drawn.
+    /// Name of the line on which both are equal, if the chart has one.
     pub diagonal: Option<String>,
     /// Its curves.
     pub lines: Vec<Line>,

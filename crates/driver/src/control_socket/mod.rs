@@ -19,7 +19,7 @@
 //! - FD: a connection that is open already.
 //! - READONLY (keyword): refuse to write; default false.
 //! - PROXY (keyword): an element whose handlers are meant where none is named.
-//! - VERBOSE (keyword): say who connects; default false.
+//! - VERBOSE (keyword): log each connection; default false.
 //! - LOCALHOST (keyword): for TCP, only take connections from this machine; default false.
 //! - RETRIES (keyword): how often to try again, once a second, if the socket cannot be opened;
 //!   default 0. A configuration that replaces another takes over its sockets.
@@ -203,7 +203,7 @@ impl ControlSocket {
         }
     }
 
-    /// Sends what there is to send, and closes what is done.
+    /// Sends waiting output, and closes finished connections.
     fn flush(&mut self, number: usize, context: &mut Context<'_>) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         let token = number as u32 + 1;

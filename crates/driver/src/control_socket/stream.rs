@@ -44,7 +44,7 @@ impl Listener {
         Ok(Listener::Unix(listener))
     }
 
-    /// The next connection and who has made it.
+    /// The next connection and its peer.
     pub(crate) fn accept(&self) -> io::Result<(Stream, String)> {
         match self {
             Listener::Tcp(listener) => {
@@ -70,8 +70,8 @@ impl Stream {
         {
             return Err(io::ErrorKind::NotFound.into());
         }
-        // SAFETY: the descriptor is open, and whoever started the process gave it to this
-        // socket alone by naming it.
+        // SAFETY: the descriptor is open, and the caller of the process gave it to this socket
+        // alone by naming it.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let stream = UnixStream::from(owned);
         stream.set_nonblocking(true)?;

@@ -39,7 +39,7 @@ impl Drop for Opened {
     fn drop(&mut self) {
         self.memifs.get_mut().clear();
         for name in self.names.get_mut() {
-            // One that cannot be removed is replaced by whoever listens there next.
+            // The next listener replaces a file that cannot be removed.
             let _ = name.clear();
         }
     }

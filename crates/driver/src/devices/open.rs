@@ -58,7 +58,7 @@ pub(super) struct Open {
 impl Open {
     /// Opens an interface, and keeps its frames from Linux if this is wanted.
     pub(super) fn new(device: Device, names: Vec<String>, wanted: Wanted) -> Result<Open, String> {
-        // One that nobody receives from would fill with frames.
+        // A socket without a receiver would fill with frames.
         let opened = if wanted.receives { open_listener(&device) } else { open_socket(&device) };
         let socket = opened.map_err(|error| error.to_string())?;
         let prepared = prepare_listener(&socket, &device, Given::common());

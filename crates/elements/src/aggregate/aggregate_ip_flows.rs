@@ -153,7 +153,7 @@ impl Pair {
     fn release(&mut self) -> Option<(Packet, Seen)> {
         let (mut head, seen) = self.held.pop_front()?;
         let same = |other: &Seen| {
-            // Which way a later fragment of a host to itself goes nobody knows.
+            // The direction of a later fragment from a host to itself is unknown.
             let way = other.back == seen.back || seen.hosts.1 == seen.hosts.2;
             other.id == seen.id && way
         };

@@ -124,7 +124,7 @@ impl RED {
             self.average += (length as f64 - self.average) * (1.0 - keep);
             return;
         }
-        // Nobody comes by while the queues are empty, and the average would stay.
+        // No packet arrives while the queues are empty, so the average would stay.
         let ticks = match self.empty_ns.replace(now_ns) {
             None => 1,
             Some(last) => (now_ns / EMPTY_TICK_NS).saturating_sub(last / EMPTY_TICK_NS),

@@ -29,7 +29,7 @@ pub fn ipv4_with_host(description: &Description) -> Result<String, Problem> {
         let lines = prefixes.iter().map(|prefix| format!(", {prefix} - {host}"));
         format!("{all} - {errors}{}", lines.collect::<String>())
     };
-    // `DropMartians` has looked at the destinations that are nobody's.
+    // `DropMartians` has checked the destinations that belong to no host.
     let route = base("0.0.0.0/0", &[]);
     let route6 = base("::/0", &["::/128", "::ffff:0:0/96", "ff00::/8", "fe80::/10"]);
     let _ = write!(

@@ -60,8 +60,8 @@ pub(super) fn ipv6(addresses: &[IpNet]) -> impl Iterator<Item = Ipv6Net> + '_ {
     })
 }
 
-/// The addresses of a subnet that are nobody's: all zeros, all ones. Subnets with 31 and 32 bits
-/// have none (RFC 3021).
+/// The addresses of a subnet that belong to no host: all zeros, all ones. Subnets with 31 and 32
+/// bits have none (RFC 3021).
 pub(super) fn reserved(net: Ipv4Net) -> Vec<Ipv4Addr> {
     if net.prefix_len() >= 31 { Vec::new() } else { vec![net.network(), net.broadcast()] }
 }

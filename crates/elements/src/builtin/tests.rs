@@ -89,7 +89,7 @@ impl Model {
 const OWN: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 0]), MacAddr([2, 0, 0, 0, 0, 1])];
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
-/// Hosts on both sides, the next router, and somebody behind it.
+/// Hosts on both sides, the next router, and a host behind it.
 const HOST_A: [u8; 4] = [10, 0, 0, 9];
 const HOST_B: [u8; 4] = [10, 1, 0, 9];
 const BEHIND: [u8; 4] = [10, 2, 0, 9];
@@ -222,7 +222,7 @@ fn packets_are_forwarded() {
     ] {
         let wanted = forwarded(&frame, OWN[interface], to);
         let mut out = model().receive(0, &[frame]);
-        // Somebody who could go straight is told so; that is another test.
+        // A host with a shorter way gets a redirect; that is another test.
         out.retain(|(_, frame)| frame[12..14] != [8, 0] || frame[23] != 1);
         assert_eq!(out, [(interface, wanted)], "{name}");
     }
@@ -376,7 +376,7 @@ fn neighbours_ask_and_are_asked() {
     let reply = Frame::new(B, OWN[1]).ipv6(address(there), address("2001:db8:1::1")).ttl(255);
     assert_eq!(model.receive(1, &[reply.icmp6(&message)]), [(1, forwarded(&frame, OWN[1], B))]);
 
-    // Nobody answers: the sender is told. The router says some things by itself, too.
+    // No neighbour answers: the sender gets an error. The router says some things by itself, too.
     let silent = v4(HOST_A, [10, 1, 0, 78], 64, 9);
     assert_eq!(model.receive(0, &[silent]).len(), 1);
     let told: Vec<_> = (1..10)

@@ -35,7 +35,7 @@ pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>
         let gone =
             before.keys().filter(|to| !after.contains_key(*to)).map(|to| format!("remove {to}"));
         let differs = |to: &String, hop: &String| before.get(to) != Some(hop);
-        // New ways first: whoever has a route keeps one.
+        // New routes first, so that a destination always has one.
         let lines: Vec<String> = after
             .iter()
             .filter(|(to, hop)| differs(to, hop))

@@ -72,7 +72,7 @@ impl ToDump {
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            // Nobody is left to tell.
+            // No handler can report it any more.
             let _ = file.flush();
         }
     }

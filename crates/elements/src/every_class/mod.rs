@@ -8,7 +8,7 @@ use europa_engine::{Arena, Graph, NoDevices, Router};
 
 use crate::testing::Bench;
 
-/// Arguments of which one list at least fits most classes.
+/// Argument lists; at least one of them fits most classes.
 const CANDIDATES: &[&[&str]] = &[
     &[],
     &["1"],

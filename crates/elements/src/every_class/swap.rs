@@ -48,8 +48,7 @@ fn fragment(id: u16, at: usize, more: bool) -> Vec<u8> {
     packet
 }
 
-/// Packets that wait for something in one element or another: later fragments, and packets for
-/// neighbours that nobody has heard of.
+/// Packets that elements keep: later fragments, and packets for unknown neighbours.
 fn first(arena: &Arena, time_ns: u64) -> Vec<Packet> {
     let mut all: Vec<Vec<u8>> = (1..4).map(|id| fragment(id, 8, false)).collect();
     all.extend((1..5).map(|n| ip_packet(0x0a00_0009, 0x0a00_0002, 9, &[n; 8])));
@@ -153,7 +152,7 @@ fn what_an_element_keeps_comes_out_after_a_swap() {
     }
 }
 
-/// Who adds a class that keeps packets adds it to [`KEEPS`].
+/// A new class that keeps packets also belongs into [`KEEPS`].
 #[test]
 fn no_other_class_keeps_packets() {
     let registry = Bench::registry();

@@ -172,8 +172,7 @@ fn inverted(step: Step) -> Step {
     Step { test, yes: step.no, no: step.yes, short_yes: !step.short_yes }
 }
 
-/// A step for two of which the second follows if the first fits, and what fits neither goes the
-/// same way.
+/// One step for two: the second follows if the first fits, and both have the same target otherwise.
 fn joined(first: &Step, second: &Step) -> Option<Step> {
     let (a, b) = (first.test, second.test);
     let same_bytes = (a.base, a.at) == (b.base, b.at) && !a.greater && !b.greater;

@@ -130,7 +130,7 @@ impl Store {
         self.share.is_full()
     }
 
-    /// The packet whose first fragment came first, and when it is to be given up.
+    /// The packet whose first fragment came first, and the time to give it up.
     pub(super) fn oldest(&self) -> Option<(Key, u64)> {
         let whole = self.wholes.get(self.oldest as usize)?;
         Some((whole.key, whole.expires_ns))
@@ -204,7 +204,7 @@ impl Store {
         reached >= *length
     }
 
-    /// A packet of which nothing is there yet, the newest.
+    /// A packet without any fragment yet, the newest.
     fn begin(&mut self, key: Key, expires_ns: u64) -> u32 {
         let whole = Whole {
             key,

@@ -41,7 +41,7 @@ const LOG_NS: u64 = 1_000_000_000;
 enum Door {
     /// Clients come here.
     Listener(Rc<OwnedFd>),
-    /// Whoever connects to the server.
+    /// The side that connects to the server.
     Connector(Connector),
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Counts {
     pub(super) interrupts: u64,
 }
 
-/// What it is to be.
+/// The wanted role.
 struct Setup {
     role: Role,
     config: Config,
@@ -117,7 +117,7 @@ fn signal() -> Result<Signal, MemifError> {
     Ok(SIGNAL.get_or_init(|| signal).clone())
 }
 
-/// Waits for a descriptor that somebody else owns.
+/// Waits for a descriptor of another owner.
 fn watch(token: u32, descriptor: BorrowedFd<'_>, context: &mut Context<'_>) {
     // Where there is no descriptor left, the next look or the timer has to do.
     if let Ok(own) = descriptor.try_clone_to_owned() {
@@ -164,7 +164,7 @@ impl Connection {
         }
         let (door, lobby, is_guest) = (self.door.take(), self.lobby.clone(), self.is_guest);
         let before = std::mem::take(old);
-        // Who listened before may not any more, and the other way round.
+        // A former listener must connect, and the other way round.
         let door = if is_guest { None } else { before.door.or(door) };
         let greetings = if is_guest { Greetings::default() } else { before.greetings };
         *self = Connection { door, greetings, lobby, is_guest, ..before };
@@ -185,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Waits for what there is, and has a client connect.
+    /// Waits for the next event, and has a client connect.
     fn begin(&mut self, context: &mut Context<'_>) {
         let Some(setup) = &self.setup else { return };
         if self.port.is_none() {
@@ -198,7 +198,7 @@ impl Connection {
             }
         }
         if self.door.is_none() && !self.is_guest {
-            // Whoever connected has gone; maybe there is another one.
+            // The connected peer has gone; perhaps another one waits.
             match context.devices().open(&setup.resource) {
                 Ok(opened) => self.door = Some(Door::new(setup.role, opened)),
                 Err(_) => return self.missed("nobody connects for this router", context),
@@ -262,13 +262,13 @@ impl Connection {
         }
     }
 
-    /// Whoever connects has gone.
+    /// The connecting peer has gone.
     fn close(&mut self, context: &mut Context<'_>) {
         context.unwatch(DOOR, Interest::Read);
         (self.door, self.asked) = (None, false);
     }
 
-    /// Server: takes those who have come, as many as may be silent.
+    /// Server: accepts waiting connections, up to the limit of silent ones.
     fn accept(&mut self, context: &mut Context<'_>) {
         let (Some(Door::Listener(listener)), Some(setup)) = (&self.door, &self.setup) else {
             return;
@@ -278,7 +278,7 @@ impl Connection {
         let least = Config { log2_entries, ..setup.config.clone() };
         for _ in 0..MOST_SILENT {
             let Ok(Some(client)) = socket::accept(listener) else { break };
-            // One that has gone already is nobody's loss.
+            // A connection that has already ended is no loss.
             let _ = self.greetings.add(client, &least);
         }
         self.greet(context);

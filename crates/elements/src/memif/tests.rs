@@ -142,7 +142,7 @@ fn frames_go_both_ways_in_order_and_are_counted() {
         assert_eq!(run.read(handler), value, "{handler}");
     }
     assert!(run.read("server.peer").starts_with("Europa "));
-    // 16 fit, and nobody takes any meanwhile.
+    // 16 fit, and no reader takes any meanwhile.
     run.give(0, (0..100).map(frame));
     run.until("drops", |run| run.read("server.drops") == "84");
 }

@@ -166,9 +166,9 @@ impl Plan {
     }
 }
 
-/// A router of which some elements may be missing, and a second source that pushes to the
-/// element in the middle of each chain. Look-up: 10.0/16 to output 0, 10.1/16 to 1, 10.2/16
-/// to 2, 10.3/16 to 0 by a gateway.
+/// A router with some elements missing, and a second source that pushes to the element in the
+/// middle of each chain. Look-up: 10.0/16 to output 0, 10.1/16 to 1, 10.2/16 to 2, 10.3/16 to 0 by
+/// a gateway.
 fn graph(ingress: u32, egress: u32, anno: usize) -> Graph {
     let mut graph = Graph::default();
     let (source, second) =

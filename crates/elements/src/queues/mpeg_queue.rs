@@ -11,8 +11,8 @@
 //! A queue that drops the difference frames of MPEG transport streams before their key frames: what
 //! carries nothing but difference frames gets half of the room, everything else all of it. Where
 //! there is too little rate behind the queue, a picture stutters then, where after a lost key frame
-//! there would be none to the next one. A frame of which something was dropped is dropped from
-//! there to its end: it could not be shown. The order stays as it was.
+//! there would be none to the next one. After a drop, the rest of the frame is dropped too: a
+//! player could not show it. The order stays as it was.
 //!
 //! The transport packets of a stream, 188 bytes each, are expected at the packet's end, after
 //! whatever headers, and in clear. A frame is a key frame if its picture header (MPEG-2), its first
@@ -47,7 +47,7 @@ enum Carries {
     #[default]
     Key,
     Difference,
-    /// Of a difference frame of which something was dropped.
+    /// Of a difference frame with a drop.
     Spoilt,
 }
 
@@ -94,7 +94,7 @@ fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
     let pictures = elementary.get(header..).unwrap_or_default();
     for code in pictures.windows(6).filter(|window| window.starts_with(&[0, 0, 1])) {
         match code[3] {
-            // MPEG-2: a picture's header, of which 1 is one that stands alone (13818-2, 6.3.9).
+            // MPEG-2: a picture's header; 1 is a picture that stands alone (13818-2, 6.3.9).
             0 if code[5] >> 3 & 7 == 1 => return Some(Carries::Key),
             0 => return Some(Carries::Difference),
             0xb3 | 0xb8 => return Some(Carries::Key),

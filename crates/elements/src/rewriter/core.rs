@@ -56,7 +56,7 @@ pub(crate) struct Rewriter {
     reply_annotation: Option<usize>,
 }
 
-/// What is to be done with a packet.
+/// The verdict for a packet.
 enum Fate {
     Drop,
     Output(usize),

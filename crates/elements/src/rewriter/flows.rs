@@ -64,7 +64,7 @@ pub(crate) struct Flow {
     pub(crate) reply_annotation: u8,
     /// What its kind of rewriter knows of it.
     pub(crate) state: u8,
-    /// Until then nobody else gets its place.
+    /// Until then no other flow gets its place.
     pub(crate) guaranteed_ns: u64,
     /// Then it may be forgotten.
     pub(crate) expires_ns: u64,

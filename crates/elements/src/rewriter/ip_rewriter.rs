@@ -95,7 +95,7 @@ mod tests {
             assert_eq!(bench.out[0].1.dst_ip(), 0x0200_0002);
             let back = push(&mut bench, 1, &udp(outside, ([1, 0, 0, 1], 1024)));
             assert_eq!(back, [(1, udp(outside, inside))]);
-            // Nobody asked for this.
+            // A packet without a request.
             assert_eq!(push(&mut bench, 1, &udp(outside, ([1, 0, 0, 1], 1025))), []);
             let sent = push(&mut bench, 0, &udp(([10, 0, 0, 1], 6), outside));
             assert_eq!(sent, [(0, udp(([1, 0, 0, 1], 1025), outside))]);

@@ -40,7 +40,7 @@ pub(crate) struct TimeSortedSched {
     /// Time of the last packet that left.
     last_ns: u64,
     disordered: bool,
-    /// By input: packets that wait, and who knows whether there are more.
+    /// By input: packets that wait, and the signal for more.
     inputs: Vec<(VecDeque<Packet>, Signal)>,
 }
 

@@ -201,7 +201,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         if newline && !out.ends_with('\n') {
             out.push('\n');
         }
-        // Nobody reads it: that is no reason to end.
+        // A missing reader is no reason to end.
         drop(match &mut file {
             Some(file) => file.write_all(out.as_bytes()),
             None => {

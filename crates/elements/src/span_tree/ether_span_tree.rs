@@ -178,7 +178,7 @@ impl EtherSpanTree {
         }
     }
 
-    /// Sends a message by each port of which this bridge is in charge.
+    /// Sends a message by each port for which this bridge is designated.
     fn send(&mut self, context: &mut Context<'_>) {
         let (own, now_ns) = (self.bridge(), context.now_ns());
         for index in 0..self.ports.len() {

@@ -174,7 +174,7 @@ impl ToIPSummaryDump {
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            // Nobody is left to tell.
+            // No handler can report it any more.
             let _ = file.flush();
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Of a station: its own, or the usual ones; none of nobody.
+    /// Of a station: its own, or the usual ones; none without a station.
     pub(super) fn of(&self, station: MacAddr) -> &[u8] {
         match self.stations.get(&station.0) {
             _ if station == MacAddr::ZERO => &[],

@@ -14,7 +14,7 @@
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`, which also says how often.
 //! - RT: name of an `AvailableRates`: the access point's rates.
-//! - DEBUG: say who asks, default false.
+//! - DEBUG: log each request, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

@@ -57,7 +57,7 @@ pub(super) const PROTECTED: u8 = 0x40;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header(pub(super) [u8; Header::BYTES]);
 
-/// Who sends a frame to whom in which network.
+/// Sender, receiver and network of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) destination: MacAddr,

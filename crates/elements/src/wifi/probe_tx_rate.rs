@@ -9,9 +9,9 @@
 //! output 1.
 //!
 //! ## Description
-//! Notes for each frame at which rate it is to be sent: the one at which frames to the same
-//! station took the least time lately, and for every tenth frame another one that might be
-//! faster. Frames for groups go at the first rate.
+//! Notes a sending rate for each frame: the one at which frames to the same station took the least
+//! time lately. Every tenth frame gets another one that might be faster. Frames for groups go at
+//! the first rate.
 //!
 //! Knows at most 4096 stations; when there would be more, all are forgotten.
 //!
@@ -219,7 +219,7 @@ impl ProbeTXRate {
             *station = self.rates.with(|rates| Station::new(rates.of(MacAddr(address))));
         }
         if station.tallies.is_empty() {
-            // Nobody knows a rate: that of `SetTXRate` stays.
+            // No rate is known: that of `SetTXRate` stays.
             return;
         }
         station.trim(now_ns.saturating_sub(self.window_ns));

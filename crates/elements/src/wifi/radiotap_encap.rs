@@ -25,7 +25,7 @@ use super::extra::NO_ACKNOWLEDGEMENT;
 use crate::fields::{grow_front, set};
 use crate::prelude::*;
 
-/// With a byte that nobody reads at the end, as Click's.
+/// With an unused byte at the end, as Click's.
 const HEADER: usize = 14;
 /// Bits of rate, power, flags and retries.
 const PRESENT: u32 = 1 << 2 | 1 << 10 | 1 << 15 | 1 << 17;

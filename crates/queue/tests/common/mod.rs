@@ -78,7 +78,7 @@ pub(crate) fn run(
         (0..sources.len()).filter(|number| sources[*number].bytes.is_some()).collect();
     if from_ns == 0 {
         for (number, source) in sources.iter_mut().enumerate() {
-            // Enough that a turn never empties a queue that is to be always full.
+            // Enough that a turn never empties a queue that has to stay full.
             let packets = if source.bytes.is_none() { 12 } else { 0 };
             (0..packets).for_each(|_| {
                 source.send(tree, number, 0);

@@ -352,7 +352,7 @@ impl Mirror {
         }
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     fn tell(&mut self) -> Result<(), MirrorError> {
         if self.is_policy_dirty {
             self.tell_policy()?;

@@ -13,7 +13,7 @@
 //! | `rules`    | rules that choose tables of routes                              |
 //! | `qdiscs`   | queueing disciplines                                            |
 //! | `settings` | what netlink says of sysctls                                    |
-//! | `polled`   | what nobody says: iptables' own tables, further sysctls          |
+//! | `polled`   | settings without notification: iptables' own tables, further sysctls |
 
 pub(crate) mod nftables;
 pub(crate) mod polled;
@@ -71,7 +71,7 @@ pub(crate) struct Policy {
     told: HashMap<String, String>,
 }
 
-/// What the fast path is to be told.
+/// The policy for the fast path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     /// Handlers and what to write to them.

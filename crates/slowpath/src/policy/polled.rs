@@ -1,4 +1,4 @@
-//! What the kernel tells nobody: files of `/proc` that are read again and again.
+//! Settings that the kernel does not announce: files of `/proc` that are read again and again.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -134,7 +134,7 @@ impl Primitive {
                     Some(Mask::Ether(mask)) => mask,
                     Some(_) => return Err("'ether host': bad mask".to_owned()),
                 };
-                // The address lies in two words, of which one has two bytes of something else.
+                // The address lies in two words, and one of them has two other bytes.
                 let test = |first: usize| {
                     let words = |bytes: [u8; 6]| {
                         let wide = bytes.iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));
