@@ -144,7 +144,7 @@ static __noinline int copy_to_group(context *ctx, struct europa_port *port,
 	__u32 *first = bpf_map_lookup_elem(&groups, &copying.next);
 	copying.next = first ? *first : EUROPA_NONE;
 	port->to_linux++;
-	/* Whoever has the whole port sees tagged frames too. */
+	/* The owner of the whole port sees tagged frames too. */
 	if (frame->vlan && port->all != EUROPA_NONE) {
 		struct delivery whole = { .interface = port->all, .flags = EUROPA_WORD_COPY };
 		deliver_all(ctx, &whole, port->flags & EUROPA_PORT_LOCAL_SENDER);
@@ -176,8 +176,8 @@ static __always_inline __u32 match_number(struct europa_port *port, __u16 vlan, 
 	return match ? *match : EUROPA_NONE;
 }
 
-/* Whether a tunnel's outer addresses are its own the other way round: who is not the
- * other end must not inject into it. `ip` has a whole header, which the caller checked. */
+/* Whether a tunnel's outer addresses are its own the other way round: only the other end may inject
+ * into it. `ip` has a whole header, which the caller checked. */
 static __always_inline int from_remote(__u32 id, const __u8 *ip, __u16 type)
 {
 	struct europa_encap *outer = bpf_map_lookup_elem(&encap, &id);

@@ -18,7 +18,7 @@ typedef struct __sk_buff context;
 /* A frame's outer VLAN tag stands beside its bytes. */
 #define EUROPA_TAGS_ASIDE 1
 #define VERDICT_TAKEN 2	 /* TC_ACT_SHOT */
-#define VERDICT_LINUX -1 /* TC_ACT_UNSPEC: whoever else is attached, then Linux */
+#define VERDICT_LINUX -1 /* TC_ACT_UNSPEC: other attached programs, then Linux */
 
 static __always_inline __u32 frame_bytes(context *ctx)
 {

@@ -142,7 +142,7 @@ static __always_inline __u32 delivered_bytes(context *ctx, const struct delivery
 	return frame_bytes(ctx);
 }
 
-/* Bytes of a VLAN tag that stands beside the frame and is to be put into the copy. */
+/* Bytes of a VLAN tag beside the frame that the copy includes. */
 static __always_inline __u32 missing_tag(const struct delivery *d, const struct europa_interface *to)
 {
 #ifdef EUROPA_TC
@@ -235,8 +235,8 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 		/* The transport header stands behind the tag. */
 		partial = partial ? partial + tag : 0;
 	}
-	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left
-	 * this one. Who reads there waits for the word. */
+	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left this
+	 * one. The reader there waits for the word. */
 	int tries = MAX_TRIES;
 	for (;;) {
 		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
@@ -291,7 +291,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	publish(place, word);
 	count->rx_packets++;
 	count->rx_bytes += length;
-	/* Whoever has the word before this one still to come does not sleep before both. */
+	/* A reader that waits for the word before this one does not sleep before it has both. */
 	__u32 before = to->rx_first + ((tail - 1) & to->rx_mask);
 	if (before / (slot_bytes / 8) == (to->rx_first + (tail & to->rx_mask)) / (slot_bytes / 8) &&
 	    *(volatile __u64 *)(around + (before & (slot_bytes / 8 - 1))))
@@ -301,7 +301,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 		__u32 *asleep = (void *)header + __builtin_offsetof(struct europa_pool_header, asleep);
 		if (*(volatile __u32 *)asleep) {
 			*(volatile __u32 *)asleep = 0;
-			/* Who was not woken now is to be by a later frame. */
+			/* A refused wake-up is retried on the next frame. */
 			if (!wake(pool_word & ~EUROPA_POOL_ODD, state))
 				*(volatile __u32 *)asleep = 1;
 		}
@@ -375,7 +375,7 @@ __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 	}
 	if (began)
 		count->rx_kernel_ns += (bpf_ktime_get_ns() - began) * 64;
-	/* The compiler would leave a result that nobody needs to chance, and the verifier looks at it. */
+	/* The compiler would leave an unused result undefined, and the verifier checks it. */
 	int done = 0;
 	asm volatile("" : "+r"(done));
 	return done;

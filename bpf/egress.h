@@ -25,7 +25,7 @@ static __always_inline __u32 before_frame(__u32 id, struct europa_interface *fro
 static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
 				     struct europa_counters *count)
 {
-	/* Inside a VXLAN the frame is the tenant's own affair: nobody else's MAC or VLAN. */
+	/* Inside a VXLAN the frame is the tenant's own: MAC and VLAN affect no other tenant. */
 	if (from->flags & EUROPA_IF_VXLAN)
 		return 0;
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;

@@ -129,8 +129,8 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 
 #endif
 
-/* Whether a program has a port all for itself: then it sees broadcasts too, as there is nobody to
- * share them with. */
+/* Whether a program has a whole port: then it also sees broadcasts, as no other interface shares
+ * them. */
 static __always_inline int has_whole_port(struct europa_port *port, const struct frame *frame,
 					  struct europa_interface **row)
 {

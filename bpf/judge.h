@@ -72,7 +72,7 @@ static __always_inline int judge(struct xdp_md *ctx)
 	struct europa_counters *count = counters_of(id);
 	if (!count)
 		return XDP_DROP;
-	/* Metadata is the program's own: nobody behind it sees it. */
+	/* Metadata is the program's own: no program behind it sees it. */
 	__u32 metadata = now->metadata;
 	if (metadata && bpf_xdp_adjust_meta(ctx, metadata & 0xff))
 		return XDP_DROP;

@@ -5,9 +5,8 @@
 
 #include "ring.h"
 
-/* Takes a frame's bytes out of a bucket; false if there are not so many in it. One
- * compare-and-swap for a frame that passes, none for one that does not, and none of anything
- * for who has no meter. */
+/* Takes a frame's bytes out of a bucket; false if there are not so many in it. One compare-and-swap
+ * for a frame that passes, none for one that does not, and no cost without a meter. */
 static __noinline int within_rate(__u32 number, __u32 bytes)
 {
 	struct europa_meter *meter = bpf_map_lookup_elem(&meters, &number);

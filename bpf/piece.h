@@ -30,7 +30,7 @@ struct piece {
 #define TCP_PSH 0x08
 #define TCP_CWR 0x80
 
-/* Finds the headers of a packet that is to be cut; 0 if it is none of those that are. */
+/* Finds the headers of a packet that needs segmentation; 0 for all other packets. */
 static __always_inline int find_headers(context *ctx, struct piece *piece)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -71,7 +71,7 @@ static __always_inline int find_headers(context *ctx, struct piece *piece)
 	return 1;
 }
 
-/* Copies a piece into a slot: `length` bytes, of which `tagged` is a tag that is put in. */
+/* Copies a piece into a slot: `length` bytes, with an inserted tag of `tagged` bytes. */
 static __always_inline long load_piece(context *ctx, const struct piece *piece, __u32 skip, __u8 *to,
 				       __u32 length, int tagged)
 {

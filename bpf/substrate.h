@@ -20,7 +20,7 @@
 #define EUROPA_MAX_LIVE_FRAME 3408
 /* Places in the table of hints, a power of two. */
 #define EUROPA_HINTS 8192
-/* No interface: ends a chain, or says that nobody matched. */
+/* No interface: ends a chain, or marks a frame without a match. */
 #define EUROPA_NONE 0xffffffffu
 
 /* struct port.flags */
@@ -39,7 +39,7 @@ struct europa_port {
 	uint32_t flags;
 	uint8_t mac[6];
 	uint16_t reserved;
-	uint32_t all; /* interface that takes whatever nobody else does, or NONE */
+	uint32_t all; /* interface that takes all unmatched frames, or NONE */
 	/* Copies of broadcasts that may still be made; refilled with time. */
 	int64_t copy_tokens __attribute__((aligned(64)));
 	uint64_t copy_refilled_ns;
@@ -77,7 +77,7 @@ struct europa_interface {
 	uint8_t mac[6];
 	uint32_t max_frame; /* longest it may send, in bytes, without VLAN tag */
 	uint32_t taps;      /* captures that want its frames, a bit each; mostly 0 */
-	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
+	uint32_t meter;     /* polices the frames from its port; 0: none */
 	uint32_t reserved[3];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
@@ -90,8 +90,8 @@ struct europa_interface {
 	uint32_t reserved_to_end[14];
 };
 
-/* Which interface the frames to a MAC address may be for: its row says whether they are. Whoever
- * came last has the place. Table `hints`, by europa_hint_place(). */
+/* Which interface the frames to a MAC address may be for: its row says whether they are. The latest
+ * writer has the place. Table `hints`, by europa_hint_place(). */
 struct europa_hint {
 	uint32_t interface;
 	uint32_t reserved;
@@ -235,7 +235,7 @@ struct europa_tap_side {
 	int64_t tokens __attribute__((aligned(64)));
 	uint64_t refilled_ns;
 	uint64_t lost_rate; /* frames not copied: over the rate */
-	uint64_t lost_room; /* frames not copied: nobody has read the ring in time */
+	uint64_t lost_room; /* frames not copied: the reader of the ring was too slow */
 	uint64_t reserved_to_end[4];
 };
 struct europa_tap {

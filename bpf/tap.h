@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Taps: copies of an interface's frames for `europa capture`. An interface that nobody
- * captures costs one look at a word that lies in a cache line already there. One that is
- * captured costs its tap's rate at most: a bounded number of copies a second. Nobody is
- * woken: the reader looks by itself.
+ * Taps: copies of an interface's frames for `europa capture`. An interface without a capture costs
+ * one look at a word in a cache line that is already there. One that is captured costs its tap's
+ * rate at most: a bounded number of copies a second. It wakes no process: the reader polls.
  */
 #ifndef EUROPA_TAP_H
 #define EUROPA_TAP_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The transmit program: run by a switch worker in live-frame mode, once for each
- * descriptor of its transmit list. Copies the frame out of its router's pool, checks
- * the copy, which nobody else can write, and sends it.
+ * The transmit program: run by a switch worker in live-frame mode, once for each descriptor of its
+ * transmit list. Copies the frame out of its router's pool, checks the copy, which only this
+ * program can write, and sends it.
  */
 #include "egress.h"
 #include "ring.h"
@@ -62,7 +62,7 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 	return bpf_xdp_store_bytes(ctx, 0, frame, length);
 }
 
-/* Gives the slot to whom its word names: it is not needed any more. */
+/* Gives the slot to the ring that its word names: the frame has left. */
 static __always_inline void give_back_into(void *pool, struct europa_pool_state *state, __u64 word,
 					   const __u32 slot_bytes)
 {

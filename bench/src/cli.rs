@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Runs of each system, of which the median counts [default: 5, with --quick 3]
+    /// Runs of each system; the median counts [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
 
@@ -154,7 +154,7 @@ impl Options {
         self.case.contains(&case)
     }
 
-    /// Runs of which the median counts.
+    /// Runs; their median counts.
     pub(crate) fn repeat(&self) -> u32 {
         self.repeat.unwrap_or(if self.quick { 3 } else { 5 })
     }
@@ -182,7 +182,7 @@ impl Options {
         Self { systems, ..self.clone() }
     }
 
-    /// Whether a system is to be measured.
+    /// Whether to measure a system.
     pub(crate) fn wants(&self, system: &str) -> bool {
         self.systems.is_empty()
             || system == "linux"

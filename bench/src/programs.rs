@@ -125,7 +125,7 @@ impl Bare {
 
 /// Takes away what Europa's programs of a killed benchmark have pinned.
 pub(crate) fn remove_leftovers() {
-    // What cannot be removed is told by who makes it again.
+    // The next run reports a leftover that cannot be removed.
     let _ = Substrate::remove(Path::new(DIRECTORY));
 }
 
@@ -251,7 +251,7 @@ impl Europa {
     }
 }
 
-/// A pool, and its router's end: who takes what has come, and gives the slots back.
+/// A pool, and its router's end, which takes the packets and gives the slots back.
 struct Pool {
     slots: u32,
     mac: [u8; 6],

@@ -169,7 +169,7 @@ impl Drop for Streams {
     }
 }
 
-/// Takes whoever comes, each with a thread of its own, and waits for them in the end.
+/// Takes each connection in a thread of its own, and waits for them in the end.
 fn take(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut readers = Vec::new();
     while shared.goes_on() {

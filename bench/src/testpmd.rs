@@ -38,7 +38,7 @@ pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
         Ok(libraries) if !libraries.contains(LIBRARY) => {
             Err(format!("DPDK's {LIBRARY} is not installed (Debian: librte-net-af-xdp23)"))
         }
-        // Who cannot look learns it from testpmd.
+        // If the check is impossible, testpmd reports the error.
         _ => Ok(()),
     }
 }

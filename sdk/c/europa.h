@@ -335,8 +335,9 @@ static inline void europa_wait(struct europa *pool)
 		sched_yield();
 		return;
 	}
-	/* Whoever publishes does so and then reads the flag; we set it and then look, for so long
-	 * that a processor that publishes has shown what it held back when it read the flag. */
+	/* The publisher writes the ring, then reads the flag; the sleeper sets the flag, then checks the
+	 * ring for so long that a processor has shown the stores that it held back when it read the
+	 * flag. */
 	atomic_store(asleep, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!europa_look_on(pool)) {

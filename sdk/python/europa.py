@@ -178,8 +178,8 @@ class Pool:
             return
         self.asleep[0] = 1
         if not any(ring.peek() & VALID for ring in self.rx):
-            # A store and a later load may change places even on x86, and Python knows no
-            # barrier: nobody sleeps for longer than this.
+            # A store and a later load may change places even on x86, and Python has no barrier: no
+            # sleep is longer than this.
             if any(fd == self.wake for fd, _ in self.poll.poll(50)):
                 os.read(self.wake, PAGE)
             self.read[0] = struct.unpack_from("=Q", self.written)[0]

@@ -314,7 +314,7 @@ static void descriptors(struct state *s)
 	for (u32 fd = 0; fd < 16; fd++) {
 		if (fd == s->o->control)
 			continue;
-		/* Blocking, for whoever shares the open file ... */
+		/* Blocking, for every process that shares the open file ... */
 		call(NR_fcntl, fd, 4, 0, 0, 0, 0);
 		if (any(s) & 1) {
 			int off = 0;

@@ -106,8 +106,8 @@ struct Taken {
 }
 
 impl Taken {
-    /// What has been written. A machine may stand still between any two lines, so that whoever
-    /// asks looks into the pipe itself.
+    /// What has been written. A machine may stand still between any two lines, so the caller looks
+    /// into the pipe itself.
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.take().0).into_owned()
     }
@@ -195,7 +195,7 @@ impl Process {
 
     /// Sends it and its children a signal.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended just now; then there is nobody to tell.
+        // It may have ended just now; then there is no process to signal.
         let _ = killpg(self.group(), signal);
     }
 
@@ -250,7 +250,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // While the child is not waited for, its number is nobody else's.
+        // While the child is not waited for, no other process has its number.
         if self.is_running() {
             let _ = killpg(self.group(), Signal::SIGKILL);
             let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! Takes a running router over, as an attacker does who has found a hole in its program.
+//! Takes a running router over, like an attacker with an exploit of its program.
 //!
 //! Nothing in Europa helps with it: the test stops the process by `ptrace`, as root may,
 //! writes `tests/hostile/hostile.c` over its code, and lets it go on there. What runs
@@ -33,7 +33,7 @@ pub const ATTACKS: [&str; 13] = [
     "files opened",
 ];
 
-/// Whom it is to imitate and annoy: addresses on the left and on the right.
+/// The router to imitate and to attack: addresses on the left and on the right.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Neighbours {
     /// Of the router that is taken over.

@@ -73,7 +73,7 @@ impl Namespace {
                 Ok(result) => return Ok(result),
                 Err(what) => what,
             };
-            // After each test a server listens anew, and whoever comes meanwhile is sent away.
+            // After each test a server listens again, and refuses clients meanwhile.
             let early = ["Connection reset", "server is busy"].iter().any(|why| what.contains(why));
             if !early || left == 0 {
                 let command = argv.join(" ");

@@ -51,8 +51,8 @@ impl Leftovers {
         Ok(Leftovers(found))
     }
 
-    /// What is there now and was not when `self` was taken. Waits up to two seconds for
-    /// what vanishes by itself, such as a killed process that nobody has asked about yet.
+    /// What is there now and was not when `self` was taken. Waits up to two seconds for objects
+    /// that vanish by themselves, such as a killed process before it is reaped.
     ///
     /// # Errors
     /// `ip` does not answer.

@@ -1,4 +1,4 @@
-//! A node is killed and started again: switch and routers go on, and nobody notices.
+//! A node is killed and started again: switch and routers keep running without a gap.
 
 mod tenants;
 

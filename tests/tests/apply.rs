@@ -1,4 +1,5 @@
-//! What runs is changed while packets flow: only what differs, and nobody else notices.
+//! Changes while packets flow: only the differing objects change, and no other stream loses a
+//! packet.
 
 mod line;
 
@@ -57,7 +58,7 @@ impl Load<'_> {
         Load::sent(line, rate, Stream::paced_by)
     }
 
-    /// Of which some may be lost: that must not hold up the others.
+    /// Some of these may be lost: that must not hold up the others.
     fn through_a_restart(line: &Line) -> Load<'_> {
         Load::sent(line, RATE, |stream, _| stream)
     }

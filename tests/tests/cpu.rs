@@ -179,7 +179,7 @@ fn groups_go_with_the_next_start_after_all_was_killed() {
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
         }
     };
-    // One that nobody knows of any more.
+    // One that no document names any more.
     fs::create_dir_all(top.join("slice_grey/r")).expect("a group");
     kill_all();
     net.node.up(&text(&net.near, &[("red", "cpu: 0.25, memory: 200MB")]));

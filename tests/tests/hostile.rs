@@ -1,4 +1,4 @@
-//! A router that has been taken over does all it can to the others, and harms nobody.
+//! A hijacked router attacks all others, and affects none.
 
 mod tenants;
 
@@ -53,7 +53,7 @@ fn a_hostile_router_harms_nobody_but_itself() {
     let watches = [0, 1].map(|side| watch(&tenants, side));
     let both = Both::start(&tenants.victim);
     sleep(Duration::from_millis(300));
-    // Of its random words, some say that its random metadata is to be looked up.
+    // Some of its random words ask for a look-up of its random metadata.
     for rule in [
         "priority: 9, key: \"80%80\", action: {back: true, result: \"ff\"}",
         "priority: 1, key: \"??\", action: {result: \"ee\", ecn: ce}",

@@ -1,5 +1,4 @@
-//! A tenant's own data plane, built against the SDK as anybody can, does all it can to the others,
-//! and harms nobody.
+//! A tenant's own data plane, built against the SDK, attacks all others, and affects none.
 
 mod tenants;
 
@@ -25,7 +24,7 @@ const LASTING: [(&str, &str); 8] = [
     ("log", ""),
 ];
 
-/// Calls that no program may make: whoever does is ended.
+/// Calls that no program may make: they end the caller.
 const CALLS: [(&str, libc::c_long); 9] = [
     ("bpf", libc::SYS_bpf),
     ("ptrace", libc::SYS_ptrace),

@@ -90,7 +90,7 @@ fn everything_is_installed_once_and_taken_away_again() {
     programs_build(&prefix);
     let again = install(folder.path(), &[]);
     assert!(again.starts_with("0 files installed"), "{again}");
-    // Somebody else's file stays.
+    // A file of another owner stays.
     let other = prefix.join("bin/other");
     fs::write(&other, "").expect("a file");
     let gone = install(folder.path(), &["--remove"]);

@@ -460,7 +460,7 @@ fn what_a_program_passes_is_its_slow_paths() {
             assert!(begun.elapsed() < Duration::from_secs(15), "{to}: {}", node.run(&["stats"]));
         }
     }
-    // Without a slow path it is nobody's, and counted.
+    // Without a slow path it is dropped and counted.
     let alone = text.replace("slow_path: {}\n", "");
     node.run(&["apply", &node.file("alone.yaml", &alone)]);
     assert!(!node.host("a").ping("10.0.2.2", 1, &["-W", "1"]).is_ok_and(|ping| ping.received > 0));
@@ -672,7 +672,7 @@ fn a_hostile_program_harms_no_neighbour_on_its_port() {
         ] {
             mode(number);
             let before = cause.map(|cause| shared.stat("blue", cause));
-            // Nobody answers: only what arrives counts.
+            // No host answers: only arriving packets count.
             let flood = a.stream("10.0.12.2:6000", 3, 2_000, 100).expect("a stream");
             sleep(Duration::from_millis(300));
             flood.stop();

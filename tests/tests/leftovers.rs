@@ -187,7 +187,7 @@ fn nothing_is_left_however_a_node_ends() {
         assert_gone(what, &line, &before, &numbers);
     }
 
-    // What runs goes on when its node is killed, until somebody takes it away.
+    // Processes go on after their node was killed, until `down` removes them.
     let numbers = up(&line);
     let killed = node(&numbers);
     signal(killed, Signal::SIGKILL);

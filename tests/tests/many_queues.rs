@@ -12,8 +12,8 @@ use europa_tests::{Lab, Node, skip_without};
 use serde_json::Value;
 
 const QUEUES: usize = 10_000;
-/// Measurements of four seconds, of which one has to be right: in others the machine or the sender
-/// may stand still, so that queues run empty.
+/// Measurements of four seconds; one has to be right: in others the machine or the sender may stand
+/// still, so that queues run empty.
 const WINDOWS: usize = 12;
 /// The longest frame, and what a queue of weight 1 may send in a turn.
 const LONGEST: f64 = 1514.0;

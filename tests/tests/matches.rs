@@ -83,7 +83,8 @@ const COPY: &str = "add table netdev seen; add chain netdev seen by \
     { type filter hook ingress device eu-left priority 0; }; \
     add rule netdev seen by dup to seen";
 
-/// A frame that comes to the left port: who sees which bytes, and whether Linux does.
+/// A frame that arrives at the left port: the bytes that each interface sees, and whether Linux
+/// does.
 struct Arrival {
     what: &'static str,
     frame: &'static str,
@@ -496,7 +497,7 @@ fn each_kind_gets_its_own_and_linux_the_rest() {
                 &[("vlan30", "E(X)/V(10)/U()")],
                 ALONE,
             ),
-            // Broadcast and multicast: everybody who shares port and VLAN.
+            // Broadcast and multicast: all interfaces that share port and VLAN.
             arrival(
                 "broadcast",
                 "E(ALL)/U('255.255.255.255')",
@@ -522,7 +523,7 @@ fn each_kind_gets_its_own_and_linux_the_rest() {
             ),
             arrival("broadcast in VLAN 30", "E(ALL)/V(30)/U()", &[("vlan30", "E(ALL)/U()")], LINUX),
             arrival("broadcast in VLAN 11", "E(ALL)/V(11)/U()", NOBODY, LINUX),
-            // Answers of neighbours say nothing about who asked.
+            // Answers of neighbours do not show which interface asked.
             arrival(
                 "ARP to the port's MAC",
                 "E(P)/N4/M",

@@ -107,7 +107,7 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
         let _ = writeln!(std::io::stderr(), "{to}: {frames} frames came as {packets} packets");
         assert!(packets < frames / 3, "{to}: {frames} frames came as {packets} packets");
     }
-    // Whoever captures sees what the router sent.
+    // A capture shows the router's frames.
     {
         let file = line.node.file("capture.pcap", "");
         let options = ["-w", &file, "-s", "64", "-f", "tcp"];
@@ -207,7 +207,7 @@ fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
     // Told in one line each: how it works, and why not better.
     assert!(said.contains("generic mode only (the driver of vxlan has no XDP)"), "{said}");
     assert!(said.contains("port left: eu-vx: live frames would be dropped"), "{said}");
-    // Nobody between a sender and a program in generic mode segments what is too long.
+    // No device between a sender and a program in generic mode segments long packets.
     assert!(said.contains("frames longer than its MTU may arrive"), "{said}");
     assert!(said.contains("turn segmentation off at the senders"), "{said}");
     a.offloads("vx0", &[("tso", false), ("gso", false)]).expect("offloads");

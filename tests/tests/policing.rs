@@ -13,7 +13,7 @@ const CAUSE: &str = "over the reserved rate in";
 /// Bytes that a bucket holds at the rates of these tests, a little more for the clock.
 const BURST: f64 = 80_000.0;
 
-/// Two slices on one port, each with a router that only takes, and who sends to them.
+/// Two slices on one port, each with a receiving router, and their senders.
 struct Net {
     // The node ends before the laboratory does.
     node: Node,

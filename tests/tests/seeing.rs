@@ -238,7 +238,7 @@ interfaces:
 fast_path: {builtin: ipv4}
 "#;
     line.node.up(&(ports() + line::ROUTER + other));
-    // There are eight taps: the ninth begins only if those who were killed have let go.
+    // There are eight taps: the ninth begins only if the killed captures have released theirs.
     for _ in 0..9 {
         let capturing = Capturing::start(&line, "left", &[]);
         capturing.process.signal(Signal::SIGKILL);
@@ -501,7 +501,7 @@ fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
     let (on_a, on_b) = (count("a", "0x00000001", said), count("b", "0x00000002", said));
     eprintln!("{sent} sent, {on_a} and {on_b} shown as lost, {received:?}");
     assert!(on_a > 300 && on_b > 100, "{}", output.stderr);
-    // Hosts say little else meanwhile: neighbours, and who is there.
+    // Hosts send little else meanwhile: neighbour discovery.
     assert!((after.0 - before.0).abs_diff(on_a) <= 20, "{before:?} {after:?}");
     assert!((after.1 - before.1).abs_diff(on_b) <= 20, "{before:?} {after:?}");
     assert_eq!(received.packets + on_a + on_b, sent, "each packet came or is shown as lost");

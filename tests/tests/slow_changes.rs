@@ -50,7 +50,7 @@ fn inside(node: &Node, router: &str, script: &str) -> String {
 /// Programs by name and process: the same as long as none is started again.
 fn running(node: &Node, router: &str) -> Vec<(i32, String)> {
     let mut all = programs(node, router);
-    // Who waits for its program is the same as long as that is.
+    // The parent of its program stays the same during that time.
     all.retain(|(_, name)| name != "europa" && name != "vtysh" && name != "python3");
     all
 }
@@ -265,7 +265,7 @@ fn n09_routers_share_no_processes_and_no_users() {
     inside(&node, "s/a", &format!("kill -9 {}", number.trim()));
     wait("another one", Duration::from_secs(10), || mine().is_some_and(|(now, _)| now != pid));
 
-    // Pages of pipes are counted by user: who has used his up gets pipes of two pages at most.
+    // Pages of pipes are counted by user: a user at the limit gets pipes of two pages at most.
     let size = "python3 -c 'import fcntl, os; print(fcntl.fcntl(os.pipe()[0], 1032))'";
     assert_eq!(inside(&node, "s/b", size).trim(), "65536");
     let user = |router: &str| {

@@ -98,7 +98,7 @@ fn dropped(line: &Line) -> String {
     format!("sent and received by the hosts, dropped: {:?} {:?}", of(&line.a), of(&line.b))
 }
 
-/// Who is translated to whom: the table without times.
+/// The mappings: the table without times.
 fn flows(table: &str) -> Vec<String> {
     let flow = |line: &str| line.split(" i").next().unwrap_or_default().trim().to_owned();
     let mut flows: Vec<String> = table

@@ -148,7 +148,7 @@ fn a_link_to_a_host_is_a_line_too() {
     // The other way round it is the same line.
     let back = b.ping("10.0.1.2", 100, &[]).expect("a ping");
     within("5 ms there and 20 ms back", shortest(&back), 25.0, 2.0);
-    // Nobody polls while a packet is on its way, and nobody forgets to wake.
+    // No process polls while a packet is under way, and no wake-up is missed.
     let one = a.ping("10.0.2.2", 5, &["-i", "0.5"]).expect("a ping");
     assert!(one.received >= 2, "{one:?}");
 }
@@ -198,7 +198,7 @@ fn packets_are_reordered_doubled_and_damaged() {
     for (what, share) in [("reordered", 0.10), ("duplicated", 0.05), ("corrupted", 0.02)] {
         within(what, counted(what), share * sent as f64, sigma(share));
     }
-    // Whoever is overtaken is late; 5 ms of a stream of 5000 a second are 25 packets.
+    // An overtaken packet is late; 5 ms of a stream of 5000 a second are 25 packets.
     assert!(received.late as f64 > counted("reordered"), "{received:?}");
     within("doubled", received.duplicates as f64, 0.05 * 0.98 * sent as f64, sigma(0.05) * 1.5);
     // Receivers check: a wrong bit is a lost packet, most of the time.

@@ -227,7 +227,7 @@ fn routers(line: &Line) -> Vec<String> {
     routers.map(u32::to_string).collect()
 }
 
-/// Who is killed at once.
+/// The worker that is killed at once.
 const KILLED: [&[&str]; 9] = [
     &["switch"],
     &["switch"],

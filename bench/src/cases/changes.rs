@@ -66,8 +66,8 @@ fn neighbour(europa: &Europa) -> Result<()> {
     europa.with_file("apply", DOCUMENTS)
 }
 
-/// How often a stream is sent again while the hypervisor took cores away: a core that is not
-/// there forwards nothing, whoever's program would.
+/// How often a stream is sent again while the hypervisor took cores away: without a core, no
+/// program forwards.
 const TRIES: u32 = 8;
 
 /// What became of the stream each time.

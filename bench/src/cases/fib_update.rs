@@ -217,7 +217,7 @@ fn hop(number: usize) -> NextHop {
     NextHop::new((number % 251 + 1) as u16).unwrap_or_else(|| unreachable!("small and not 0"))
 }
 
-/// The next change: of which route, and its next hop if it is to have one.
+/// The next change: its route, and the next hop, if it has one.
 fn step<'a, R>(count: &mut usize, routes: &'a [R]) -> (Option<&'a R>, Option<NextHop>) {
     // A step without common factors visits all, in no order.
     let at = (*count / 3).wrapping_mul(104_729) % routes.len().max(1);

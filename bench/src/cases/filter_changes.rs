@@ -153,7 +153,7 @@ fn scene(
     })
 }
 
-/// The slice's rules, and who changes them.
+/// The slice's rules, and their writer.
 struct Rules {
     changes: Changes,
     client: Client,

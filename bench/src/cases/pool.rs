@@ -341,7 +341,7 @@ impl Router {
             grants: Vec::new(),
             inline: None,
         }));
-        // It never sleeps: nobody wakes it, and no other node comes.
+        // It never sleeps: no doorbell wakes it, and no other node comes.
         let waker = memory(c"waker", 2 * 4096)?;
         let status = memory(c"status", 4096)?;
         let (wake, wake_end) = nix::unistd::pipe().context("a pipe")?;

@@ -73,7 +73,7 @@ fn words(settings: Settings) -> Result<Words> {
     Ok(Words(Mapping::new(&file, bytes).context("memory for statistics")?))
 }
 
-/// A tree with a rate that nobody reaches, and its queues in an order that caches do not know.
+/// A tree with an unreachable rate, and its queues in an order without locality in caches.
 fn tree(
     queues: usize,
     slices: usize,

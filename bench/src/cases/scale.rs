@@ -56,7 +56,7 @@ impl Measured {
     }
 }
 
-/// Numbers of processes of which there are records.
+/// Numbers of processes with records.
 fn processes(kind: &str) -> Vec<u32> {
     let entries = fs::read_dir(KEPT).into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| {

@@ -93,7 +93,7 @@ struct Transmit {
 /// Runs the case.
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     let testbed = Testbed::direct()?;
-    // A port's device stands in the network namespace of who runs its program.
+    // A port's device is in the network namespace of the process that runs its program.
     testbed.generator.within(|| {
         pin(OTHER_CORE)?;
         measure(&testbed, options, progress)

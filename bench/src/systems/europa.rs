@@ -152,7 +152,7 @@ impl Europa {
         self.call(&[command, &file.path().to_string_lossy()])
     }
 
-    /// Kills the node without warning: whoever answers at its socket.
+    /// Kills the node without warning: the process that answers at its socket.
     pub(crate) fn kill_node(&self) -> Result<()> {
         let socket = UnixStream::connect(SOCKET).context(SOCKET)?;
         let node = getsockopt(&socket, PeerCredentials).context(SOCKET)?;

@@ -26,12 +26,11 @@
 //!
 //! # The class of the flows
 //!
-//! If the flows' queues are under a class with guarantee R0 < C whose other queues are anybody's, these
-//! may use up the class's tokens: the class then gets R0 and no more. While it waits, its siblings that
-//! have tokens send, in any interval t, at most Σ(B_k + L) + t·Σr_k, as each of them is charged for it.
-//! What is left is at least ρ0·(t − T), with ρ0 = C − Σr_k ≥ R0 and T = (C·T0 + Σ(B_k + L)) / ρ0. Its own bucket may be overdrawn by L when a
-//! flow's packet arrives, and opens at a tick of the timer wheel (8.2 µs: the tick and the least depth)
-//! before the next look. So it gets at least R0·(t − T1), with
+//! If the flows' queues are under a class with guarantee R0 < C that also has unmanaged queues, these may use up the class's tokens: the
+//! class then gets only R0. While it waits, its siblings that have tokens send, in any interval t, at most Σ(B_k + L) + t·Σr_k, as each of
+//! them is charged for it. What is left is at least ρ0·(t − T), with ρ0 = C − Σr_k ≥ R0 and T = (C·T0 + Σ(B_k + L)) / ρ0. Its own bucket may
+//! be overdrawn by L when a flow's packet arrives, and opens at a tick of the timer wheel (8.2 µs: the tick and the least depth) before the
+//! next look. So it gets at least R0·(t − T1), with
 //!
 //! ```text
 //! T1 = (C·T0 + Σ(B_k + L)) / ρ0 + L / R0 + look + tick
@@ -41,8 +40,8 @@
 //!
 //! # A flow among flows
 //!
-//! While flow i waits and has tokens, nobody without tokens is asked. Two bounds hold; the smaller one
-//! counts.
+//! While flow i waits and has tokens, no flow without tokens is served. Two bounds hold; the smaller
+//! one counts.
 //!
 //! *By tokens.* The other flows send at most Σ_{j≠i}(B_j + M_j) + t·Σ_{j≠i} r_j. What is left is at least
 //! R0·(t − T1) − Σ(B_j + M_j) − t·Σr_j = ρ_i·(t − D_i), with ρ_i = R0 − Σ_{j≠i} r_j ≥ r_i as all fit, and

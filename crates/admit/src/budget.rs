@@ -133,7 +133,7 @@ impl Budget {
         Ok(need)
     }
 
-    /// Nobody's D exceeds what is promised.
+    /// No flow's D exceeds its promised bound.
     fn check_delays(&self, id: FlowId, flow: &Flow, need: &Need) -> Result<(), Lack> {
         let others = self.flows.iter().filter(|(other, _)| **other != id);
         let all =

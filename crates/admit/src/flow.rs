@@ -13,7 +13,7 @@ pub struct Flow {
     pub(crate) service: Service,
 }
 
-/// How it is to be served.
+/// The service that it asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
     /// RFC 2211: as if the network were not loaded.

@@ -7,7 +7,7 @@ use crate::unit::{Bytes, BytesPerSecond, Seconds};
 pub struct Machine {
     /// The port's rate: what the tree is capped to, or the wire's.
     pub rate: BytesPerSecond,
-    /// The longest packet that the port sends, of anybody.
+    /// The longest packet that the port sends, of any flow.
     pub longest: Bytes,
     /// The class that all flows are in, where it is not the whole port.
     pub class: Option<Class>,

@@ -4,7 +4,7 @@ use crate::flow::Flow;
 use crate::machine::Machine;
 use crate::unit::{Bytes, BytesPerSecond, Seconds};
 
-/// What a flow takes, and how its queue is to be set.
+/// The resources that a flow takes, and the settings of its queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Guarantee of its queue, and its part of the port.

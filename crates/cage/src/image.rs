@@ -98,7 +98,7 @@ impl Image {
         Image::assemble(&linked.code, &parts, |at| linked.place(object, at))
     }
 
-    /// The image of code made of these functions, the first of which is the program.
+    /// The image of code made of these functions; the first one is the program.
     pub(crate) fn assemble(
         code: &[Instruction],
         parts: &[Part],

@@ -16,8 +16,8 @@ use crate::{MapDefinition, MapKind, values};
 pub const MAX_MAP_BYTES: u64 = 256 << 20;
 /// In a map of devices: the router's own process.
 pub const TO_PROCESS: u32 = 0x8000_0000;
-/// Flags of maps that a program may ask for: no preallocation, an LRU list for each CPU, and who may
-/// write.
+/// Flags of maps that a program may ask for: no preallocation, an LRU list for each CPU, and access
+/// rights.
 const MAP_FLAGS: u32 = 1 | 2 | 128 | 256;
 
 /// What a router says of its program.
@@ -36,10 +36,10 @@ pub struct Settings {
 /// Whose programs are loaded with which rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Anybody's: the verifier follows the rules for those without privileges.
+    /// A tenant's: the verifier follows the rules for users without privileges.
     Tenant,
-    /// An operator's: those that the verifier allows who may look into the kernel, less what
-    /// [`crate::leak`] refuses.
+    /// An operator's: those that the verifier accepts from a user with access to kernel memory,
+    /// less those that [`crate::leak`] refuses.
     Operator,
 }
 

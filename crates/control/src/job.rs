@@ -18,7 +18,7 @@ use crate::machine::{Machine, Note, Stop, Taken, Ticket, Time, Verdict};
 
 /// Why a job is done.
 pub(crate) enum Purpose {
-    /// Somebody wants it.
+    /// A document wants it.
     Apply {
         reply: Reply,
         /// Documents as they are kept.
@@ -427,7 +427,7 @@ fn tried(step: &Step) -> Option<Arc<europa_plan::RouterPlan>> {
     plan.program().is_empty().then(|| plan.clone())
 }
 
-/// A router that does not come up as it is to be.
+/// A router that does not start as desired.
 fn of_router(name: &str, why: &str) -> Failure {
     // What a router says of its configuration shows the place itself.
     let faults = match why.contains('\n') {
@@ -452,7 +452,7 @@ pub(crate) fn told(change: &Change) -> String {
     format!("{mark} {} {}{how}", change.kind, change.name)
 }
 
-/// Tells whoever submitted a change what has become of it.
+/// Answers the submitter of a change.
 pub(crate) fn answer(reply: Reply, outcome: Outcome) {
     reply(outcome);
 }

@@ -20,7 +20,7 @@ pub trait Machine {
     /// Looks whether what was made is still there as it was made: [`Machine::actual`] is true then.
     fn probe(&mut self);
 
-    /// What there is, as far as is known.
+    /// The actual state, as far as it is known.
     fn actual(&self) -> Actual;
 
     /// Looks at a port's device.
@@ -53,7 +53,7 @@ pub trait Machine {
     /// Takes a step. `ahead` are those that follow; `ticket` goes with the answers to updates.
     ///
     /// # Errors
-    /// What kept it from being taken; [`Machine::actual`] says what there is then.
+    /// The reason why a step failed; [`Machine::actual`] has the state after it.
     fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop>;
 
     /// Has all that stands beside ports and routers (queues, meters, control groups) be as wanted.

@@ -55,7 +55,7 @@ pub enum StoreError {
         /// What came of it.
         error: String,
     },
-    /// Somebody else has changed it.
+    /// Another writer has changed it.
     #[error("desired state has revision {found}, this change builds on {wanted}")]
     Conflict {
         /// Its revision.

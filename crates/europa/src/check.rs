@@ -113,7 +113,7 @@ fn describe(file: &[u8], object: &Object, number: usize, kernel: bool) -> Result
     ))
 }
 
-/// Asks this machine's kernel about a program: as that of anybody, then as that of an operator.
+/// Asks this machine's kernel about a program: first as a tenant's, then as an operator's.
 fn ask(file: &[u8], program: &str) -> Result<&'static str, Problems> {
     let settings = || Settings { program: Some(program.to_owned()), ..Settings::default() };
     if try_in_kernel(file, settings(), Rights::Tenant).is_ok() {

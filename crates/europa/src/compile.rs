@@ -1,8 +1,8 @@
 //! `europa compile`: C to an eBPF object, by a clang that is locked in.
 //!
-//! The source may come from anybody. clang runs in a process of its own that reads the system's
-//! headers, the headers of eBPF that are written for it, and the folders that are named on the
-//! command line; `#include "/etc/shadow"` and `.incbin` find nothing else. It writes to a pipe.
+//! The source is not trusted. clang runs in a process of its own. It can read the system's headers,
+//! the headers for eBPF, and the folders of the command line; `#include "/etc/shadow"` and
+//! `.incbin` find no other file. It writes to a pipe.
 
 use std::fs;
 use std::io::{self, Read};

@@ -289,7 +289,7 @@ fn whole(value: &Value) -> String {
     }
 }
 
-/// Two values, of which long ones are shown from shortly before their first difference.
+/// Two values; long ones are shown from shortly before their first difference.
 fn around_difference(before: &str, after: &str) -> (String, String) {
     let longest = before.chars().count().max(after.chars().count());
     let same = before.chars().zip(after.chars()).take_while(|(a, b)| a == b).count();

@@ -5,8 +5,8 @@
 //! cargo run --release -p europa-memif --example memif_rate [SECONDS [ROUNDS]]
 //! ```
 //!
-//! Cases: *one way*, a source and a sink; *echo*, a source whose frames come back. Roles: who
-//! sends is the client. testpmd's figures are its own port statistics of the receiving side.
+//! Cases: *one way*, a source and a sink; *echo*, a source whose frames come back. Roles: the
+//! sender is the client. testpmd's figures are its own port statistics of the receiving side.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What one interface is to be.
+//! The settings of one interface.
 
 use crate::error::ConfigError;
 use crate::wire::SECRET_BYTES;
@@ -38,8 +38,8 @@ pub struct Config {
     /// Client: bytes of a buffer. DPDK as a server of old writes up to 2048 bytes into any
     /// buffer, so have no fewer with it.
     pub buffer_bytes: u32,
-    /// Server: memory that a client may have mapped here, bytes. What is touched of it counts as
-    /// memory of whoever touches it first.
+    /// Server: memory that a client may have mapped here, bytes. Touched pages of it count as
+    /// memory of the process that touches them first.
     pub most_memory_bytes: u64,
 }
 

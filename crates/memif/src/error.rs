@@ -105,7 +105,7 @@ pub enum Violation {
         /// The most that the peer speaks.
         most: u16,
     },
-    /// Nobody has this interface.
+    /// The server has no such interface.
     #[error("there is no interface {0} on this socket; compare the ids of both sides")]
     NoInterface(u32),
     /// The interface has a peer.
@@ -193,7 +193,7 @@ pub enum Violation {
         /// Found there.
         found: u32,
     },
-    /// What came with a ring wakes nobody.
+    /// The descriptor of a ring cannot wake its reader.
     #[error("a ring's descriptor is no eventfd")]
     NoEventfd,
     /// A connection without rings carries nothing.

@@ -1,8 +1,8 @@
 //! memif 2.0: frames between two processes by shared memory, as VPP and DPDK have it.
 //!
 //! One side is the [server](Role::Server), which listens on a socket, the other the
-//! [client](Role::Client), which connects and brings memory, rings and eventfds. Who may open
-//! a socket's path uses [`socket`]; the rest needs descriptors only, has no threads and never
+//! [client](Role::Client), which connects and brings memory, rings and eventfds. A process that may
+//! open a socket's path uses [`socket`]; the rest needs descriptors only, has no threads and never
 //! waits:
 //!
 //! - [`Greetings`] hears which interface a client wants, and a [`Port`] of that number takes it.

@@ -1,8 +1,8 @@
 //! Taking frames from a ring.
 //!
 //! Of a ring to the server, the client moves *head* when it has filled descriptors, the server
-//! *tail* when it has read them. Of a ring to the client it is the client who brings empty
-//! buffers by *head*, and the server who fills them and moves *tail*.
+//! *tail* when it has read them. Of a ring to the client, the client brings empty buffers by
+//! *head*, and the server fills them and moves *tail*.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::slice;
@@ -211,7 +211,8 @@ impl Receiver {
     /// [`UNSEEN`](europa_pool::UNSEEN) if nothing does.
     pub fn arm(&self) -> bool {
         self.set_flags(0);
-        // Who sleeps sets its flag and then looks; who publishes does so and then reads the flag.
+        // The sleeper sets its flag, then checks the ring; the publisher writes the ring, then
+        // reads the flag.
         fence(Ordering::SeqCst);
         // A peer like DPDK has no such fence of its own.
         look_on(|| self.waiting() != Ok(0))

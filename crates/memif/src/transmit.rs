@@ -152,7 +152,7 @@ impl Transmitter {
             self.next = at.index;
             self.counters.frames += frames;
             self.counters.bytes += bytes;
-            // The index must be seen by who sleeps before its flag is read here.
+            // The sleeper must see the index before its flag is read here.
             fence(Ordering::SeqCst);
             if parts.wants_interrupt() && self.signal.send(&self.ring.eventfd).is_ok() {
                 self.counters.interrupts += 1;

@@ -1,4 +1,4 @@
-//! What there is, in the terms of what is wanted.
+//! The actual state, in the terms of the desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct ActualRouter {
     pub plan: Arc<RouterPlan>,
     /// Which configuration it runs is not known: an update was refused half-way.
     pub astray: bool,
-    /// Its removal failed half-way: it does not run, and what of it is left is to be removed.
+    /// Its removal failed half-way: it does not run, and its remains must be removed.
     pub half: bool,
 }
 

@@ -5,7 +5,7 @@
 //! |--------------|----------------------------------------------------------------|
 //! | `ids`        | names of objects, each kind a type of its own                  |
 //! | `facts`      | what the machine says, and why a change is refused             |
-//! | `actual`     | what there is                                                  |
+//! | `actual`     | the actual state                                               |
 //! | `desired`    | what documents want                                            |
 //! | `steps`      | what turns the one into the other, in order                    |
 //! | `told`       | the same for people: what a dry run prints                     |

@@ -7,9 +7,9 @@ use crate::hosts;
 /// What the interfaces on a port need of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// VLAN tags are to be seen in frames.
+    /// The frames must contain their VLAN tags.
     pub vlan: bool,
-    /// Frames for any Ethernet address are to be taken.
+    /// The device must accept frames to any Ethernet address.
     pub promiscuous: bool,
 }
 

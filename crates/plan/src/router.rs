@@ -57,7 +57,7 @@ pub struct RouterPlan {
 /// How a running router becomes another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouterChange {
-    /// It is what it is to be.
+    /// It is as desired.
     Nothing,
     /// Its process goes on: the switch is told of its interfaces, and handlers are written.
     InPlace(Vec<Update>),

@@ -309,8 +309,8 @@ pub fn of_routers(old: &Router, new: &Router, tools: Tools) -> BTreeMap<String, 
     }
 }
 
-/// Adds what happens to programs later to what was to happen and did not yet. A program that is
-/// to be started again is not only reloaded.
+/// Adds what happens to programs later to what was to happen and did not yet. A program that
+/// restarts is not reloaded as well.
 pub fn add(all: &mut BTreeMap<String, Action>, later: BTreeMap<String, Action>) {
     for (name, action) in later {
         let earlier = all.get(&name);

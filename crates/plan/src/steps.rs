@@ -1,4 +1,4 @@
-//! Steps from what there is to what is wanted, in order.
+//! Steps from the actual to the desired state, in order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ pub enum Step {
     ImpairRelay {
         /// The relay as it is.
         from: RelayPlan,
-        /// The relay as it is to be.
+        /// The desired relay.
         to: RelayPlan,
     },
     /// A router begins.
@@ -83,7 +83,7 @@ pub enum Step {
     UpdateRouter {
         /// What it is.
         from: Arc<RouterPlan>,
-        /// What it is to be.
+        /// The desired object.
         to: Arc<RouterPlan>,
         /// How.
         change: RouterChange,
@@ -195,13 +195,13 @@ impl Step {
                 let change = to.change(false, &from);
                 Step::UpdateRouter { from: to, to: from, change }
             }
-            // A switch without work harms nobody, and programs end with their slow paths.
+            // An idle switch costs nothing, and programs end with their slow paths.
             Step::StartSwitch | Step::StartSlowPaths => return None,
         })
     }
 }
 
-/// Everything that is to be done, in order.
+/// All steps, in order.
 pub fn diff(desired: &Desired, actual: &Actual) -> Vec<Step> {
     let differ = Differ::new(desired, actual);
     let routers = differ.routers();

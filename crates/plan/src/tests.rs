@@ -40,7 +40,7 @@ fn desired(documents: &Documents, actual: &Actual) -> Desired {
     desired
 }
 
-/// What there is when everything of `documents` is there.
+/// The actual state when all of `documents` is carried out.
 fn actual(documents: &Documents) -> Actual {
     let wanted = desired(documents, &Actual::default());
     let ports = wanted.ports.iter().map(|document| ActualPort {

@@ -48,7 +48,7 @@ pub fn changes(steps: &[Step], actual: &Actual, changes: &mut Vec<Change>) {
     }
     let own: BTreeSet<_> =
         changes.iter().map(|change| (change.kind.clone(), change.name.clone())).collect();
-    // Nobody notices what happens to a router in place: the steps tell of it.
+    // A change of a router in place needs no line of its own: the steps have it.
     let disturbed = fates.routers.iter().filter(|(_, fate)| **fate != Fate::InPlace);
     let routers = disturbed.map(|(name, fate)| ("router", name.to_string(), fate.told()));
     let others = routers.chain(fates.hosts.iter().map(|(name, how)| ("host", name.clone(), *how)));

@@ -14,7 +14,7 @@
 //! |-----------|------------------------------------------------|
 //! | `name`    | names: reading and writing them                |
 //! | `open`    | opening: by the user, and by a node for others |
-//! | `connector` | connections for whoever may not make any     |
+//! | `connector` | connections for processes that may not make any |
 
 mod connector;
 mod name;

@@ -19,7 +19,7 @@ use nix::sys::socket::{
 use crate::connector;
 use crate::name::{Kind, Place, Resource, Socket};
 
-/// Who may connect to the socket of a memif: its memory is everybody's who does.
+/// The processes that may connect to a memif's socket: each of them shares its memory.
 const MEMIF_MODE: u32 = 0o600;
 
 impl Resource {
@@ -37,8 +37,8 @@ impl Resource {
     }
 
     /// Opens it for a router, by a process that has more rights and must not wait: files are
-    /// regular ones, and a stream may still be connecting. A file to write is made anew, so
-    /// that whoever had the one before can do it no harm.
+    /// regular ones, and a stream may still be connecting. A file to write is a new one, so a
+    /// process with the old file cannot affect it.
     ///
     /// # Errors
     /// What the system says.
@@ -78,7 +78,7 @@ impl Resource {
         }
     }
 
-    /// Removes the file that its socket has left in the file system, if nobody serves it any more.
+    /// Removes the file of its socket, if the socket has no server any more.
     ///
     /// # Errors
     /// What the system says.
@@ -177,8 +177,7 @@ impl Socket {
     }
 }
 
-/// Takes the next connection of a listening socket, and tells who is at its other end. It does
-/// not block.
+/// Takes the next connection of a listening socket, and returns its peer. It does not block.
 ///
 /// # Errors
 /// What the system says: [`io::ErrorKind::WouldBlock`] if there is none.
@@ -210,7 +209,7 @@ fn reach(socket: &OwnedFd, to: &dyn SockaddrLike) -> io::Result<()> {
     }
 }
 
-/// Takes away the socket that somebody left behind who has ended.
+/// Removes the socket of a process that has ended.
 fn clear(path: &str) -> io::Result<()> {
     Ok(memif::clear(Path::new(path))?)
 }

@@ -34,7 +34,7 @@ const STRIKES: u32 = 8;
 /// So many other turns make up for one that is far too long: a turn that is cut may end before
 /// the element that takes too long has its share.
 const MAKE_UP: u32 = 4;
-/// Most bytes of a router's tables of routes: addresses, most of which nothing is behind.
+/// Most bytes of a router's tables of routes: addresses, mostly without memory behind them.
 const TABLE_BYTES: i64 = 512 << 20;
 /// Lines that a router's log takes in a second.
 const LINES: u32 = 100;
@@ -69,7 +69,7 @@ pub struct GuestStats {
 /// A router inside the switch.
 pub struct Guest {
     orders: Served<Answer, Order>,
-    /// Who else gives orders: whoever follows the routes of the slow path.
+    /// The second source of orders: the mirror of the slow path.
     admitted: Option<Channel<Answer, Order>>,
     pool: PoolView,
     log: Log,
@@ -136,7 +136,7 @@ impl Guest {
     /// anything. It works with the batches of `stock`.
     ///
     /// # Errors
-    /// Why the router cannot go on. It is to be dropped.
+    /// Why the router cannot go on. This connection must be dropped.
     pub fn turn(&mut self, now: Instant, stock: &mut Stock) -> Result<bool, String> {
         let begun = ticks::now();
         let worked = self.guarded(|running| {
@@ -179,7 +179,7 @@ impl Guest {
     /// Carries out orders, if there are any. Whether there may be more.
     ///
     /// # Errors
-    /// Why the router cannot go on. It is to be dropped.
+    /// Why the router cannot go on. This connection must be dropped.
     pub fn hear(&mut self) -> Result<bool, String> {
         for _ in 0..MOST_ORDERS {
             // On its account as well: what carries the order out drops it.
@@ -216,7 +216,7 @@ impl Guest {
     }
 
     /// One order, which may be as long as a batch of packets takes: the next one waits for its
-    /// turn. Who gives them may go at any time.
+    /// turn. The sender of orders may go at any time.
     fn hear_admitted(&mut self) -> Result<bool, String> {
         let Some(mut admitted) = self.admitted.take() else { return Ok(false) };
         match counted(&mut self.account, || admitted.try_receive())? {

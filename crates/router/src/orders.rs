@@ -25,11 +25,11 @@ pub enum Order {
         /// Where it stands, for messages.
         file: String,
     },
-    /// Whoever connected for its elements has gone with the node before. Descriptors: one for each
-    /// name, which elements may ask for anew.
+    /// The previous node's connector for its elements has gone. Descriptors: one for each name,
+    /// which elements may ask for anew.
     Grant(Vec<String>),
-    /// Take orders also from the socket that comes with this one: who has it changes tables
-    /// while the node asks other things.
+    /// Take orders also from the socket that comes with this one: its holder changes tables while
+    /// the node asks for other things.
     Admit,
     /// Reads a handler, by `element.handler`.
     Read {
@@ -47,7 +47,7 @@ pub enum Order {
     },
 }
 
-/// What a router is to be.
+/// The settings of a router.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Start {
     /// Number of slots of its pool.
@@ -71,7 +71,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// What its pool is to be.
+    /// The settings of its pool.
     pub(crate) fn geometry(&self) -> Geometry {
         let interfaces = self.interfaces.len() as u32;
         Geometry { slots: self.slots, slot_bytes: self.slot_bytes, interfaces }

@@ -94,7 +94,7 @@ struct Process {
     busy: bool,
     /// So many packets may gather while it naps.
     gathers: u64,
-    /// Who else gives orders: whoever follows the routes of the slow path.
+    /// The second source of orders: the mirror of the slow path.
     admitted: Option<Channel<Answer, Order>>,
 }
 
@@ -214,7 +214,7 @@ impl Process {
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
         };
         let due = self.running.router.fall_asleep();
-        // Whoever could not send everything looks for room again.
+        // A sender with unsent output looks for room again.
         let blocked = self.running.devices.blocked;
         if !self.running.devices.endpoint.fall_asleep() && !due && !blocked {
             let mut wait = vec![
@@ -294,7 +294,7 @@ impl Process {
     }
 
     /// One order, which may be as long as a batch of packets takes: the next one waits for its
-    /// turn. Who gives them may go at any time.
+    /// turn. The sender of orders may go at any time.
     fn obey_admitted(&mut self) {
         let Some(mut admitted) = self.admitted.take() else { return };
         let done = match admitted.try_receive() {

@@ -1,8 +1,8 @@
 //! The process of a router whose data plane is a program of its owner's.
 //!
-//! In the sandbox already, it hears from the node what to be, and executes the program, which
-//! finds the descriptors of the pool by their numbers in its environment. From then on nobody
-//! listens at the control socket: a program takes no orders. The next node adopts it all the same.
+//! In the sandbox already, it hears from the node what to be, and executes the program, which finds
+//! the descriptors of the pool by their numbers in its environment. From then on no code reads the
+//! control socket: a program takes no orders. The next node adopts it all the same.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -54,8 +54,8 @@ pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), Router
     ] {
         program.env(name, value.to_string());
     }
-    // Nobody can say so later. The control socket stays open beside the program: a node whose
-    // socket has no other end would hear that all the time. A program that cannot be executed ends, and is started again.
+    // A later failure could not be reported. The control socket stays open beside the program: a node whose socket has no
+    // other end would hear that all the time. A program that cannot be executed ends, and is started again.
     orders.send(&Answer::Done(String::new()), &[])?;
     let error = program.exec();
     Err(RouterError::Configuration(format!("{path}: {error}")))

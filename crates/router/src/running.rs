@@ -124,7 +124,7 @@ impl Running {
         Ok(())
     }
 
-    /// Carries out an order of whoever may give some.
+    /// Carries out an order of a permitted sender.
     pub(crate) fn carry_out(&mut self, order: Order, grants: Vec<OwnedFd>) -> Answer {
         self.router.set_now_ns(self.ns_at(Instant::now()));
         match order {

@@ -79,7 +79,7 @@ pub(crate) unsafe fn clone_and_wait(
 ///
 /// # Safety
 ///
-/// As [`clone_and_wait`]; the stack in `arguments` is aligned and nobody else's.
+/// As [`clone_and_wait`]; the stack in `arguments` is aligned and private.
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone3(
     arguments: &Arguments,

@@ -32,7 +32,7 @@
 //!
 //! | decision | reason |
 //! |---|---|
-//! | a fresh network namespace per process, none shared or kept in stock | making one takes 0.6-0.8 ms of the 2.4 ms between `spawn` and the first byte from inside (64 in a row, each buried before the next: slowest 4.3 ms; 64 alive: slowest 3.9 ms). Sharing one would join all routers' abstract sockets for a gain nobody sees |
+//! | a fresh network namespace per process, none shared or kept in stock | making one takes 0.6-0.8 ms of the 2.4 ms between `spawn` and the first byte from inside (64 in a row, each buried before the next: slowest 4.3 ms; 64 alive: slowest 3.9 ms). Sharing one would join all routers' abstract sockets without a gain         |
 //! | pid namespace by `spawn`, all others by `enter` | a process cannot enter a pid namespace; everything else is safest where its order is visible, on one page |
 //! | user namespace last, unmapped, created by the final uid | see the table; and its 0.2 ms need no `/proc` for a mapping |
 //! | `clone` with shared memory instead of `fork` | cost does not grow with the node; its threads' locks cannot be inherited half-taken |

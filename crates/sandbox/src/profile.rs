@@ -43,8 +43,7 @@ pub struct ProcessLimits {
     pub threads: u64,
     /// Bytes that may be locked into memory (`RLIMIT_MEMLOCK`).
     pub locked_bytes: u64,
-    /// Length that a file may be written to (`RLIMIT_FSIZE`), which is the log: whoever
-    /// writes more gets an error.
+    /// Highest length of a written file (`RLIMIT_FSIZE`), here the log: a write beyond it fails.
     pub file_bytes: u64,
     /// Bytes of address space (`RLIMIT_AS`), pools included; `None`: no limit, the
     /// control group bounds what is really used.

@@ -26,8 +26,8 @@ pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
     nix::sys::prctl::set_timerslack(1).step("asking for exact timers")
 }
 
-/// Has this thread work only while nobody else wants its core: whoever wakes up interrupts it,
-/// batch processes too. For what is not urgent, and holds no lock that others wait for.
+/// Lets this thread run only while its core is idle: any process that wakes up interrupts it, batch
+/// processes too. For what is not urgent, and holds no lock that others wait for.
 ///
 /// # Errors
 /// What the kernel says.

@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// What memory shared with others needs is nobody's who shares none.
+    /// Only a role with shared memory needs these calls.
     #[test]
     fn asynchronous_requests_are_for_those_who_share_memory() {
         let has = |groups: &mut dyn Iterator<Item = &'static Group>| {

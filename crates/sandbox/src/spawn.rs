@@ -134,7 +134,7 @@ impl Child {
         self.pid
     }
 
-    /// It lives on when its owner goes: somebody else can find it now.
+    /// It outlives its owner: the next node can find it now.
     pub fn commit(&mut self) {
         self.committed = true;
     }
@@ -272,8 +272,8 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))
         .step("blocking signals")?;
     let folder = join.folder.as_ref().map(AsFd::as_fd);
-    // SAFETY: `plan` outlives the call and nobody else touches it meanwhile; `child_main`
-    // makes raw system calls on what was prepared in it; signals are blocked.
+    // SAFETY: `plan` outlives the call and no other thread touches it meanwhile; `child_main` makes
+    // raw system calls on prepared data; signals are blocked.
     let made = unsafe {
         clone_and_wait(child_main, ptr::from_mut(&mut plan).cast(), spec.pid_namespace, folder)
     };

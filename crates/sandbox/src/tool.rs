@@ -1,4 +1,4 @@
-//! A short-lived tool, such as a compiler, that works on a file which nobody vouches for.
+//! A short-lived tool, such as a compiler, that works on an untrusted file.
 //!
 //! Unlike a role it needs no root: any user locks its own process in. It reads what it is told and
 //! executes what lies beneath the system's folders; it writes to its standard output and error

@@ -153,7 +153,8 @@ impl Fields {
 }
 
 impl PathBody {
-    /// Setup and hold priority; without SESSION_ATTRIBUTE the LSP preempts nobody and yields to all.
+    /// Setup and hold priority; without SESSION_ATTRIBUTE the LSP preempts no other and yields to
+    /// all.
     pub(crate) fn priorities(&self) -> (u8, u8) {
         self.attribute.as_ref().map_or((7, 7), |attribute| (attribute.setup, attribute.hold))
     }

@@ -111,7 +111,7 @@ impl Signaller {
 
     pub(crate) fn delete(&mut self, world: &mut dyn World, key: LspKey) {
         if self.lsps.get(&key).is_some_and(|lsp| lsp.upstream == Upstream::Head) {
-            // Whoever deletes it need not be told that it is down.
+            // A caller that deletes it needs no notice that it is down.
             if let Some(lsp) = self.lsps.get_mut(&key) {
                 lsp.is_up = false;
             }

@@ -28,7 +28,7 @@ pub enum Input<'a> {
         /// Whether it is done.
         is_done: bool,
     },
-    /// This router is to be an LSP's head.
+    /// This router becomes an LSP's head.
     Create(Tunnel),
     /// An LSP of this head is to carry other traffic. If that is refused, the old reservation stays.
     Change {

@@ -266,7 +266,7 @@ fn make_room<A: Admit + ?Sized>(
     if let Some(members) = link.get_mut(&own) {
         members.charged = need;
     }
-    // Those that fit after all, as somebody larger had to go, stay: the most important first.
+    // Smaller ones that fit after a larger one had to go stay: the most important first.
     let mut victims = Vec::new();
     for (key, charged) in freed.iter().rev() {
         let Some(members) = link.get_mut(key) else { continue };

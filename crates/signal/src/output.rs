@@ -9,15 +9,14 @@ use crate::wire::{ErrorSpec, RecordRoute};
 /// One thing to be done, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// A datagram of IP protocol 46 is to be sent.
+    /// Send a datagram of IP protocol 46.
     Send(Datagram),
-    /// The data plane is to be changed; the answer is [`crate::Input::Programmed`].
+    /// Change the data plane; the answer is [`crate::Input::Programmed`].
     Program(Program),
     /// Something that people or the node's control want to know.
     Event(Event),
-    /// Sequence numbers below this may be used from now on. It is to be on stable storage before the
-    /// sends that follow, and goes into [`crate::Config::sequence`] after a restart (RFC 2747,
-    /// section 3).
+    /// Sequence numbers below this may be used from now on. Store it before the sends that follow;
+    /// it goes into [`crate::Config::sequence`] after a restart (RFC 2747, section 3).
     Remember(u64),
 }
 
@@ -45,7 +44,7 @@ pub struct Program {
     pub ticket: Ticket,
     /// Whose.
     pub lsp: LspKey,
-    /// What is to be there: it replaces the LSP's entry; `None` removes it.
+    /// The entry of the LSP: it replaces the former one; `None` removes it.
     pub entry: Option<Entry>,
 }
 

@@ -120,7 +120,7 @@ impl Signaller {
             return Err(Cause::NON_RSVP);
         }
         let known = self.lsps.get(lsp);
-        // The head's own Path has come back, or somebody else uses its name.
+        // The head's own Path has come back, or another head uses its name.
         if known.is_some_and(|known| known.upstream == Upstream::Head)
             || self.config.is_own(lsp.sender.address)
         {

@@ -1,4 +1,4 @@
-//! The state machine: what there is, and what happens to it.
+//! The state machine: its state, and the events that change it.
 
 use std::collections::BTreeMap;
 
@@ -92,8 +92,8 @@ impl Signaller {
         signaller
     }
 
-    /// Takes in what happens, and says what is to be done. `now` never goes back. All that is due by
-    /// `now` is done too; the next call is to come at [`Signaller::next_deadline`] at the latest.
+    /// Takes in an event, and returns the actions. `now` never goes back. All that is due by `now`
+    /// is done too; the next call is to come at [`Signaller::next_deadline`] at the latest.
     pub fn handle(&mut self, now: Time, input: Input<'_>, world: &mut dyn World) -> Vec<Output> {
         self.now = self.now.max(now);
         match input {

@@ -239,7 +239,7 @@ impl History {
         let store = sorted(&self.machine.world.store.kept());
         let (before, wanted) = (sorted(before), sorted(wanted));
         match outcome {
-            // Whether a change was accepted is not known to whoever asked for it: the node knows.
+            // The submitter does not know whether a change was accepted: the node knows.
             None => match store == before || store == wanted {
                 true => Ok(()),
                 false => Err("a killed node left a state that nobody has asked for".into()),

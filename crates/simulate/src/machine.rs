@@ -53,7 +53,7 @@ pub(crate) struct SimMachine {
     pub(crate) world: World,
     pub(crate) now: Time,
     pub(crate) coverage: Coverage,
-    /// Steps that were taken since somebody looked.
+    /// Steps since the last look.
     pub(crate) taken: Vec<Step>,
     /// Faults happen.
     pub(crate) faulty: bool,
@@ -118,7 +118,7 @@ impl SimMachine {
         self.rng = Rng::with_seed(seed);
     }
 
-    /// What the node knows of what there is becomes what there is.
+    /// The node's view becomes the actual state.
     pub(crate) fn remember(&mut self) {
         let world = self.lies.imagined.as_ref().unwrap_or(&self.world);
         let mut belief = Actual { parked: self.parked.clone(), ..world.actual() };
@@ -271,7 +271,7 @@ impl SimMachine {
         });
     }
 
-    /// Takes a step for real, and remembers what there is then.
+    /// Takes a step for real, and remembers the state after it.
     fn carry_out(&mut self, step: &Step, half: bool) -> Result<(), String> {
         let before = self.belief.clone();
         if let (Some(Plant::PortsBeforeRelays), Step::RemoveRelay(relay)) = (self.plant, step) {

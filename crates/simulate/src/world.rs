@@ -206,7 +206,7 @@ impl World {
         PortFacts { vlan, ..facts }
     }
 
-    /// Slow paths whose programs do not run, or have not read what there is for them.
+    /// Slow paths whose programs do not run, or have not read their files.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &RouterId> {
         let read = |name: &RouterId| self.programs.get(name).map(|read| &read.slow_path);
         let all = self.slow_paths.iter();

@@ -1,5 +1,4 @@
-//! What another process has made: found again by its numbers, and cleaned of what nobody
-//! claims.
+//! Objects of another process: found again by their numbers; unclaimed ones are removed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -96,8 +95,8 @@ impl Substrate {
         })
     }
 
-    /// Takes out of all tables what nobody claims. Nothing may work on it any more but
-    /// receive programs.
+    /// Removes all unclaimed entries from the tables. Nothing may work on it any more but receive
+    /// programs.
     ///
     /// # Errors
     /// What the kernel says.
@@ -216,6 +215,6 @@ fn open_pin(path: &Path) -> std::io::Result<OwnedFd> {
     if fd < 0 {
         return Err(std::io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

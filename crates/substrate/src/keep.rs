@@ -86,6 +86,6 @@ fn link(program: i32, index: u32, place: libbpf_sys::bpf_attach_type) -> Result<
         };
         return Err(Error::Io { what: format!("attaching to device {index}{needs}"), error });
     }
-    // SAFETY: the kernel has just made this descriptor for this process, and nobody else has it.
+    // SAFETY: the kernel has just made this descriptor for this process, which alone has it.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }

@@ -26,7 +26,7 @@ pub enum MatchKind {
     Mpls(u32),
     /// IP destination of a frame to the port's own MAC address.
     Prefix(IpNet),
-    /// Anything that nobody else matches: of the VLAN, or of the port without one.
+    /// Anything without another match: of the VLAN, or of the port without one.
     All,
 }
 
@@ -120,7 +120,7 @@ impl Substrate {
                 self.add_match(port, id, one)?;
                 entered.matches += 1;
             }
-            // Whoever takes no frames of the port only sends by it: no copies either.
+            // An interface that takes no frames of the port only sends by it: no copies either.
             if !spec.matches.is_empty() {
                 self.join_group(port, spec.vlan, id)?;
             }
@@ -162,8 +162,8 @@ impl Substrate {
         self.pool_of(id).store(word, Ordering::Release);
     }
 
-    /// Gives an interface another port, and what its spec matches there. A whole port it takes
-    /// from whoever has it: every frame goes to the one or to the other, and none is lost.
+    /// Gives an interface another port, and what its spec matches there. It takes a whole port from
+    /// the present owner: every frame goes to the one or to the other, and none is lost.
     ///
     /// # Errors
     /// What the kernel says.
@@ -194,8 +194,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Ends an interface's part in what is for all on a port; somebody else has what it
-    /// matched.
+    /// Ends an interface's part in the groups of a port; another interface has its match.
     ///
     /// # Errors
     /// What the kernel says.
@@ -369,7 +368,7 @@ impl Substrate {
         if at == id {
             let groups = self.map("groups");
             let left = match after {
-                // A group of nobody would take the place of others.
+                // An empty group would take the place of others.
                 NONE => groups.delete(&key),
                 after => groups.update(&key, &after.to_ne_bytes(), MapFlags::ANY),
             };
@@ -515,7 +514,7 @@ mod tests {
         options.retval
     }
 
-    /// Takes a match out of the hash table, where nobody else does.
+    /// Removes a match from the hash table, if it is this interface's.
     fn forget(substrate: &Substrate, port: &PortAttachment, one: &Match) {
         substrate.map("exact").delete(&exact(port, one).0).unwrap();
     }
@@ -608,7 +607,7 @@ mod tests {
             // The hint does it, without the table.
             forget(&substrate, &port, &one.matches[0]);
             assert_eq!(says(one), DROP);
-            // A hint that leads to somebody else is none.
+            // A hint that leads to another interface is none.
             let place = hint_place(&port, two.mac, 0);
             let wrong = layout::Hint { interface: entered[0], reserved: 0 };
             substrate.hints.set(place, wrong);

@@ -498,7 +498,7 @@ pub(crate) fn attach(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::R
     if link < 0 {
         return Err(io::Error::from_raw_os_error(-link));
     }
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }
 
@@ -527,7 +527,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 
 /// The name of an eBPF program.
 fn name_of(number: u32) -> Option<String> {
-    // SAFETY: no memory is handed over; a descriptor that is returned is nobody else's.
+    // SAFETY: no memory is handed over; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);
         (program >= 0).then(|| OwnedFd::from_raw_fd(program))?

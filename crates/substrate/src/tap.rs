@@ -277,8 +277,8 @@ impl MemoryTaps {
         Ok(Self { state: Table::new(state, MAX_TAPS)?, memory })
     }
 
-    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame: to so many
-    /// bytes from the start of the memory, so many bytes. `record.captured` is what there is.
+    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame: to so many bytes
+    /// from the start of the memory, so many bytes. `record.captured` is its length.
     #[cold]
     pub fn record(
         &self,
@@ -537,7 +537,7 @@ mod tests {
             });
         }
         assert_eq!(sent, seen);
-        // Nobody has read the other one.
+        // The other one has not been read.
         assert!(taps.state.get(2).sent.lost_room > 0);
         assert_eq!(taps.state.get(5).sent.lost_room, 0);
     }

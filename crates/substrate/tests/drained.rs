@@ -1,5 +1,5 @@
-//! Whether live frames have arrived is told exactly, also while whoever should take them in does
-//! not get to it. Needs root.
+//! The kernel reports exactly whether live frames have arrived, also while their receiver does not
+//! run. Needs root.
 #![allow(unsafe_code)] // Loads a program of six instructions.
 
 use std::fs;
@@ -57,7 +57,7 @@ fn redirect(substrate: &Substrate) -> OwnedFd {
         )
     };
     assert!(program >= 0, "{}", std::io::Error::from_raw_os_error(-program));
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     unsafe { OwnedFd::from_raw_fd(program) }
 }
 

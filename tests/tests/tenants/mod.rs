@@ -1,5 +1,5 @@
-//! Two tenants on the same two ports: the victim, whose traffic must not suffer, and the
-//! one to whom things happen.
+//! Two tenants on the same two ports: the victim, whose traffic must not suffer, and the one that
+//! the tests change.
 //!
 //! ```text
 //!  victim-a ──┐                                           ┌── victim-b
@@ -88,7 +88,7 @@ impl Tenants {
         for (wire, side) in wires.iter().zip(0..2) {
             lab.bridge(wire, "br0", &["port", "victim", "other"]).expect("a bridge");
             for (name, number) in [("victim", 1), ("other", 2)] {
-                // Unknown addresses reach nobody, as on a switch that knows its hosts.
+                // Unknown addresses reach no host, as on a switch that has learned its hosts.
                 wire.run(&[
                     "bridge", "link", "set", "dev", name, "flood", "off", "learning", "off",
                 ])

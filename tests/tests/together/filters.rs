@@ -166,8 +166,7 @@ fn rules_of_another_slice_never_match() {
     assert!(refused.stderr.contains("slice \"lab\" has no router \"other\""), "{refused:?}");
 }
 
-/// Filters as ClassBench writes them, for addresses that nobody has but the last one, which is
-/// `b`'s.
+/// Filters as ClassBench writes them, for unused addresses except the last one, which is `b`'s.
 fn many(count: u32, first: u32) -> String {
     let mut text = String::new();
     for number in 0..count {

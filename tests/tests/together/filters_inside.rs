@@ -1,5 +1,5 @@
-//! Rules of a slice from inside its routers: programs there change their own slice's, nobody else's,
-//! and cannot keep the node from others by what they ask.
+//! Rules of a slice from inside its routers: programs there change only their own slice's, and their
+//! requests cannot keep the node from others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -103,7 +103,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     assert!(removed.status.success(), "{removed:?}");
     assert!(passes(&node));
 
-    // Nobody else's, and no more than is reserved.
+    // Only the slice's own, within its reservation.
     for arguments in [&["add", "other", "action: drop"][..], &["list", "other"]] {
         let refused = inside(arguments);
         assert!(
@@ -141,7 +141,7 @@ fn programs_change_rules_of_their_own_slice_only() {
         assert_eq!(talk(&node, &says, more), status, "{says}");
     }
 
-    // Whoever takes all connections and says nothing waits for nobody but itself.
+    // A client that takes all connections and sends nothing delays only itself.
     let hold = "import socket, time\nall = []\nfor i in range(50):\n s = socket.socket(socket.AF_UNIX)\n \
                 s.setblocking(False)\n try: s.connect('\\0europa')\n except BlockingIOError: pass\n \
                 all.append(s)\ntime.sleep(8)";

@@ -106,7 +106,7 @@ fn a_host_writes_to_itself_alone() {
     assert!(failed.contains("h      degraded"), "the lines that failed do not show: {failed}");
     assert!(node.run(&["logs", "h"]).contains("europa: failed: mount -t tmpfs none /mnt"));
 
-    // Its programs end with it, and `exec` names what there is.
+    // Its programs end with it, and `exec` lists the objects.
     assert_eq!(running("4321"), 1);
     node.run(&["delete", "host", "h"]);
     await_true("its programs go on", || running("4321") == 0);

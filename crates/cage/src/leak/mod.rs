@@ -41,9 +41,9 @@ use crate::problem::Problem;
 pub struct Findings {
     /// Instructions that would tell an address.
     pub problems: Vec<Problem>,
-    /// Functions, by the place of their first instruction, that may read bytes of their stack
-    /// before they write them: the stack is to be cleared when they begin, from this distance to its
-    /// end on, which is negative.
+    /// Functions, by the place of their first instruction, that may read bytes of their stack before
+    /// they write them. The cage clears their stack from this distance to its end on, which is
+    /// negative.
     pub to_clear: BTreeMap<usize, i32>,
     /// Instructions that read which device a frame came in by (`ctx->ingress_ifindex`).
     pub device_reads: BTreeSet<usize>,

@@ -22,7 +22,7 @@ pub(super) const UNKNOWN: Refusal = "an access that cannot be followed";
 const PLACES: &[Region] = &[Region::Frame, Region::FrameEnd];
 const SHORT_PLACES: &[Region] = &[Region::Frame, Region::FrameEnd, Region::FrameLow];
 
-/// Functions whose stacks are to be cleared, by depth, and from where on.
+/// Functions whose stacks the cage clears, by depth, and from where on.
 pub(super) type Unset = Vec<(u8, i32)>;
 
 fn get(state: &State, register: u8) -> Value {

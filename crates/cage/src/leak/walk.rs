@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
         result
     }
 
-    /// The stack at this depth, seen from a frame, is to be cleared, from `lowest` on.
+    /// The stack at this depth, seen from a frame, needs clearing from `lowest` on.
     fn clear(&mut self, frame: usize, depth: usize, lowest: i32) {
         let mut at = Some(frame);
         while let Some(frame) = at.and_then(|at| self.frames.get(at)) {

@@ -55,7 +55,7 @@ pub struct Closed {
     pub seed: u32,
 }
 
-/// No route: the frame is for somebody else.
+/// No route: the frame is for another host.
 const NOT_FORWARDED: i64 = 4;
 
 impl Host for Closed {

@@ -280,7 +280,7 @@ impl Map {
 
     /// Sets the value of a key; 0, or a negative error number of the kernel.
     pub fn update(&mut self, key: &[u8], value: &[u8], flags: u64) -> i64 {
-        // Bit 2 asks for a lock around the copy; nobody else runs here.
+        // Bit 2 asks for a lock around the copy; only this thread runs here.
         let flags = flags & !4;
         if flags > EXIST || key.len() != self.key_bytes || value.len() != self.value_bytes {
             return EINVAL;

@@ -32,8 +32,8 @@ pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usi
     let mut descriptors = Vec::new();
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = part {
-            // SAFETY: the kernel has just made these descriptors for this process; nobody
-            // else knows their numbers.
+            // SAFETY: the kernel has just made these descriptors for this process; no other code
+            // knows their numbers.
             descriptors.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }

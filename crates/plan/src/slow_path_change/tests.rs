@@ -61,7 +61,7 @@ fn who_notices_a_change() {
         ("accept", "reject", "reload bird"),
         // Below a directory that is named.
         ("text: hello", "text: bye", "reload web"),
-        // Nobody names it.
+        // No document names it.
         ("text: other", "text: else", "reload bird, ospfd, web, zebra"),
         ("    - {path: /run/other, text: other}\n", "", "reload bird, ospfd, web, zebra"),
         // Another command; those that need it go along.

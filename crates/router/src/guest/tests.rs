@@ -258,7 +258,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
     assert_eq!(bench.read("c.count"), "200");
     let stats = bench.guest.stats();
     assert_eq!(stats.packets, 200);
-    // A turn in the middle of which the machine takes its core away is longer than any budget.
+    // A turn during which the machine takes its core away is longer than any budget.
     assert!(stats.cut + stats.overruns < 20, "{stats:?}");
     assert!(stats.turns >= 200 && stats.spent_ns > 0 && stats.longest_ns <= stats.spent_ns);
     // A small router is small.
@@ -371,7 +371,8 @@ fn a_panic_ends_the_router_and_nothing_else() {
     victim.guest.tell_end(&why);
     let told = victim.node.try_receive().unwrap().unwrap().0;
     assert!(matches!(told, Answer::Ended(told) if told == why));
-    // What its memory is now nobody can tell: a backtrace keeps what it has read of the program.
+    // The present size of its memory is unknown: a backtrace keeps the parts of the program that it
+    // has read.
     drop(victim);
     other.receive(2);
     other.turns().unwrap();

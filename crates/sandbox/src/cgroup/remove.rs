@@ -28,8 +28,8 @@ pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
                 folder.display()
             )));
         }
-        // The number may have been given to somebody else by now: hold the process,
-        // then look again whether it is the one in the group.
+        // The number may belong to another process by now: hold the process, then check again
+        // whether it is the one in the group.
         let Some(pidfd) = open(pid)? else { continue };
         if processes(folder)?.contains(&pid) {
             // Ended in between, most likely; whether it is gone is seen at removal.

@@ -180,7 +180,7 @@ const COMMON: &[Group] = &[
             any(libc::SYS_rt_sigreturn),
             any(libc::SYS_rt_sigtimedwait),
             any(libc::SYS_sigaltstack),
-            // Reaches nobody outside the pid namespace.
+            // Reaches no process outside the pid namespace.
             any(libc::SYS_tgkill),
         ],
     },

@@ -355,7 +355,7 @@ impl Network {
         let attribute = SessionAttribute { affinity: None, setup, hold, flags, name };
         let route = self.route(head);
         let tspec = self.tspec();
-        // Without a record, a loose way that meets itself is a loop that nobody notices.
+        // Without a record, a loose route that meets itself is an undetected loop.
         let is_recorded = self.below(2) == 0 || !route.0.is_empty();
         let protocol = LabelRequest::IPV4;
         self.want(head, Tunnel { lsp, tspec, attribute, route, is_recorded, protocol });

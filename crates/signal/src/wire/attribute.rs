@@ -41,11 +41,11 @@ impl Affinity {
 impl SessionAttribute {
     /// Local repair is desired.
     pub const LOCAL_PROTECTION: u8 = 0x01;
-    /// Labels are to be recorded.
+    /// Record labels.
     pub const LABELS: u8 = 0x02;
     /// The head may reroute without tearing down: shared explicit style.
     pub const SHARED_EXPLICIT: u8 = 0x04;
-    /// Preemption is to be soft (RFC 5712, section 4).
+    /// Soft preemption is desired (RFC 5712, section 4).
     pub const SOFT_PREEMPTION: u8 = 0x40;
 }
 

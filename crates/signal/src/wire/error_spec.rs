@@ -28,7 +28,7 @@ pub struct Cause {
 impl ErrorSpec {
     /// A reservation is still in place.
     pub const IN_PLACE: u8 = 1;
-    /// A merged reservation of somebody else failed.
+    /// A merged reservation of another sender failed.
     pub const NOT_GUILTY: u8 = 2;
     /// The node has removed its path state (RFC 3473, section 4.3).
     pub const PATH_STATE_REMOVED: u8 = 4;

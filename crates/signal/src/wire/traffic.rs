@@ -168,7 +168,7 @@ impl Body for Tspec {
 /// What a receiver asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flowspec {
-    /// The traffic that is to be served.
+    /// The traffic of the flow.
     pub bucket: TokenBucket,
     /// How.
     pub service: Service,

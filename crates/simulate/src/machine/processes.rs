@@ -95,7 +95,7 @@ impl SimMachine {
         let (name, run) = (to.name.clone(), router.run);
         let begins = router.process == Process::Starting;
         if matches!(router.process, Process::Ended(_)) {
-            // It tries what it is to be at once.
+            // It tries its new configuration at once.
             self.begin(&name, fault);
             return Taken::Begun;
         }

@@ -26,7 +26,7 @@ pub(crate) struct Edits {
 /// What a row of the table shows of a tenant.
 type Cell = fn(&Figures) -> String;
 
-/// A line of text; nobody reading it is no failure.
+/// A line of text; a missing reader is no failure.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(stdout(), "{text}");
 }

@@ -26,7 +26,7 @@ const VICTIM: &str = "red/r1";
 
 /// Runs it, as the guard's child.
 pub(crate) fn run(instance: &str) -> Outcome<()> {
-    // Without a guard nobody would clean up; the next demo does it then.
+    // Without a guard this demo does not clean up; the next one does.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The guard has blocked them; what is started here shall not inherit that.
     SigSet::all().thread_unblock()?;
