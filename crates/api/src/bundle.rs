@@ -143,7 +143,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
 enum Sort {
     /// Whatever has an end: a shell makes pipes of `<(command)`.
     Any,
-    /// A file: what a document names must not wait for anybody.
+    /// A file: reading it must not wait for another process.
     Regular,
 }
 

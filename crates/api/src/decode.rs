@@ -276,7 +276,7 @@ pub(crate) fn entries<K: Decode, V: Decode>(
     Some(entries.iter().filter_map(decode).collect())
 }
 
-/// The fields of a mapping, taken one by one; `close` reports those that nobody took.
+/// The fields of a mapping, taken one by one; `close` reports those that are left.
 pub(crate) struct Fields<'n, 'c> {
     entries: &'n [(Node, Node)],
     known: Vec<&'static str>,

@@ -26,7 +26,7 @@ pub(crate) struct Draft {
     /// Whether everything was read. If not, what seems to be missing may only be
     /// unreadable, and is not complained of.
     pub(crate) complete: bool,
-    /// Kinds of which a document's name could not be read: what seems to be missing may be it.
+    /// Kinds of documents with unreadable names: a missing object may be one of these.
     pub(crate) nameless: HashSet<&'static str>,
     /// For each router, whether all of it was read.
     pub(crate) whole: Vec<bool>,
@@ -124,7 +124,7 @@ impl Draft {
                     self.nameless.insert("port");
                 }
                 self.whole_hosts.extend(host.iter().map(|_| whole));
-                // A host's interfaces make ports, which nobody else declares.
+                // A host's interfaces make ports, which have no documents.
                 for (_, interface) in host.iter().flat_map(|host| &host.interfaces.0) {
                     if let Some(port) = &interface.port {
                         self.declared.insert(("port".to_owned(), port.to_string()));

@@ -11,8 +11,7 @@ use miette::{
 
 use crate::source::{Place, Source};
 
-/// Most mistakes of a configuration that are told one by one: who has more has another
-/// trouble than each of them.
+/// Most mistakes of a configuration that are listed: with more, the cause is a common one.
 pub const MOST_PROBLEMS: usize = 50;
 
 /// Bytes of a line that is shown whole. Of a longer one, as programs write them, a piece is
@@ -241,7 +240,7 @@ impl Problems {
     pub fn render(&self, colour: bool) -> String {
         let theme =
             if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-        // What is to be typed must stay in one piece: no break after a hyphen, nor in a path.
+        // Text to type must stay in one piece: no break after a hyphen, nor in a path.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_links(false)
             .with_word_splitter(textwrap::WordSplitter::NoHyphenation)

@@ -1,4 +1,4 @@
-//! Queues of an interface on a port: how much waits in them, who goes first, who is dropped.
+//! Queues of an interface on a port: their lengths, shares and drop policies.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -38,7 +38,7 @@ pub struct Queue {
     /// Most bytes that wait in it, like `300kB`. Default: any number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<At<Bytes>>,
-    /// Who is dropped. Default: `tail`.
+    /// The packets that are dropped. Default: `tail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<At<QueuePolicy>>,
     /// Whether `red` and `codel` mark packets that understand marks (RFC 3168), and drop only
@@ -63,7 +63,7 @@ pub struct Queue {
     pub probability: Option<At<Share>>,
 }
 
-/// Who is dropped when a queue is full, or even before.
+/// The packets that are dropped when a queue is full, or before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueuePolicy {
@@ -88,7 +88,7 @@ impl Queue {
         self.policy.map_or(QueuePolicy::default(), |policy| policy.value)
     }
 
-    /// Whether it says who is dropped, and when.
+    /// Whether it has a drop policy with settings.
     pub fn drops(&self) -> bool {
         self.packets.is_some() || self.bytes.is_some() || self.policy.is_some()
     }

@@ -49,15 +49,14 @@ pub struct Part {
     /// What it can always send, whatever others do: `300Mb/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<At<Rate>>,
-    /// Its part of what nobody's guarantee takes, beside the other slices' weights. Default: 1.
+    /// Its share by weight of the rate that no guarantee takes. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub weight: Option<At<u16>>,
-    /// What it never exceeds, even if nobody else sends.
+    /// Its highest rate, also while no other slice sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<At<Rate>>,
-    /// What it is given at most of what comes in: more is dropped before it costs anybody
-    /// anything.
+    /// Its highest received rate: more is dropped before it costs other slices anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_in: Option<At<Rate>>,
 }

@@ -88,7 +88,7 @@ impl From<Bundle> for ApplyRequest {
 }
 
 impl ApplyRequest {
-    /// What is to be applied.
+    /// The documents to apply.
     pub fn bundle(&self) -> Bundle {
         let sources = self.sources.iter();
         let sources =
@@ -183,7 +183,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// What was read from a handler, or is to be written to one.
+/// A value read from a handler, or to write to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandlerValue {
     /// The value.
@@ -199,7 +199,7 @@ pub struct NodeInfo {
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// Turns of its loop that took more than 5 ms of CPU time, in which nobody was served.
+    /// Turns of its loop that took more than 5 ms of CPU time, while all requests waited.
     #[serde(default)]
     pub long_turns: u64,
     /// The longest, in microseconds of CPU time.
@@ -240,7 +240,7 @@ pub struct FilterChanges {
     pub colour: bool,
 }
 
-/// A rule that is to be added.
+/// A rule to add.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewFilter {

@@ -10,7 +10,7 @@ use crate::source::At;
 use crate::tree::Node;
 use crate::values::Name;
 
-/// A tenant, who owns routers.
+/// A tenant, the owner of routers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Slice {
@@ -38,8 +38,8 @@ pub enum Programs {
     /// None.
     #[default]
     None,
-    /// Those that the kernel's verifier takes from anybody: without packets' headers of variable
-    /// length.
+    /// Those that the kernel's verifier accepts from users without privileges: without packets'
+    /// headers of variable length.
     Tenant,
     /// Those that it takes from an operator, as far as no address of the kernel's can leave them.
     Operator,

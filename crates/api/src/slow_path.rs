@@ -34,7 +34,7 @@ pub struct File {
     /// What stands in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<At<String>>,
-    /// A file of which it is a copy, searched beside the YAML file. A node keeps its text.
+    /// A file to copy, relative to the YAML file's folder. A node keeps its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<At<String>>,
     /// The user it belongs to, and its group. Default: root.

@@ -61,8 +61,8 @@ pub(crate) struct SyntaxError {
     pub(crate) span: Range<usize>,
 }
 
-/// What a parser says, begins so; what that means to somebody who wrote a file, and what may
-/// help. None of it is YAML's own language.
+/// A parser's messages begin so; their meaning for the author of a file, and a remedy. None of it
+/// is YAML's own language.
 const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "mapping values are not allowed",

@@ -1,4 +1,4 @@
-//! Who needs an object: what must go before it.
+//! The objects that need an object: they must go before it.
 
 use crate::bundle::Key;
 use crate::documents::Documents;

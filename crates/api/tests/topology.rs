@@ -48,7 +48,7 @@ fn links_and_hosts_that_are_right() {
             "",
             "routes: [{to: \"fd09::9/128\", interface: eth0}, {to: \"fd08::/64\", via: \"fd09::9\"}]",
         ),
-        // Nobody knows which subnets a namespace has that is there already.
+        // The subnets of an existing namespace are unknown.
         ("", "namespace: blue\ngateway: 10.99.0.1"),
         ("", "container: web\nroutes: [{to: 10.7.0.0/16, via: 10.99.0.1}]"),
         ("", "sysctls: {net.ipv4.ip_forward: 1}\nrun: [\"iperf3 -s &\"]\nenv: {A: b, N: 1}"),

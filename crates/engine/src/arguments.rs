@@ -24,7 +24,7 @@ pub enum ConfigError {
         /// What would do.
         wanted: String,
     },
-    /// There are arguments that nobody asked for.
+    /// There are arguments that the element did not take.
     #[error("unexpected argument '{found}'")]
     Unexpected {
         /// Which of the element's arguments, from 0.
@@ -209,7 +209,8 @@ impl<'a> Arguments<'a> {
         self.read(name, false, true)?.ok_or(ConfigError::Missing { name })
     }
 
-    /// All arguments that nobody asked for yet, in order, with their numbers: patterns, routes.
+    /// All arguments that the element has not taken yet, in order, with their numbers: patterns,
+    /// routes.
     pub fn rest(&mut self) -> Vec<(usize, &'a str)> {
         let all = self.text.iter().zip(&mut self.uses).enumerate();
         all.filter_map(|(index, (text, used))| {

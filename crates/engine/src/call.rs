@@ -16,7 +16,7 @@ pub enum Request<'a> {
     Write(&'a str),
 }
 
-/// Answers a handler that whoever runs the router added to it.
+/// Answers a handler that the caller of the router added to it.
 pub type Answer = Box<dyn FnMut(Request<'_>) -> Result<String, HandlerError>>;
 
 /// A handler of the router itself that was added to it.

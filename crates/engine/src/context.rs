@@ -279,8 +279,7 @@ impl Context<'_> {
         self.core.watched.retain(|watched| !watched.is(me, token, interest));
     }
 
-    /// Asks for no more signals of the operating system: those that nobody wants do what they
-    /// do to other processes.
+    /// Asks for no more signals of the operating system: unwanted ones have their default effect.
     pub fn release_signals(&mut self) {
         let me = self.me;
         self.core.signals.retain(|(_, element)| *element != me);

@@ -46,8 +46,8 @@ pub trait Devices {
         batch.clear();
     }
 
-    /// Shows packets to programs that listen to the system's interface, as if received from it,
-    /// and to nobody else.
+    /// Shows packets to programs that listen to the system's interface, as if received from it, and
+    /// to no others.
     fn to_sniffers(&mut self, interface: usize, batch: &mut Batch) {
         let _ = interface;
         batch.clear();

@@ -104,9 +104,9 @@ pub trait Element: Any {
         Ok(())
     }
 
-    /// Works on packets in place. What it leaves in `batch` goes on by output 0 (or to
-    /// whoever pulls); what it takes out it drops or sends by another output with
-    /// [`Context::push`]. The batch may be empty.
+    /// Works on packets in place. Packets left in `batch` go on by output 0 (or to the pulling
+    /// element); removed ones it drops or sends by another output with [`Context::push`]. The batch
+    /// may be empty.
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let _ = (batch, context);
     }
@@ -134,9 +134,9 @@ pub trait Element: Any {
         }
     }
 
-    /// Does one turn of the element's own work, about a batch. Called in every round if the
-    /// element asked for it by [`InitContext::add_task`]. Returns whether there was any, so
-    /// that the process can sleep when nobody has work.
+    /// Does one turn of the element's own work, about a batch. Called in every round if the element
+    /// asked for it by [`InitContext::add_task`]. Returns whether there was any, so that the
+    /// process can sleep when no task has work.
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
@@ -203,8 +203,8 @@ pub trait Element: Any {
         None
     }
 
-    /// Whether the element itself can tell if it has packets or room; if not, whoever asks is
-    /// told of those beyond it.
+    /// Whether the element itself can tell if it has packets or room; if not, a search continues
+    /// with the elements beyond it.
     fn notifies(&self) -> Notifies {
         Notifies::NOTHING
     }
@@ -238,9 +238,9 @@ pub trait Element: Any {
         let _ = (token, interest, context);
     }
 
-    /// Called before the process sleeps if the element asked for it
-    /// ([`InitContext::add_sleeper`]): one that only looks, while it is awake, has others wake it
-    /// now. Returns whether there is something to do already, so that nobody sleeps.
+    /// Called before the process sleeps if the element asked for it ([`InitContext::add_sleeper`]):
+    /// one that only looks, while it is awake, has others wake it now. Returns whether there is
+    /// something to do already, so that the process does not sleep.
     fn fall_asleep(&mut self) -> bool {
         false
     }

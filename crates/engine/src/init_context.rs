@@ -145,8 +145,8 @@ impl InitContext<'_> {
         self.core.most
     }
 
-    /// Whoever pulls from output `output` of this element gets its packets from whatever input
-    /// `input` gets them from, without it.
+    /// An element that pulls from output `output` of this element gets its packets directly from
+    /// the source of input `input`.
     pub fn pull_through(&mut self, output: usize, input: usize) {
         let wiring = &mut self.core.wiring;
         let source = at(&wiring.input_base, self.me, input)
@@ -175,7 +175,7 @@ impl InitContext<'_> {
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 
-    /// Puts a copy of every message into `copies`. Whoever asks takes them out again.
+    /// Puts a copy of every message into `copies`. The caller takes them out again.
     pub fn overhear(&mut self, copies: Rc<RefCell<Vec<String>>>) {
         self.core.overheard.push(copies);
     }

@@ -26,9 +26,9 @@
 //! sends comes before all that was sent earlier, as if each push were a call.
 //!
 //! # Beside packets
-//! Elements can ask who has packets or room ([`Signal`]), wait for descriptors
-//! ([`Context::watch`]), for timers, and for signals of the operating system, and call handlers
-//! of others ([`Context::read_handler`]).
+//! Elements can find the elements with packets or room ([`Signal`]), wait for descriptors
+//! ([`Context::watch`]), for timers, and for signals of the operating system, and call handlers of
+//! others ([`Context::read_handler`]).
 //!
 //! An element that panics is not put back; the packets it held are freed by unwinding.
 //!

@@ -1,6 +1,6 @@
 //! Bounds the lines that elements write to the router's log.
 //!
-//! Whoever sends packets can have some elements write a line for each. So each element of a router
+//! The sender of packets can have some elements write a line for each. So each element of a router
 //! may write so many in a second; the others are counted, and one line tells how many they were.
 
 /// Lines that an element may write in a second unless the router says otherwise.
@@ -22,7 +22,7 @@ pub(crate) struct Lines {
     /// Lines of an element in a second; `None`: as many as it likes.
     limit: Option<u32>,
     accounts: Vec<Account>,
-    /// When it is to be told how many lines were left out.
+    /// When to report how many lines were left out.
     pub(crate) due_ns: u64,
 }
 

@@ -62,7 +62,7 @@ pub enum BuildError {
         /// What is wrong.
         error: ConfigError,
     },
-    /// Something odd, in spite of which the graph runs.
+    /// An oddity that does not prevent the graph from running.
     #[error("{name} :: {class}: warning: {message}")]
     Warning {
         /// It was configured already.
@@ -93,7 +93,7 @@ pub struct Router {
     /// By input: the pass that starts there.
     chains: Vec<Option<Chain>>,
     turns: u64,
-    /// By element: nanoseconds spent, if somebody wants to know.
+    /// By element: nanoseconds spent, if a profile is wanted.
     profile: Option<Vec<u64>>,
     limit: Option<Limit>,
     /// The last round ended at its limit.
@@ -439,7 +439,7 @@ impl Router {
             if worked {
                 return true;
             }
-            // Nobody may sleep while a task waits whose turn is far away: all are asked.
+            // The process may not sleep while a task waits whose turn is far away: all are asked.
         }
         let (first, tasks) = (std::mem::take(&mut self.first_task), self.core.tasks.len());
         for task in (first..tasks).chain(0..first.min(tasks)) {
@@ -710,8 +710,8 @@ impl Router {
         self.core.globals.push(Global { name: name.to_owned(), flags, answer });
     }
 
-    /// Descriptors that elements wait for. Whoever runs the router waits for them too, and
-    /// says which are ready by [`Router::descriptor_ready`].
+    /// Descriptors that elements wait for. The caller of the router waits for them too, and reports
+    /// the ready ones by [`Router::descriptor_ready`].
     pub fn watched(&self) -> &[Watched] {
         &self.core.watched
     }
@@ -775,7 +775,7 @@ impl Router {
         self.attend(&mut NoDevices);
     }
 
-    /// Whether handlers of elements were written that ran, or somebody asked to stop.
+    /// Whether handlers of running elements were written, or a stop was requested.
     #[inline(always)]
     fn settle(&mut self, devices: &mut dyn Devices) {
         if !self.core.deferred.is_empty() {

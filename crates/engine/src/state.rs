@@ -133,10 +133,10 @@ pub(crate) struct Core {
     pub(crate) names: Vec<String>,
     /// By element: name of its class.
     pub(crate) classes: Vec<&'static str>,
-    /// Packets that are followed, if somebody asked for it.
+    /// Packets that are followed, if a trace runs.
     pub(crate) trace: Option<crate::trace::Trace>,
     pub(crate) index: HashMap<String, usize>,
-    /// Requests to stop that nobody has looked at yet.
+    /// Requests to stop that are not handled yet.
     pub(crate) stops: u32,
     pub(crate) stopped: bool,
     /// The element that decides about requests to stop.
@@ -144,7 +144,7 @@ pub(crate) struct Core {
     pub(crate) log: Box<dyn FnMut(&str)>,
     /// How many lines elements have written.
     pub(crate) lines: Lines,
-    /// Who gets a copy of every message.
+    /// The receivers of a copy of every message.
     pub(crate) overheard: Vec<Rc<RefCell<Vec<String>>>>,
     pub(crate) described: Vec<Described>,
     /// Names that stand for addresses.
@@ -158,16 +158,16 @@ pub(crate) struct Core {
     pub(crate) watched: Vec<Watched>,
     /// Elements that want to know when the process sleeps.
     pub(crate) sleepers: Vec<usize>,
-    /// Signals of the operating system and who wants them.
+    /// Signals of the operating system and their receivers.
     pub(crate) signals: Vec<(i32, usize)>,
     /// Most packets of a pull: one in Click's order.
     pub(crate) most: usize,
 }
 
 impl Core {
-    /// Writes a message, and gives a copy to all who want one.
+    /// Writes a message, and gives a copy to all receivers.
     pub(crate) fn say(&mut self, line: &str) {
-        // Whoever writes lines ends them.
+        // The writer of lines ends them.
         let line = line.strip_suffix('\n').unwrap_or(line);
         (self.log)(line);
         for copies in &self.overheard {

@@ -27,7 +27,7 @@ pub use self::event::{Event, Fate, Fetched, Hop, What};
 const MAX_EVENTS: usize = 4096;
 /// Most packets that are followed at the same time.
 const MAX_MARKS: usize = 256;
-/// A trace that nobody has asked about for so long ends.
+/// A trace without a request for so long ends.
 const LEASE_NS: u64 = 5_000_000_000;
 
 /// A packet under observation.
@@ -90,7 +90,7 @@ impl Tracer {
         })))
     }
 
-    /// Begins a round; false if nobody is interested any more.
+    /// Begins a round; false if the trace has ended.
     pub(crate) fn begin(&mut self, now_ns: u64) -> bool {
         self.now_ns = now_ns;
         now_ns < self.lease_ns
@@ -141,7 +141,7 @@ impl Tracer {
     /// Chooses among packets that have just been received.
     fn received(&mut self, interface: &str, packets: &[Packet]) {
         for packet in packets {
-            // Its slot was somebody else's before.
+            // Its slot had another packet before.
             if let Some(mark) = self.marks.remove(&packet.slot()) {
                 self.note(mark.number, What::Gone);
             }

@@ -20,7 +20,7 @@ pub(crate) enum Body {
     Switch {
         /// Number of its pool.
         pool: u32,
-        /// What it is to be handed, once the switch is told of it.
+        /// The descriptors for it, once the switch knows it.
         equipment: Option<(OwnedFd, File)>,
         /// Why it has ended.
         ended: Option<String>,

@@ -266,7 +266,7 @@ pub(crate) struct Cages {
     failed: HashMap<String, (CagePlan, String)>,
     pub(crate) under_way: HashMap<String, CagePlan>,
     judged: bool,
-    /// By router: who fills its tables of routes, from which namespace.
+    /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
 }
 
@@ -283,7 +283,7 @@ impl Drop for Follower {
     }
 }
 
-/// What there is of a router's program.
+/// The state of a router's program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is loaded.
@@ -326,7 +326,7 @@ impl Cages {
         }
     }
 
-    /// It is to be tried again.
+    /// Try it again.
     pub(crate) fn forget_failure(&mut self, router: &str) {
         self.failed.remove(router);
     }

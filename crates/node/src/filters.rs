@@ -90,7 +90,7 @@ impl Default for FiltersRecord {
     }
 }
 
-/// A rule that is in force, or is to be.
+/// A rule that is in force, or will be.
 #[derive(Clone, Debug)]
 pub(crate) struct Installed {
     /// The document that it stands in; or its number.
@@ -130,18 +130,18 @@ pub(crate) struct Filters {
     numbers: FiltersRecord,
     /// Interfaces or ways have got numbers.
     renamed: bool,
-    /// Ways that have got numbers of which the switch has not heard.
+    /// Ways with new numbers, unknown to the switch.
     fresh: Vec<u16>,
     /// Ways that each slice's rules use, and how often.
     ways_of: HashMap<String, HashMap<WayTo, u32>>,
 }
 
-/// A change that is to be told to the switch.
+/// A change for the switch.
 pub(crate) struct Told {
     /// The slice's number.
     pub(crate) slice: u16,
     pub(crate) batch: Batch,
-    /// Interfaces or ways have got numbers, of which the switch must hear before.
+    /// Interfaces or ways have new numbers, which the switch needs first.
     pub(crate) renamed: bool,
     /// The ways among them.
     pub(crate) fresh: Vec<u16>,
@@ -283,8 +283,8 @@ impl Filters {
         }
     }
 
-    /// Makes the rules of a slice's documents those of `documents`; what the switch is to be
-    /// told, if anything.
+    /// Replaces the rules of a slice's documents by those of `documents`; returns the orders for
+    /// the switch, if any.
     ///
     /// # Errors
     /// Why nothing has changed, and the document.

@@ -69,7 +69,7 @@ pub(crate) fn renewed(plan: &RouterPlan) -> Result<(Vec<String>, Vec<OwnedFd>), 
 /// Opens something in the place of each grant, to try a configuration with.
 ///
 /// # Errors
-/// Which file that is to be read cannot be.
+/// The file to read that cannot be read.
 pub(crate) fn stand_ins(plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
     let all = plan.grants.iter();
     all.map(|resource| resource.stand_in().map_err(|error| fault(plan, resource, &error))).collect()

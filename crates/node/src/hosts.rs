@@ -1,9 +1,9 @@
 //! End systems: namespaces that Europa makes, and others that it attaches.
 //!
-//! A host's interface is one end of a veth pair. The other ends lie in one namespace of
-//! the node, `europa.INSTANCE`, where nobody is disturbed by them; each is a port. Hosts
-//! that Europa makes are namespaces `europa.INSTANCE.HOST`. Names say whose they are, so
-//! everything is found again after a kill; only devices that were moved are written down.
+//! A host's interface is one end of a veth pair. The other ends are in one namespace of the node,
+//! `europa.INSTANCE`, where they disturb no other program; each is a port. Hosts that Europa makes
+//! are namespaces `europa.INSTANCE.HOST`. Names say whose they are, so everything is found again
+//! after a kill; only devices that were moved are written down.
 //!
 //! | file        | concern                                          |
 //! |-------------|--------------------------------------------------|
@@ -204,7 +204,7 @@ pub(crate) fn make(
         });
         places.insert(host.name.to_string(), namespace);
     }
-    // Before anything is moved: whoever comes after a kill knows what to move back.
+    // Before anything is moved: after a kill, the next node knows what to move back.
     write_records(instance, &kept)?;
     let outer =
         Namespace::create(&outside(instance)).doing("making the namespace of outer ends")?;

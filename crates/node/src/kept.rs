@@ -125,7 +125,7 @@ impl Kept {
         Ok(file.into())
     }
 
-    /// Takes memory away; whoever has mapped it keeps it.
+    /// Removes the name of memory; processes that have mapped it keep it.
     pub(crate) fn forget_memory(&self, name: &str) {
         let _ = fs::remove_file(self.folder.join(name));
     }
@@ -146,7 +146,7 @@ impl Kept {
         Bell::at(&self.folder.join(name))
     }
 
-    /// A new bell of this name, that nobody knows yet.
+    /// A new bell of this name, unknown to other processes.
     pub(crate) fn new_bell(&self, name: &str) -> Result<Bell, NodeError> {
         let _ = fs::remove_file(self.folder.join(name));
         self.bell(name)
@@ -225,7 +225,7 @@ fn is_mounted(folder: &Path) -> bool {
     folder.parent().is_some_and(|parent| device(parent) != device(folder))
 }
 
-/// Writes a file so that whoever reads it finds the old text or the new one.
+/// Writes a file so that a reader finds the old text or the new one.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

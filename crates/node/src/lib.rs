@@ -146,7 +146,7 @@ pub enum NodeError {
         _ => "",
     })]
     Channel {
-        /// To whom.
+        /// The receiver.
         who: String,
         /// What went wrong.
         error: europa_channel::ChannelError,

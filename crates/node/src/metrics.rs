@@ -1,7 +1,7 @@
 //! Counters for Prometheus, in the text format of OpenMetrics.
 //!
-//! Names, labels and units are listed in `docs/metrics.md`: whoever changes one here breaks
-//! somebody's dashboard.
+//! Names, labels and units are listed in `docs/metrics.md`: a change of one here breaks users'
+//! dashboards.
 
 use std::fmt;
 

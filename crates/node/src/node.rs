@@ -7,7 +7,7 @@
 //! | `loading`   | eBPF programs, loaded beside the loop                      |
 //! | `machine`   | the machine, as the engine of `control` has it             |
 //! | `restore`   | what the store says runs again                             |
-//! | `steps`     | steps from what there is to what is wanted, carried out    |
+//! | `steps`     | steps from the actual to the desired state, carried out    |
 //! | `beside`    | what takes long, in threads of its own                     |
 //! | `hosts`     | hosts, and what they send over links                       |
 //! | `filters`   | what the switch is told of rules, and has counted          |
@@ -124,7 +124,7 @@ pub(crate) struct Node {
     revival: Revival,
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
-    /// Pools that nobody uses any more, but which the switch had not forgotten when it ended.
+    /// Unused pools that the switch had not forgotten when it ended.
     orphans: Vec<PoolHandle>,
     spares: Spares,
     hosts: Vec<HostStats>,
@@ -152,7 +152,7 @@ pub(crate) struct Node {
     documents: Arc<Documents>,
     checker: Option<Checker>,
     turns: Turns,
-    /// Whoever asked for the end.
+    /// The request for the end.
     farewell: Option<Reply<Result<Said, ProblemDetails>>>,
     ending: bool,
     slow_paths: SlowPaths,
@@ -235,7 +235,7 @@ impl Node {
         })
     }
 
-    /// Serves until a signal or until somebody asks for the end.
+    /// Serves until a signal or a request ends it.
     fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
         let mut told = false;
         loop {

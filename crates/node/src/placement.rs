@@ -1,8 +1,8 @@
 //! Where routers run while much is received: not where it is received.
 //!
 //! Receiving goes before every process of its CPU, and the scheduler does not look at it when it
-//! places one. A router there waits for its core for up to a tick, and takes from the time of whoever
-//! receives, which loses frames for all (measured with two cores and one router at the highest rate:
+//! places one. A router there waits for its core for up to a tick, and takes time from the receiving
+//! process, which loses frames for all (measured with two cores and one router at the highest rate:
 //! 2.2 to 3.1 million packets/s anywhere, 3.6 beside the switch). So routers keep off such CPUs, as
 //! long as those that are left do: routers that compute much are worth more than undisturbed
 //! receiving.
@@ -130,7 +130,7 @@ impl Placement {
             return;
         }
         self.used = Some((used, now));
-        // Who has ended is missing, who has begun comes with all that it has used. What was used
+        // An ended process is missing, a new one counts with all that it has used. What was used
         // before anything was received says nothing.
         if time < USE_EVERY * 2 {
             let lately = used.saturating_sub(before).as_secs_f64() / time.as_secs_f64();

@@ -114,7 +114,7 @@ fn of_router(name: &str, queues: Vec<QueueOf>) -> RouterQueues {
     RouterQueues { name: name.to_owned(), share: Share { guarantee, ..Share::weight(1) }, queues }
 }
 
-/// What waits for a port, and who sends next; `None` where nobody has said anything.
+/// The queues of a port, and their order; `None` for a port without settings.
 fn of_port(port: &Port, documents: &Documents, routers: &[Router]) -> Option<PortQueues> {
     let part = |slice: &str| {
         let slice = documents.slices.iter().find(|other| &**other.name == slice)?;
@@ -174,7 +174,7 @@ struct Managed {
 pub(crate) struct PortsQueues(Vec<Managed>);
 
 impl PortsQueues {
-    /// The switch knows of no queues, or nobody knows of which.
+    /// The switch has no queues, or their numbers are unknown.
     pub(crate) fn forget(&mut self) {
         self.0.iter_mut().for_each(|managed| managed.told = None);
     }

@@ -116,7 +116,7 @@ impl Relay {
         }
     }
 
-    /// Somebody else has what its port receives: what it has got is passed on.
+    /// Another pool receives the port's frames now: the relay passes on the rest.
     pub(crate) fn lose_port(
         &mut self,
         switch: Option<&Switch>,

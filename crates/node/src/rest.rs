@@ -1,9 +1,8 @@
 //! The REST interface: a Unix socket, served by a thread of its own.
 //!
-//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are
-//! read, configurations parsed and streams fed here, so that the loop never waits for a
-//! client. Whoever adds a resource adds a file, a `routes()` of its own, and its functions
-//! to the list in `openapi`.
+//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are read,
+//! configurations parsed and streams fed here, so that the loop never waits for a client. A new
+//! resource is a file with a `routes()` of its own, and its functions in the list in `openapi`.
 //!
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
@@ -54,7 +53,7 @@ pub(crate) struct Api {
     pub(crate) control: Control,
     pub(crate) events: Events,
     pub(crate) instance: Instance,
-    /// Held while desired state changes: who changes it too, waits.
+    /// Held while desired state changes: other changes wait.
     pub(crate) turn: Arc<Mutex<()>>,
 }
 
@@ -115,7 +114,7 @@ impl Rest {
                 }
             }
             let _ = end.send(());
-            // Those who follow something would stay for ever.
+            // Followers would stay for ever.
             let _ = tokio::time::timeout(FAREWELL, served).await;
         };
         let thread = thread::Builder::new()
@@ -125,7 +124,7 @@ impl Rest {
         Ok(Rest { stop, doors: Doors(Some(doors)), thread })
     }
 
-    /// Who opens doors for slices.
+    /// The thread that opens doors for slices.
     pub(crate) fn doors(&self) -> Doors {
         self.doors.clone()
     }

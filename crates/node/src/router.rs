@@ -43,7 +43,7 @@ pub(crate) struct Router {
     pub(crate) plan: RouterPlan,
     /// What its process runs is not known: an update was refused half-way.
     pub(crate) astray: bool,
-    /// It is being removed: what of it is left when that fails is to be removed again.
+    /// Its removal has begun: if that fails, its remains must be removed again.
     pub(crate) half: bool,
     /// Numbers of its interfaces in the substrate.
     pub(crate) interfaces: Vec<u32>,
@@ -126,7 +126,7 @@ impl Router {
     /// its configuration: that can be changed while it runs.
     ///
     /// # Errors
-    /// Why it is to be started anew.
+    /// The reason for its restart.
     pub(crate) fn adopt(
         found: &Found<RouterRecord>,
         plan: &RouterPlan,
@@ -148,7 +148,7 @@ impl Router {
                 let child = Child::adopt(identity).map_err(|error| error.to_string())?;
                 Body::Process(child.ok_or("its process has ended")?)
             }
-            // Nobody listens at its socket if it has ended.
+            // An ended process does not listen at its socket.
             None => Body::Switch { pool: record.pool, equipment: None, ended: None },
         };
         let pool = substrate.adopt_pool(record.pool, geometry).map_err(|e| told(e.into()))?;

@@ -16,9 +16,9 @@ use europa_sandbox::cgroup::{Cgroups, Controller, CpuQuota, Limits};
 use crate::NodeError;
 use crate::router::Router;
 
-/// Nobody waits longer than this for what is reserved.
+/// No slice waits longer than this for its reservation.
 const PERIOD: Duration = Duration::from_millis(5);
-/// CPU weight of who has reserved, and of who has not.
+/// CPU weight of slices with a reservation, and of those without.
 const RESERVED: u64 = 10_000;
 const ORDINARY: u64 = 100;
 

@@ -40,8 +40,8 @@ pub(crate) struct Lasting {
     /// The same memory, opened for reading only: for routers.
     pub(crate) status_for_routers: OwnedFd,
     held: OwnedFd,
-    /// What each of its workers has of its own. How many there are never changes: routers know
-    /// whom they wake.
+    /// What each of its workers has of its own. The number of workers never changes: routers know
+    /// which worker they wake.
     workers: Vec<WorkerParts>,
     /// Records for captures, written by the switch.
     pub(crate) taps: OwnedFd,
@@ -122,14 +122,14 @@ pub(crate) struct Switch {
 /// What the next node must know of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SwitchRecord {
-    /// It has been told who it is.
+    /// It has its identity.
     complete: bool,
     /// Times that a switch was started again.
     pub(crate) restarts: u64,
 }
 
 impl Switch {
-    /// Starts a switch and tells it who it is.
+    /// Starts a switch and gives it its identity.
     pub(crate) fn start(
         substrate: &Substrate,
         lasting: &Lasting,
@@ -240,7 +240,7 @@ impl Switch {
         Ok(())
     }
 
-    /// It has ended: nobody can adopt it.
+    /// It has ended, so no node can adopt it.
     pub(crate) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }
@@ -366,7 +366,7 @@ pub(crate) fn add_interface(
     Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by }
 }
 
-/// When a switch is to be started again.
+/// When to start a switch again.
 pub(crate) struct Revival {
     pub(crate) backoff: Backoff,
     pub(crate) restarts: u64,

@@ -7,15 +7,15 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// A piece of so many bytes is a table that reserves addresses, and takes what is written to:
-/// 48 MiB stand behind a look-up of routes, of which a router with a few of them touches some
-/// pages. It is counted apart; who fills it says what it takes, by [`charge`].
+/// A piece of so many bytes is a table that reserves addresses and takes pages when they are
+/// written: 48 MiB stand behind a look-up of routes, and a router with a few routes touches some
+/// pages. It is counted apart; its writer reports its use by [`charge`].
 pub const TABLE_BYTES: usize = 8 << 20;
 
 /// Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// In pieces that are no tables, and what of tables has been filled. Less than none if somebody else's were given back.
+    /// In pieces that are no tables, and what of tables has been filled. Less than none if memory of others was given back.
     pub bytes: i64,
     /// In tables, filled or not.
     pub table_bytes: i64,
@@ -38,7 +38,7 @@ pub fn current() -> Account {
 /// Puts bytes on this thread's account that no allocation says, or takes them from it: what of a
 /// table has memory behind it.
 pub fn charge(bytes: i64) {
-    // Gone while a thread ends: nobody counts then.
+    // Gone while a thread ends: it counts for no router then.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         account.bytes = account.bytes.wrapping_add(bytes);
@@ -47,7 +47,7 @@ pub fn charge(bytes: i64) {
 }
 
 fn count(bytes: usize, sign: i64) {
-    // Gone while a thread ends: nobody counts then.
+    // Gone while a thread ends: it counts for no router then.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         let of = if bytes >= TABLE_BYTES { &mut account.table_bytes } else { &mut account.bytes };

@@ -6,11 +6,10 @@
 //! followed as a pointer or used as a length may stand there.
 //!
 //! # Why packets may outlive the arena
-//! A [`Packet`] points into its arena's private memory. That memory is freed by
-//! whoever leaves last: the last [`Arena`] handle if no packet is out, or the
-//! last packet. No count is kept for that on the packet path: packets out are
-//! the buffers that are neither free nor away, and the sum is looked at only
-//! when no handle is left. Everything is `!Send`, so no atomics are needed.
+//! A [`Packet`] points into its arena's private memory. The last user frees that memory: the last
+//! [`Arena`] handle if no packet is out, or the last packet. No count is kept for that on the
+//! packet path: packets out are the buffers that are neither free nor away, and the sum is looked
+//! at only when no handle is left. Everything is `!Send`, so no atomics are needed.
 //!
 //! # Ownership of a buffer
 //! Each buffer is *free* (on the stack), *live* (one [`Packet`] exists) or *away*
@@ -152,7 +151,7 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn alloc(&self) -> Option<Packet> {
         let index = self.pop_free()?;
-        // SAFETY: an index from the stack is in range and nobody else's.
+        // SAFETY: an index from the stack is in range and has no other owner.
         Some(unsafe { self.make_live(index, RX_OFFSET_BYTES as u16, 0) })
     }
 
@@ -176,8 +175,8 @@ impl Shared {
     #[cold]
     #[inline(never)]
     unsafe fn destroy_if_unused(shared: NonNull<Shared>) {
-        // SAFETY: `shared` came from Box::into_raw; with no handle and no packet nobody
-        // can reach it, and the arrays were allocated with these layouts.
+        // SAFETY: `shared` came from Box::into_raw; with no handle and no packet nothing can reach
+        // it, and the arrays were allocated with these layouts.
         unsafe {
             let s = shared.as_ref();
             if s.handles.get() != 0 || s.free_len.get() + s.away.get() != s.count {
@@ -250,8 +249,8 @@ impl Arena {
     /// # Safety
     /// - The mapping is readable, writable and initialised up to the end of the last slot, and
     ///   stays so until the arena and all its packets are gone; see [`Arena::keep`].
-    /// - Until then nobody reads or writes these slots except through this arena, but for
-    ///   slots that are away ([`Arena::take_free`], [`Packet::release`]).
+    /// - Until then only this arena reads and writes these slots, except slots that are away
+    ///   ([`Arena::take_free`], [`Packet::release`]).
     ///
     /// # Panics
     /// As [`Arena::heap`].
@@ -371,8 +370,8 @@ impl Arena {
     /// Makes the entry of a fresh buffer.
     fn enter(&self, index: u32, state: State) {
         let unused = Hot::unused(self.0, index, self.shared().base, state);
-        // SAFETY: callers pass indices below count; no reference to this entry exists, as it is
-        // nobody's.
+        // SAFETY: callers pass indices below count; no reference to this entry exists, as it has no
+        // owner.
         unsafe { self.shared().hot.add(index as usize).write(unused) };
     }
 

@@ -136,9 +136,8 @@ impl Batch {
         unsafe { self.0.set_len(0) };
         let mut rest = Rest { packets: &mut self.0, kept: 0, next: 0, length };
         while rest.next < length {
-            // SAFETY: entries from `next` to `length` are packets that nobody has touched,
-            // entries between `kept` and `next` are free; a packet moves out of `next`
-            // exactly when `next` passes it.
+            // SAFETY: entries from `next` to `length` are untouched packets, entries between `kept`
+            // and `next` are free; a packet moves out of `next` exactly when `next` passes it.
             unsafe {
                 let packet = packets.add(rest.next);
                 if keep(&mut *packet) {
@@ -158,11 +157,11 @@ impl Batch {
 
     /// As [`Batch::filter`] from packet `start` on, with a judge that says more: 0 keeps the
     /// packet; a number with the top bit, [`STOP`], ends the walk; any other number goes to
-    /// `rejected` with the packet. For batches of which most packets are kept: each rejected
-    /// one moves those behind it, which leaves the loop one register to count with.
+    /// `rejected` with the packet. For batches where most packets are kept: each rejected one moves
+    /// those behind it, which leaves the loop one register to count with.
     ///
-    /// Returns, if it was ended, how many packets are kept and the number: the packet that
-    /// ended it and all that nobody looked at follow those kept.
+    /// Returns, if it was ended, how many packets are kept and the number: the packet that ended it
+    /// and all later ones follow the kept ones.
     #[inline(always)]
     pub fn sift(
         &mut self,

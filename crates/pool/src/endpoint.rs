@@ -17,7 +17,7 @@ use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
 /// nanoseconds to get.
 const AHEAD: u32 = 8;
 
-/// A place that is empty so long, while the one behind it is not, stays empty: whoever had it was
+/// A place that is empty so long, while the one behind it is not, stays empty: its writer was
 /// killed before it could fill it.
 const GAP: Duration = Duration::from_secs(1);
 
@@ -42,8 +42,8 @@ pub struct Endpoint {
     returning: u32,
     /// Packets received in all.
     pub received: u64,
-    /// Descriptors received that named no slot of the substrate's: never, unless
-    /// somebody else wrote into the pool.
+    /// Received descriptors with a slot that is not the substrate's: never, unless another process
+    /// wrote into the pool.
     pub strange: u64,
 }
 

@@ -1,20 +1,20 @@
 //! Adaptive polling: what a poller does when it finds nothing to do.
 //!
-//! A burst is followed by a nap: more is on its way, it gathers meanwhile, and whoever
-//! shares the core (often the other end of our rings) has its turn. Yielding does not
-//! do: the scheduler is fair, and gives the core back to a poller that has used less
-//! of it than the one that it waits for (measured: half of a shared core lost).
-//! After a few packets, a poller looks on for a while, so that the next one does not
-//! have to wake it, but only where that has been worth it: when it was woken soon after it
-//! had gone to sleep, a few times in a row. Otherwise it sleeps at once: the other end, or
-//! whoever waits for the answer, may want this very core, and the scheduler does not take it
-//! from a poller (measured: three times 190 µs of a ping's 670 on a machine with one core left).
+//! A burst is followed by a nap: more packets gather meanwhile, and the other process on the core
+//! (often the other end of our rings) has its turn. Yielding does not do: the scheduler is fair,
+//! and gives the core back to a poller that has used less of it than the one that it waits for
+//! (measured: half of a shared core lost). After a few packets, a poller looks on for a while, so
+//! that the next one does not have to wake it, but only where that has been worth it: when it was
+//! woken soon after it had gone to sleep, a few times in a row. Otherwise it sleeps at once: the
+//! other end, or the process that waits for the answer, may want this very core, and the scheduler
+//! does not take it from a poller (measured: three times 190 µs of a ping's 670 on a machine with
+//! one core left).
 //!
-//! A nap costs its core 7 µs, and 30 where a hundred others have emptied the caches meanwhile. So
-//! that many busy pollers do not use up their cores by that, their naps are the longer the more
-//! there are, as long as not too much gathers, and nobody looks on (measured on two cores with naps
-//! of 30 µs: ten routers a tenth of what one forwards, a hundred a fiftieth; with these as much as
-//! one, and half of it).
+//! A nap costs its core 7 µs, and 30 where a hundred others have emptied the caches meanwhile. Many
+//! busy pollers would use up their cores by that. So naps grow with their number, as long as not
+//! too many packets gather, and no process keeps polling (measured on two cores with naps of 30 µs:
+//! ten routers a tenth of one's rate, a hundred a fiftieth; with these as much as one, and half of
+//! it).
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 const BURST: u64 = 32;
 /// So many naps follow a burst, until something comes.
 const NAPS: u32 = 8;
-/// How long a nap is where nobody else naps.
+/// How long a nap is for a single poller.
 const NAP: Duration = Duration::from_micros(30);
 /// No nap is longer.
 const LONGEST_NAP: Duration = Duration::from_millis(16);
@@ -31,9 +31,9 @@ const NAP_EACH: Duration = Duration::from_micros(200);
 /// How long a poller looks on after its last packet: about what it takes to sleep, be
 /// woken, and be back.
 const LOOK_ON: Duration = Duration::from_micros(250);
-/// How long it looks on after it was woken, if only few packets come: until an answer is
-/// back. Whoever waits for the answer may need this very core, and the scheduler does not
-/// take it from a poller at once.
+/// How long it looks on after it was woken, if only few packets come: until an answer is back. The
+/// process that waits for the answer may need this very core, and the scheduler does not take it
+/// from a poller at once.
 const LOOK_ON_FEW: Duration = Duration::from_micros(180);
 /// So many packets are few.
 const FEW: u64 = 4;
@@ -176,7 +176,7 @@ impl Idle {
         if self.looks == 0 { Rest::Yield } else { Rest::Look }
     }
 
-    /// There is nothing to do at time `now` that somebody else does not have to do first.
+    /// There is nothing to do at time `now`: another process has to act first.
     pub fn give_way(&mut self, now: Instant, pace: Pace) -> Rest {
         Rest::Nap(self.nap(now, 0, pace.nap))
     }

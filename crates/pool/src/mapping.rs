@@ -94,8 +94,8 @@ impl Mapping {
     /// Copies `to.len()` bytes from byte `offset` on into private memory. False,
     /// and nothing copied, when they do not lie inside the mapping.
     ///
-    /// A peer may write the same bytes meanwhile: then the copy holds some mixture,
-    /// and whoever must rely on the contents checks the copy.
+    /// A peer may write the same bytes meanwhile. Then the copy holds some mixture, and a reader
+    /// that relies on the contents checks the copy.
     #[inline]
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
         if offset.checked_add(to.len()).is_none_or(|end| end > self.bytes) {

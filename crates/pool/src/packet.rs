@@ -43,7 +43,7 @@ pub mod annotation {
     pub const PERFORMANCE_COUNTER: usize = 40;
 }
 
-/// For whom a packet was on its link.
+/// The receivers of a packet on its link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketType {
@@ -79,7 +79,7 @@ impl PacketType {
     }
 }
 
-/// Who has a buffer; see [`crate::arena`].
+/// The owner of a buffer; see [`crate::arena`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -208,7 +208,7 @@ pub struct Packet(pub(crate) NonNull<Hot>);
 impl Packet {
     #[inline(always)]
     fn hot(&self) -> &Hot {
-        // SAFETY: this handle is live, so the entry exists and nobody else changes it.
+        // SAFETY: this handle is live, so the entry exists and no other code changes it.
         unsafe { self.0.as_ref() }
     }
 
@@ -536,13 +536,13 @@ impl Packet {
         self.hot_mut().transport = place;
     }
 
-    /// For whom the packet was on its link.
+    /// The receivers of the packet on its link.
     #[inline(always)]
     pub fn packet_type(&self) -> PacketType {
         self.hot().packet_type
     }
 
-    /// Sets for whom the packet was on its link.
+    /// Sets the receivers of the packet on its link.
     #[inline(always)]
     pub fn set_packet_type(&mut self, packet_type: PacketType) {
         self.hot_mut().packet_type = packet_type;
@@ -566,7 +566,7 @@ impl Packet {
         self.hot_mut().queue = queue;
     }
 
-    /// The key that the slice's rules are to be searched for when it is sent.
+    /// The key to look up among the slice's rules when the packet is sent.
     #[inline]
     pub fn filter_key(&self) -> Option<&[u8; KEY_BYTES]> {
         self.hot().keyed.then(|| &self.metadata().key)

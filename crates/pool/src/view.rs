@@ -49,8 +49,8 @@ impl PoolView {
         Ok(Self { mapping: Mapping::new(fd, bytes)?, layout })
     }
 
-    /// Writes the header and the interface table, and puts the router's stock
-    /// into the done ring and all other slots into the recycle ring. For the node, before anybody else sees the pool.
+    /// Writes the header and the interface table, and puts the router's stock into the done ring and all other slots
+    /// into the recycle ring. For the node, before another process sees the pool.
     pub fn format(&self, interfaces: &[InterfaceRow]) {
         // SAFETY: Header is plain integers without padding (its size is asserted
         // to be the sum of its fields), so its bytes are initialised.
@@ -165,8 +165,8 @@ impl PoolView {
             .mapping
             .words(self.control(0) + ASLEEP_OFFSET_BYTES as usize, 1)
             .expect("the header lies inside the pool");
-        // SAFETY: the first half of an aligned, live 64-bit word, which nobody
-        // accesses as a whole.
+        // SAFETY: the first half of an aligned, live 64-bit word, which is never accessed as a
+        // whole.
         unsafe { AtomicU32::from_ptr(words.as_ptr().cast_mut().cast()) }
     }
 

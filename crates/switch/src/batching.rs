@@ -1,11 +1,10 @@
 //! How many frames leave a port at once, and which way.
 //!
-//! A kick costs 16 µs whatever it carries, a frame of it 85 ns; a frame by the socket
-//! costs about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper,
-//! many by a kick, but for segments of TCP that the device takes merged ([`crate::train`]):
-//! forty of them are one packet for the socket, and one for whoever receives it. A kick
-//! never carries more than [`KICK_TIME`] of the port's rate: live frames give no
-//! back-pressure, what the device cannot take is lost.
+//! A kick costs 16 µs whatever it carries, a frame of it 85 ns; a frame by the socket costs about
+//! 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper, many by a kick. Segments
+//! of TCP that the device takes merged ([`crate::train`]) are the exception: forty of them are one
+//! packet for the socket, and one for the receiver. A kick never carries more than [`KICK_TIME`] of
+//! the port's rate: live frames give no back-pressure, what the device cannot take is lost.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +17,10 @@ pub(crate) const MAX_KICK_FRAMES: u32 = 1024;
 const MIN_KICK_FRAMES: u32 = 32;
 /// Up to so many frames leave by the socket.
 pub(crate) const SOCKET_FRAMES: usize = 8;
-/// How long a port must have been quiet before its frames take the socket after kicks, where
-/// nobody says when its device has sent live frames.
+/// How long a port must have been quiet before its frames take the socket after kicks, where the
+/// kernel does not say when its device has sent live frames.
 const QUIET: Duration = Duration::from_millis(1);
-/// Nothing waits longer for what went live before: whoever has it takes in nothing, or keeps it back.
+/// No longer wait for live frames: after that time the receiver takes in nothing, or holds them back.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A device that has refused merged segments gets none for so long, and twice as long after each
 /// time that it refuses again.
@@ -105,8 +104,8 @@ impl Batching {
         }
     }
 
-    /// What may leave now. `None` while the way must not change. `has_left` says whether all that
-    /// was sent one way has left it, `None` if nobody knows.
+    /// What may leave now. `None` while the way must not change. `has_left` says whether all frames
+    /// of one way have left, `None` if unknown.
     pub(crate) fn plan(
         &self,
         waiting: Waiting,
@@ -271,7 +270,7 @@ mod tests {
             (VETH, Socket, STREAM, soon, Some(false), Some((Socket, true))),
             (VETH, Socket, many, soon, Some(false), Some((Socket, true))),
             (VETH, Socket, many, soon, Some(true), Some((Live, true))),
-            // Nobody knows when a card has sent live frames.
+            // The kernel does not say when a card has sent live frames.
             (CARD, Live, few, soon, None, Some((Live, true))),
             (CARD, Live, few, QUIET, None, Some((Socket, true))),
             (CARD, Live, LONG, soon, None, None),

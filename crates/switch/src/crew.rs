@@ -1,4 +1,4 @@
-//! Several workers: who is told what, in which order, and one answer out of many.
+//! Several workers: which of them gets an order, in which sequence, and one answer out of many.
 //!
 //! Each router is one worker's, which takes what it sends, and each port one worker's, which
 //! sends by it. Between the two a packet is handed over: see `handover`. All workers know all
@@ -90,7 +90,7 @@ impl Crew {
         self.peers.len() as u32
     }
 
-    /// Has those carry out an order whom it concerns. `first` is the worker that calls.
+    /// Has the concerned workers carry out an order. `first` is the worker that calls.
     pub(crate) fn obey(
         &self,
         first: &mut Worker,
@@ -150,8 +150,8 @@ impl Crew {
         }
     }
 
-    /// Whom an order concerns, in the order in which they are told: who hands packets over knows of
-    /// what comes later than who takes them, and of what goes earlier.
+    /// The workers of an order, in sequence: a worker that hands packets over learns of new objects
+    /// after the worker that takes them, and of removed ones before it.
     fn whom(&self, order: &Order, first: &Worker) -> Vec<u32> {
         let tables = &first.tables;
         let of_pool = |pool: &u32| tables.pools.get(pool).map_or(0, |pool| pool.worker);

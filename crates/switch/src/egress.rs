@@ -45,7 +45,7 @@ where
 }
 
 impl Policy {
-    /// Whether an interface may send `frame`, which nobody else can write.
+    /// Whether an interface may send `frame`, a copy that only the switch can write.
     ///
     /// # Errors
     /// Why not.

@@ -46,7 +46,7 @@ pub(crate) struct Diverted {
     pub(crate) to: u32,
     /// Where it goes there; if not said, where it went.
     pub(crate) destination: Option<[u8; 6]>,
-    /// Its source is to be that interface's.
+    /// Its source becomes that interface's.
     pub(crate) own_source: bool,
 }
 
@@ -112,7 +112,7 @@ impl Filters {
         Judge { by, odd, slice, ipv4, ipv6, opaque, ways, diverted, has_returned: false }
     }
 
-    /// Packets that leave by other interfaces, which are to be taken out at once.
+    /// Packets that leave by other interfaces, removed from the batch at once.
     pub(crate) fn diverted(&mut self) -> std::vec::Drain<'_, Diverted> {
         self.diverted.drain(..)
     }
@@ -276,7 +276,7 @@ fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<W
     let view = &pool.view;
     let free = shared.take_free(view, packet.pool)?.slot();
     let free = free & (view.layout().geometry.slots - 1);
-    // A slot that is held already was returned twice: leave it to who has it.
+    // A slot that is held already was returned twice: leave it to its holder.
     if !shared.held.take(packet.pool, free) {
         return None;
     }

@@ -30,13 +30,13 @@ const BATCHES: usize = 24;
 
 pub(crate) struct Guests {
     all: Vec<(u32, Guest)>,
-    /// Ready when a node, or who else may, has an order for one of them.
+    /// Ready when a node, or another permitted sender, has an order for one of them.
     orders: Epoll,
     /// Pools of those that may have more orders than they were heard with.
     again: Vec<u32>,
     /// Batches that they work with, one after the other.
     stock: Stock,
-    /// Who is asked first in the next round.
+    /// The first one in the next round.
     next: usize,
 }
 
@@ -63,7 +63,7 @@ impl Guests {
         view: PoolView,
         [orders, listener, log]: [OwnedFd; 3],
     ) -> Result<()> {
-        // Who connects when the node has gone is heard as well.
+        // A later node that connects is served as well.
         self.watch(pool, listener.as_fd())?;
         let guest = Guest::new(Served::new(Channel::new(orders), listener), view, log);
         self.remove(pool);
@@ -107,7 +107,8 @@ impl Guests {
             if guest.wants_turn(now) {
                 turns += 1;
                 had_turn(*pool);
-                // On nobody's account, also after one has panicked with some of them.
+                // Refill the shared stock outside any guest's quota, also after a guest has
+                // panicked with some of the batches.
                 self.stock.fill(BATCHES);
                 match guest.turn(now, &mut self.stock) {
                     Ok(did) => worked |= did,
@@ -123,7 +124,7 @@ impl Guests {
         worked
     }
 
-    /// Carries out orders that have come, and tells of the pools of whom they were for.
+    /// Carries out received orders, and returns the pools of the guests concerned.
     pub(crate) fn hear(&mut self, mut heard: impl FnMut(u32)) {
         let mut events = [EpollEvent::empty(); MOST_EVENTS];
         let count = self.orders.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);

@@ -1,6 +1,6 @@
 //! Links with a rate, a delay, losses: what waits on them, and what arrives.
 //!
-//! A packet on the way keeps its sender's slot, and nothing of anybody else's.
+//! A packet on the way keeps its sender's slot, and no other memory.
 
 use europa_impair::{Cause, Due, Impairment, Settings, Statistics};
 use europa_pool::Word;
@@ -29,8 +29,8 @@ fn has_room(pool: &Pool, waiting: usize) -> bool {
     waiting < free * 2
 }
 
-/// Who sees a packet that does not pass: its sender; or, of what comes from a host, the
-/// interface that it would have come to.
+/// The interface whose capture shows a lost packet: its sender's; for a packet from a host, the one
+/// that it would have reached.
 pub(crate) fn witness(interface: &Interface) -> (u32, Direction) {
     match interface.to {
         Target::Link(to) if interface.relay => (to, Direction::In),
@@ -156,7 +156,7 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
     }
     let free = shared.take_free(view, packet.pool)?.slot();
     let free = free & (view.layout().geometry.slots - 1);
-    // A slot that is held already was returned twice: leave it to who has it.
+    // A slot that is held already was returned twice: leave it to its holder.
     if !shared.held.take(packet.pool, free) {
         return None;
     }

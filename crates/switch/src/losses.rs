@@ -1,5 +1,6 @@
 //! What devices lose of what is sent to them. A thread of its own reads it: reading waits for the
-//! kernel's lock on devices, which whoever makes or removes one holds for milliseconds.
+//! kernel's lock on devices, which the kernel holds for milliseconds while a device is made or
+//! removed.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! The queue manager behind a port: the tree of `europa-queue`, and which of its queues are
-//! whose. What the tree is to be comes as a whole, and is compared with what it is.
+//! The queue manager behind a port: the tree of `europa-queue`, and which of its queues are whose.
+//! The node sends the desired tree as a whole, and this module compares it with the present one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Shared, count};
 
-/// Sizes of each tree. What nobody uses costs address space only.
+/// Sizes of each tree. Unused pages cost address space only.
 pub const QUEUE_SETTINGS: Settings =
     Settings { nodes: PORT_NODES, packets: 1 << 20, quantum_bytes: 1514 };
 /// Bytes of a tree's statistics, see `europa_queue::Statistics`.
@@ -42,7 +42,7 @@ impl AsRef<[std::sync::atomic::AtomicU64]> for Words {
 struct Own {
     slice: Id,
     queue: Id,
-    /// Whoever has so many packets there waits with more. `u32::MAX` if they are dropped.
+    /// An interface with so many packets there waits with more. `u32::MAX` if they are dropped.
     holds: u32,
 }
 
@@ -219,7 +219,7 @@ impl Managed {
         }
         let result = self.try_become(wanted, &mut left);
         if result.is_err() {
-            // Nodes that nobody knows of any more would be lost for good.
+            // Nodes without a name would be lost for good.
             self.begin_anew(&mut left).map_err(|error| error.to_string())?;
         }
         let result = result.map_err(|error| error.to_string());
@@ -418,7 +418,7 @@ mod tests {
         assert!(managed.become_as(&wanted(PORT_NODES), |_| ()).is_ok());
     }
 
-    /// A change that fails half-way leaves no node behind that nobody knows of.
+    /// A change that fails half-way leaves no node without a name.
     #[test]
     fn n11_a_failed_change_loses_no_nodes() {
         let file = memfd_create(c"queues", MFdFlags::MFD_CLOEXEC).unwrap();

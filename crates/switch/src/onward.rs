@@ -85,7 +85,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// After a batch: wakes who is to take it if it sleeps.
+    /// After a batch: wakes the receiver if it sleeps.
     pub(crate) fn finish(&self) {
         match self {
             Self::Link(end) => end.pool.rouse(),

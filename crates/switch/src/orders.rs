@@ -45,16 +45,16 @@ pub enum Order {
         slot_bytes: u32,
         /// Number of interfaces.
         interfaces: u32,
-        /// Who takes what is received into it.
+        /// The process that fills its receive rings.
         of: PoolOf,
         /// Number of the worker that takes what its router sends, and that its router wakes.
         worker: u32,
         /// Its router never sleeps, and so does its worker not.
         busy: bool,
     },
-    /// A router that is to run inside this switch, on a pool that it serves. What it is to be
-    /// the router's own orders say. Descriptors: its control socket, the socket to which the
-    /// next node connects, and its log.
+    /// A router that is to run inside this switch, on a pool that it serves. The router's own
+    /// orders have its settings. Descriptors: its control socket, the socket to which the next node
+    /// connects, and its log.
     AddInline {
         /// Number of the pool; when that is removed, the router goes.
         pool: u32,
@@ -87,9 +87,9 @@ pub enum Order {
         /// Its rate in bits a second, if known.
         rate_bits: Option<u64>,
     },
-    /// How a port's packets wait, and who sends next, from now on. What waits already stays
-    /// where it is, as far as its queue does. Descriptor, with queues: memory of
-    /// [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their statistics, always the same for a port.
+    /// A port's queues and their order, from now on. What waits already stays where it is, as far
+    /// as its queue does. Descriptor, with queues: memory of [`QUEUE_BYTES`](crate::QUEUE_BYTES)
+    /// for their statistics, always the same for a port.
     Queues {
         /// Number of the port.
         port: u32,
@@ -101,7 +101,7 @@ pub enum Order {
         /// Number of the port.
         port: u32,
     },
-    /// An interface whose transmit ring is to be served.
+    /// An interface whose transmit ring the worker serves.
     AddInterface {
         /// Number of the interface.
         interface: u32,
@@ -132,8 +132,8 @@ pub enum Order {
         /// Where it leads.
         way: Option<Way>,
     },
-    /// Who says from now on what the rules are. Descriptor: one end of a connection for
-    /// [`FilterOrder`](crate::FilterOrder)s.
+    /// The connection that sends changes of rules from now on. Descriptor: one end of a connection
+    /// for [`FilterOrder`](crate::FilterOrder)s.
     Filters,
     /// What an interface's link does from now on. Packets on the way arrive as they would
     /// have; without an impairment, at once.
@@ -154,7 +154,7 @@ pub enum Order {
     Describe,
 }
 
-/// Who takes what is received into a pool.
+/// The process that fills a pool's receive rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolOf {
     /// A router's process.
@@ -231,7 +231,7 @@ pub struct QueueOf {
     pub interface: u32,
     /// What it is.
     pub settings: QueueSettings,
-    /// Of an interface's own: nothing is dropped there. Who fills it waits in its ring.
+    /// Of an interface's own: nothing is dropped there. Its filler waits in its ring.
     pub holds: bool,
 }
 

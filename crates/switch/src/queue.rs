@@ -1,5 +1,5 @@
-//! A port's queue. First in, first out, with a share for each interface; before that, where
-//! somebody has said who is to have what of the port, the queue manager.
+//! A port's queue. First in, first out, with a share for each interface. A port with a rate,
+//! reservations or queues has the queue manager before that.
 //!
 //! A port without rate, reservations and queues stays without: nothing would ever wait in a
 //! tree, as all that has come is sent at once, and each packet would pay for five levels.
@@ -44,7 +44,7 @@ pub(crate) struct Queued {
 pub(crate) struct PortQueue {
     /// Those that may leave.
     ready: VecDeque<Queued>,
-    /// How many of them are of which interface.
+    /// How many of them belong to each interface.
     shares: Box<[u16]>,
     pub(crate) peak: usize,
     managed: Option<Box<Managed>>,

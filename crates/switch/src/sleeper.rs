@@ -24,7 +24,7 @@ impl Sleeper {
         Ok(Self { doorbell, wakes: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
     }
 
-    /// Wakes up with whoever waits on `waker`. Only when it is woken, not as long as the
+    /// Wakes up with the router that waits on `waker`. Only when it is woken, not as long as the
     /// waker has not been cleared: that is its owner's affair.
     pub(crate) fn watch(&self, waker: impl AsFd) -> Result<()> {
         self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
@@ -36,15 +36,15 @@ impl Sleeper {
         let _ = self.wakes.delete(waker);
     }
 
-    /// Forgets who was woken while the switch was awake.
+    /// Forgets the routers that were woken while the switch was awake.
     pub(crate) fn forget_wakes(&self) {
         let mut events = [EpollEvent::empty(); 16];
-        // Who is left over wakes the switch once too often.
+        // A leftover wakes the switch once too often.
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
-    /// Sleeps until something happens, or `time` has passed. Whether somebody has an order: the
-    /// node for this switch, or one for a router inside it.
+    /// Sleeps until something happens, or `time` has passed. Whether an order has come: from the
+    /// node for this switch, or for a router inside it.
     ///
     /// # Errors
     /// What ppoll(2) says.

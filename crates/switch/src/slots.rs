@@ -30,7 +30,7 @@ impl Shared {
         sources.into_iter().find_map(|(entries, head)| ring::take_shared(entries, state(head)))
     }
 
-    /// Gives a held slot to whom its word names, and forgets it.
+    /// Gives a held slot to the ring that its word names, and forgets it.
     #[inline]
     pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
         let slot = word.slot() & (view.layout().geometry.slots - 1);
@@ -59,7 +59,7 @@ impl Shared {
         for _ in 0..free.saturating_sub(STAY).min(AT_ONCE) {
             let Some(word) = ring::take_shared(view.recycle(), head) else { break };
             let slot = word.slot() & (slots - 1);
-            // One that is held was returned twice: leave it to who has it.
+            // A slot that is held was returned twice: leave it to its holder.
             if self.held.has(pool, slot) {
                 continue;
             }

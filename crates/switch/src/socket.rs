@@ -50,7 +50,7 @@ pub(crate) struct Outbox {
     headers: MultiHeaders<SockaddrStorage>,
 }
 
-/// A packet for the socket: what is to be done to it, and the frame.
+/// A packet for the socket: its changes, and the frame.
 struct Copied {
     start: usize,
     /// Of the frame.
@@ -153,7 +153,7 @@ impl Outbox {
                     outer: if tunnel { before } else { 0 },
                     tagged: !tunnel && before > 0,
                 });
-                // Whoever captures sees frames as the router sent them.
+                // A capture shows frames as the router sent them.
                 if merge && before == 0 && interface.taps == 0 {
                     self.train = Train::begin(self.copy(from, length));
                 }
@@ -215,7 +215,7 @@ impl Outbox {
         self.memory.get(start..start + length).unwrap_or_default()
     }
 
-    /// Records a frame for whoever captures its interface.
+    /// Records a frame for the captures of its interface.
     fn tap(&self, shared: &Shared, index: usize, cause: u8, time_ns: u64) {
         let Some(packet) = self.packets.get(index).filter(|packet| packet.taps != 0) else {
             return;

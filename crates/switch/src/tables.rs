@@ -80,7 +80,7 @@ pub(crate) enum Wake {
 }
 
 impl Wake {
-    /// What the receive program wakes whoever sleeps by.
+    /// The ring buffer by which the receive program wakes a sleeper.
     pub(crate) fn waker(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Router { waker, .. } => waker.as_ref().map(AsFd::as_fd),
@@ -135,7 +135,7 @@ pub(crate) struct Port {
 
 impl Port {
     /// Whether all that was sent this way has left the device, or is where it led to. `None` if
-    /// nobody says.
+    /// unknown.
     pub(crate) fn has_left(&self, way: Way) -> Option<bool> {
         match way {
             Way::Live => Some(self.drained.as_ref()?.is(self.id)),
@@ -239,10 +239,10 @@ pub(crate) struct Tables {
     pub(crate) interfaces: Vec<Interface>,
     /// Places of interfaces, by number. This and what follows is kept by [`Tables::arrange`].
     pub(crate) places: Vec<usize>,
-    /// A router that this worker serves never sleeps, and no more does the worker: who wants the
-    /// least latency wants it of both.
+    /// A router that this worker serves never sleeps, and neither does the worker: the least
+    /// latency needs both.
     pub(crate) busy: bool,
-    /// Interfaces whose rings are looked at in every round: somebody else fills them.
+    /// Interfaces whose rings are checked in every round: another thread fills them.
     pub(crate) polled: Vec<usize>,
     /// Interfaces of routers inside this switch that may have sent something since their rings
     /// were found empty: of a thousand such routers, few have had a turn.

@@ -1,5 +1,5 @@
-//! Records for captures of what leaves by sockets and over links; the programs record the
-//! rest. Costs nothing while nobody captures but a look at a word of the interface's row.
+//! Records for captures of what leaves by sockets and over links; the programs record the rest.
+//! Without a capture it costs only a look at a word of the interface's row.
 
 use europa_pool::Mapping;
 use europa_substrate::cause;

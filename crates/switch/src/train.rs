@@ -1,9 +1,9 @@
 //! Segments of a TCP stream that leave as one packet.
 //!
-//! A device that segments TCP (TSO) is given segments that follow each other as one packet with
-//! a word about where it is to be cut; what comes out are the same segments. A receiver on this
-//! machine gets it uncut, as if it had merged them itself (GRO), and this is why it is done:
-//! what the kernel does for each packet, and for each acknowledgement, it does for forty at once.
+//! A device that segments TCP (TSO) takes consecutive segments as one packet with the place of the
+//! cuts, and sends the same segments. A receiver on this machine gets it uncut, as if it had merged
+//! them itself (GRO), and this is why it is done: what the kernel does for each packet, and for
+//! each acknowledgement, it does for forty at once.
 //!
 //! The rules are those of the kernel's own merging (`tcp_gro_receive`): only what cutting
 //! gives back is merged, and only segments whose checksums are right, as the packet gets a new
@@ -31,7 +31,7 @@ const NETWORK: usize = EthernetHeader::LEN;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum's field holds that of the pseudo-header only.
 const NEEDS_CHECKSUM: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: what is to be cut.
+/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: the protocol to segment.
 const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
 

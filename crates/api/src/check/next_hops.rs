@@ -47,7 +47,7 @@ pub(super) fn assigned(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Whether an interface may be given addresses that nobody has written.
+/// Whether an interface may get automatic addresses.
 fn is_bare(interface: &HostInterface) -> bool {
     interface.link.is_some() && interface.addresses.is_empty()
 }
@@ -102,8 +102,8 @@ fn values(host: &Host, route: &At<HostRoute>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Next hops that Linux would not take. Of hosts that are there already nobody knows here which
-/// addresses and routes they have besides.
+/// Next hops that Linux would not take. The addresses and routes of existing hosts are unknown
+/// here.
 fn reachable(host: &Host, problems: &mut Vec<Problem>) {
     if host.place() != HostPlace::Own {
         return;

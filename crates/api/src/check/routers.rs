@@ -99,7 +99,7 @@ pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<
     }
 }
 
-/// Who is granted something can use it.
+/// A router that has a grant can use it.
 fn grants(router: &Router, problems: &mut Vec<Problem>) {
     let Some(first) = router.grants.first() else { return };
     let fast_path = &router.fast_path;
@@ -164,7 +164,7 @@ pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Who routes IP has an address.
+/// A router of IP has an address.
 pub(super) fn addressed(router: &Router, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
     // Interfaces on links may be given addresses later.

@@ -15,8 +15,8 @@ pub const MOST_KEY_BYTES: usize = 40;
 /// Bytes that a result may have.
 pub const MOST_RESULT_BYTES: usize = 16;
 
-/// What a router's own key is to be: hexadecimal digits from its first byte on, `?` for any, and
-/// after `%` a mask if that says too little. What follows in the key may be anything.
+/// The value of a router's own key: hexadecimal digits from its first byte on, `?` for any, and
+/// after `%` a mask for single bits. What follows in the key may be anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(inline, with = "String")]

@@ -127,7 +127,7 @@ impl Filler {
                 break;
             }
         }
-        // Nobody follows Linux any more.
+        // The mirror has ended.
         for device in 0..self.interfaces {
             let _ = self.change(device, |port| port.open = 0);
         }

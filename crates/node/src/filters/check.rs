@@ -59,7 +59,7 @@ impl Filters {
         (MOST_FILTERS as usize).saturating_sub(reserved + used)
     }
 
-    /// Whether rules fit that are to be there instead of those that take `gone` entries.
+    /// Whether rules fit that replace those with `gone` entries.
     ///
     /// # Errors
     /// What is too much.

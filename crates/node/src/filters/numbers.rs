@@ -55,7 +55,7 @@ impl<K: Name> From<Written<K>> for Numbers<K> {
         let mut numbers = Numbers::new(written.first, written.last);
         for (place, name) in written.named.into_iter().enumerate() {
             match &name {
-                // Nobody uses it yet, and whoever does finds it by its name.
+                // It is unused yet, and its users find it by its name.
                 Some(WrittenName { key }) => {
                     numbers.places.insert(key.clone(), place);
                     numbers.idle.insert(place);
@@ -113,7 +113,7 @@ impl<K: Name> Numbers<K> {
         }
     }
 
-    /// Forgets names that nobody uses.
+    /// Forgets unused names.
     pub(super) fn tidy(&mut self) {
         for place in std::mem::take(&mut self.idle) {
             if let Some(named) = self.named.get_mut(place).and_then(Option::take) {

@@ -6,7 +6,7 @@ use europa_switch::Batch;
 use super::{FilterError, Filters, Installed, Origin, Told};
 
 impl Filters {
-    /// Makes and removes rules by number; what the switch is to be told.
+    /// Adds and removes rules by number; returns the orders for the switch.
     ///
     /// # Errors
     /// Why nothing has changed.

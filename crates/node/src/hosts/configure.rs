@@ -27,7 +27,7 @@ pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<()
     };
     for (name, interface) in &new.interfaces.0 {
         for address in had(name).iter().filter(|had| !interface.addresses.contains(had)) {
-            // Somebody inside may have done so before.
+            // A program inside may have done so before.
             let _ = delete_address(inside, name, address.value);
         }
         for address in &interface.addresses {

@@ -67,7 +67,7 @@ pub(super) fn really(
             &mut differs,
         );
     }
-    // Routes go with a device that somebody sets down, which may be an experiment of theirs.
+    // Routes go with a device that a user sets down, which may be an experiment.
     let down = |(name, _): &(europa_api::At<_>, europa_api::At<HostInterface>)| {
         let name: &europa_api::InterfaceName = &name.value;
         survey.devices.get(&**name).is_some_and(|device| !device.up)

@@ -133,7 +133,7 @@ impl Node {
         self.start_slow_paths(Ticket::default())?;
         self.undo_others(&noted);
         self.note_ports()?;
-        // Whoever captured has gone with the node that served it.
+        // The captures of the killed node have ended with it.
         let taps = Taps::open(&self.instance.pins())?;
         (0..MAX_TAPS).for_each(|number| taps.end(number));
         self.show_scene();

@@ -10,7 +10,7 @@ use europa_control::Stop;
 use super::Node;
 use crate::{Doing, NodeError};
 
-/// Work of one kind, of which a step needs the result.
+/// Work of one kind, whose result a step needs.
 #[derive(Default)]
 pub(super) enum Work<T> {
     /// There is none.

@@ -193,14 +193,15 @@ impl Node {
         Ok(())
     }
 
-    /// Tells captures what there is now, if it differs, and no further step is about to change it.
+    /// Passes the present objects to captures, if they differ, and no further step is about to
+    /// change them.
     pub(super) fn follow_scene(&mut self) {
         if self.scene_is_old && !self.engine.has_steps() {
             self.show_scene();
         }
     }
 
-    /// Tells captures what there is now.
+    /// Passes the present objects to captures.
     pub(super) fn show_scene(&mut self) {
         self.scene_is_old = false;
         if let Some(lasting) = &self.lasting {

@@ -33,7 +33,7 @@ const RECORD: &str = "filters";
 /// A connection to the thread of the switch that changes rules.
 type Orders = Channel<FilterOrder, FilterAnswer>;
 
-/// Rules, and who is told of them.
+/// Rules, and their receivers.
 #[derive(Default)]
 pub(super) struct Filtering {
     filters: Filters,
@@ -210,7 +210,7 @@ impl Node {
         told: &Told,
     ) -> Result<(), NodeError> {
         if told.renamed {
-            // Before anybody uses a number: the next node must know it.
+            // Before a number is used: the next node must know it.
             self.kept.note(RECORD, None, self.filtering.filters.record())?;
         }
         let Some(switch) = switch else { return Ok(()) };

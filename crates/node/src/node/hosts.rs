@@ -108,7 +108,7 @@ impl Node {
         Ok(())
     }
 
-    /// Hosts as they are made, for whoever compares them with what is really there.
+    /// Hosts as documents describe them, for the comparison with the actual ones.
     pub(crate) fn hosts_made(&self) -> Arc<Vec<europa_api::Host>> {
         self.hosts_made.clone()
     }

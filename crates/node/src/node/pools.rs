@@ -122,8 +122,8 @@ impl Node {
     }
 }
 
-/// Has spare pools made by a thread that works while nobody else wants the core: the kernel
-/// clears 16 MiB for each, in which a router would wait for its core, and lose packets.
+/// Has spare pools made by a thread that runs only on an idle core: the kernel clears 16 MiB for
+/// each, and a router that waited for its core meanwhile would lose packets.
 pub(super) struct Spares {
     orders: Sender<(Geometry, usize)>,
     /// The thread has not answered yet.

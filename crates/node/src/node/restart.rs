@@ -17,7 +17,7 @@ use crate::switch::Switch;
 pub(crate) struct Successor {
     pub(crate) process: Process,
     pool: PoolHandle,
-    /// Who asked for it.
+    /// The request for it.
     asked: Vec<Reply<Result<(), ProblemDetails>>>,
 }
 
@@ -36,7 +36,7 @@ impl Node {
             successor.asked.push(reply);
             return;
         }
-        // Whoever asks forgives earlier ends.
+        // A requested restart clears earlier ends.
         router.backoff.forget();
         if !router.granted.covers(&router.plan)
             && let Some(process) = &mut router.process
@@ -79,7 +79,7 @@ impl Node {
         self.relieve(index, successor)
     }
 
-    /// Starts a process on a pool that nobody sends to yet.
+    /// Starts a process on a pool that no receive program uses yet.
     fn begin_successor(&mut self, index: usize) -> Result<Successor, NodeError> {
         let none = || NodeError::Refused("there is no such router".into());
         let geometry = self.routers.get(index).ok_or_else(none)?.plan.geometry;
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// What a router is to be has changed: its successor begins anew.
+    /// The router's configuration has changed: its successor starts again.
     pub(super) fn renew_successor(&mut self, index: usize) {
         let Some(router) = self.routers.get_mut(index) else { return };
         let Some(mut old) = router.successor.take() else { return };

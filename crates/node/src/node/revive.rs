@@ -8,7 +8,7 @@ use super::Node;
 const LAST_LINES: usize = 3;
 
 impl Node {
-    /// Notes who has ended, and when to start it again.
+    /// Notes ended processes, and when to start them again.
     pub(super) fn bury(&mut self) {
         let now = Instant::now();
         self.bury_shells();

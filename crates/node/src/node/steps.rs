@@ -1,4 +1,4 @@
-//! Steps from what there is to what is wanted, carried out.
+//! Steps from the actual to the desired state, carried out.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;

@@ -248,7 +248,8 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
     let (bundle, prune, dry_run, colour) = match wish {
         Wish::Apply(request) => (request.bundle(), request.prune, request.dry_run, request.colour),
         Wish::Delete { key, dry_run } => {
-            // Without it others would be wrong, in texts that nobody wrote: say who they are.
+            // Without them, other documents would be wrong, in generated text: say which objects
+            // need it.
             let all = Bundle::default().merge(&kept).ok();
             if let Some(why) = all.and_then(|all| all.needed(key)) {
                 return Err(ProblemDetails::configuration(why).into());

@@ -126,7 +126,7 @@ pub(super) async fn router_log(
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
     let who = of.clone();
-    // Names of files are made from it: only of what there is.
+    // File names are made from it: only from names of existing objects.
     api.control.ask(move |node| node.known_log(&who)).await??;
     show(&api, &of, &query)
 }

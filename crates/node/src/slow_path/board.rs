@@ -73,7 +73,7 @@ impl Board {
 
     /// Waits until something changes, at most so long.
     pub(super) fn wait(&self, most: Duration) {
-        // Who is woken looks again, so what happens in between does no harm.
+        // A woken thread looks again, so changes in between do no harm.
         drop(self.changed.wait_timeout(self.lock(), most));
     }
 }

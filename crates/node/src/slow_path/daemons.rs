@@ -26,13 +26,13 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(200);
 /// How often it looks whether a program that others wait for serves them.
 const LOOK_READY: Duration = Duration::from_millis(20);
-/// A program of which no file tells that it serves others does so after this time.
+/// A program without a file that shows its readiness counts as ready after this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// Who waits for a program's file gives it this long.
+/// A program gets this long to make the file that others wait for.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// So many starts in this time are too many.
 const OFTEN: (usize, Duration) = (3, Duration::from_secs(60));
-/// Who waits for another for longer than this is in trouble.
+/// A program that waits longer than this for another one counts as failed.
 const WAITS_LONG: Duration = Duration::from_secs(3);
 /// The file system keeps times with so little precision.
 const CLOCK: Duration = Duration::from_millis(20);

@@ -34,7 +34,7 @@ pub(super) fn make_one(
     let refused =
         |error: std::io::Error| NodeError::Refused(format!("router {full}: slow path: {error}"));
     let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files[..]);
-    // Written down first: whoever cleans up finds it even if this is the end.
+    // Written down first: a later clean-up finds it even if the node ends here.
     let folder = folder(&instance.directory(), &full);
     fs::create_dir_all(&folder).doing(format!("making {}", folder.display()))?;
     let name = namespace::name(instance.name(), &router.slice, &router.name);

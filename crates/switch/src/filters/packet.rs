@@ -26,8 +26,7 @@ const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// The key of a frame of `length` bytes at `place`, all of which lies in `memory`; none if it is
-/// not IP, or cut short.
+/// The key of a frame of `length` bytes at `place` in `memory`; none if it is not IP, or cut short.
 #[inline]
 pub(super) fn key(
     memory: &Mapping,

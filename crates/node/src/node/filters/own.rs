@@ -44,7 +44,7 @@ impl Node {
     ) {
         let OwnWrite { slice, put, removed, changed, back } = match self.enforce_own(changes) {
             Ok(write) => write,
-            // Who asked may be gone.
+            // The caller may be gone.
             Err(problem) => return drop(reply.send(Err(problem))),
         };
         let write = {
