@@ -17,8 +17,8 @@ static __always_inline void lose(__u32 id)
 }
 
 #ifdef EUROPA_TC
-/* A port with a kernel router receives by XDP. What comes here was on its way before that: nothing
- * goes by the program. */
+/* A port with a kernel router receives by XDP. A frame that comes here had arrived before that: no
+ * frame avoids the program. */
 #define ENTER_CAGE(ctx, id, row, complete) lose(id)
 #else
 

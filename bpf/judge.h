@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The only way out of a cage: what a router's XDP program wants of a frame is done if it may be.
- * What the program returned lies in `caged`, as Linux 6.1 would believe the program itself.
+ * The program's return value is in `caged`, because Linux 6.1 would use the program's own.
  */
 #ifndef EUROPA_JUDGE_H
 #define EUROPA_JUDGE_H

@@ -25,8 +25,8 @@ static __noinline int within_rate(__u32 number, __u32 bytes)
 		if (__sync_val_compare_and_swap(&meter->used_until, until, from + charge) == until)
 			return 1;
 	}
-	/* So many others were faster. The bucket may now owe a frame for each CPU: it pays it
-	 * back with what comes next, so over time nothing is given away. */
+	/* So many others were faster. The bucket may now lack a frame for each CPU: later refills cover
+	 * it, so over time the rate holds. */
 	__sync_fetch_and_add(&meter->used_until, charge);
 	return 1;
 }

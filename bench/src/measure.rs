@@ -135,9 +135,9 @@ pub(crate) fn undisturbed<T>(
 
 /// Learns what generator and sink cost by a wire between them.
 ///
-/// On one core both together are the whole busy time; with the sink's NAPI on the
-/// other core their shares can be told apart. The sum is taken from the first, since
-/// two cores also pay for handing packets over; the split from the second.
+/// On one core both together are the whole busy time; with the sink's NAPI on the other core their
+/// shares can be separated. The sum is taken from the first, since two cores also pay for handing
+/// packets over; the split from the second.
 pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     let one_core = |apart: bool| {
         let testbed = Testbed::direct()?;

@@ -132,7 +132,7 @@ static void threads(uint64_t *seed)
 	spin((void *)(uintptr_t)(next(seed) | 1));
 }
 
-/* What a program may ask for in vain. */
+/* Requests that a program may not make. */
 static void refused(void)
 {
 	static const char *const files[] = { "/etc/shadow", "/etc/passwd", "/dev/mem", "/dev/kmsg",

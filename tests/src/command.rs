@@ -112,7 +112,7 @@ impl Taken {
         String::from_utf8_lossy(&self.take().0).into_owned()
     }
 
-    /// Takes what is there; whether more may come.
+    /// Takes the present output; returns whether more may come.
     fn take(&self) -> (MutexGuard<'_, Vec<u8>>, bool) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match (&self.pipe).read_to_end(&mut text) {

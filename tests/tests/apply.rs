@@ -293,7 +293,7 @@ fn what_cannot_be_carried_out_changes_nothing() {
     }
     let received = load.end("five changes refused");
     assert!(received.is_perfect(), "{received:?}");
-    // And what others need stays.
+    // And files that others need stay.
     for (kind, name) in [("port", "left"), ("slice", "red")] {
         assert_eq!(line.node.attempt(&["delete", kind, name]).status.code(), Some(4));
     }

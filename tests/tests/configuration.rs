@@ -1,5 +1,5 @@
-//! Mistakes in configurations, through the command line: what is told, and that nothing
-//! is left or changed.
+//! Mistakes in configurations, through the command line: the messages, and that nothing is left or
+//! changed.
 
 mod line;
 

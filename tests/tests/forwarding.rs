@@ -1,4 +1,4 @@
-//! What an IPv4 and IPv6 router owes the hosts at its sides, by real traffic.
+//! The duties of an IPv4 and IPv6 router to the hosts at its sides, by real traffic.
 
 mod line;
 
@@ -154,7 +154,7 @@ fn the_router_answers_at_its_own_addresses() {
     }
 }
 
-/// What a connected UDP socket hears back after one datagram.
+/// The error of a connected UDP socket after one datagram.
 fn udp_error(from: &Namespace, to: &str) -> String {
     let script = format!(
         "import socket\n\

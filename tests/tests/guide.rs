@@ -123,7 +123,7 @@ const PACKAGES: [(&str, &str); 33] = [
     ("watchfrr", "frr"),
     ("zebra", "frr"),
 ];
-/// A test that wants these says what it does without them.
+/// A test that uses these prints what it omits without them.
 const OPTIONAL: [&str; 2] = ["docker", "containerlab"];
 
 /// Every program that a test skips without is in a package that `make test` installs.

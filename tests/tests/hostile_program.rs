@@ -189,7 +189,7 @@ fn a_hostile_program_harms_nobody_but_itself() {
     assert!(ping.is_perfect());
     unseen(watches);
 
-    // Its owner can have an honest data plane again.
+    // Its owner can have a correct data plane again.
     tenants.europa(&["apply", &tenants.changed().path().to_string_lossy()]);
     await_forwarding(&tenants, &tenants.other);
 }

@@ -179,7 +179,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
 fn a_panic_ends_its_router_only_and_that_comes_back() {
     skip_without!();
     let line = Line::new();
-    // Its interface `in` panics at the fifth packet, each time anew.
+    // Its interface `in` panics at the fifth packet, each time again.
     let fails = GREEN
         .replace("a :: Null -> b :: Counter -> a;", "b :: Counter -> PanicTest(4) -> Discard;");
     line.node.up(&(ports() + &red() + &fails));

@@ -38,7 +38,7 @@ fn install(to: &Path, arguments: &[&str]) -> String {
     run(&command).expect("scripts/install").stdout
 }
 
-/// What is installed is enough for a data plane of one's own.
+/// The installed files suffice for a data plane of a user.
 fn programs_build(prefix: &Path) {
     let headers = prefix.join("include/europa");
     let pc = fs::read_to_string(prefix.join("share/pkgconfig/europa.pc")).expect("a file");

@@ -386,7 +386,7 @@ fn a_program_forwards_in_the_kernel() {
     node.run(&["write", "red/r", "ports", "1=2"]);
     pings(&node);
 
-    // What is wrong is told, and nothing changes.
+    // Mistakes are reported, and nothing changes.
     let wrong = between_hosts(&object, "    constants: {none: 1}\n", "");
     let output = node.attempt(&["apply", &node.file("wrong.yaml", &wrong)]);
     assert!(output.stderr.contains("no constant 'none'"), "{}", output.stderr);

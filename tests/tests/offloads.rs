@@ -143,8 +143,8 @@ fn no_packet_overtakes_another_one_when_the_way_changes() {
     assert!(line.a.ping("10.0.2.2", 2, &[]).expect("a ping").is_perfect());
     let frames = |way: &str| line.node.stats()["switch"][way].as_u64().expect("a counter");
     let before = ["live_frames", "socket_frames"].map(frames);
-    // What goes live waits for a thread there, which waits for a core beside programs that want
-    // every one; what goes by the socket does not.
+    // Live frames wait for a thread there, which waits for a core beside programs that want every
+    // one; frames of the socket do not.
     let threaded = ["/bin/sh", "-c", "echo 1 > /sys/class/net/eth0/threaded"];
     line.b.run(&threaded).expect("a thread for what is received");
     let _busy: Vec<_> = (0..4)

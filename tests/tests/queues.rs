@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// A slice of one router that sends as fast as it is told, by the port `out`.
+/// A slice of one router that sends at the ordered rate, by the port `out`.
 struct Sender<'s> {
     slice: &'static str,
     /// What stands in its `reservation: {ports: {out: ...}}`, if anything.
@@ -313,7 +313,7 @@ fn changes_of_rates_shares_and_queues_lose_nothing() {
         assert!(told.contains("in place"), "{told}");
         sleep(Duration::from_millis(300));
     }
-    // A node that is killed and its successor: as before.
+    // A node that is killed and its successor: the same result.
     net.node.kill("node");
     net.node.up(&text(&net.near, "12Mb/s", &[red("", "")]));
     assert_eq!(net.pids(), pids, "nothing was restarted");

@@ -109,7 +109,7 @@ fn prometheus_gets_the_same_counters() {
     assert!(text.trim_end().ends_with("# EOF"));
     assert!(ask("/v1/down").starts_with("HTTP/1.1 404"), "nothing else is served");
 
-    // A second node cannot have the same place, and says so.
+    // A second node cannot have the same place, and reports it.
     let other = europa_tests::Node::new(Some(&line.middle));
     let refused = other.attempt(&["up", "--metrics", "127.0.0.1:9464", &yaml]);
     assert!(!refused.status.success());

@@ -357,7 +357,7 @@ fn single_packets_are_followed() {
         json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let received = steps.iter().filter(|step| step["what"]["received"].is_object());
     assert_eq!(received.count(), 2, "{json}");
-    // Nothing is on any more: the router forwards as before.
+    // No capture is on any more: the router forwards at the former rate.
     assert_eq!(line.node.run(&["read", "red/r1", "trace"]).trim(), EMPTY);
     let output = line.node.attempt(&["trace", "red/none"]);
     let named = "there is no router red/none; there are: red/r1";

@@ -83,7 +83,7 @@ fn n04_frr_and_bird_read_their_files_again_and_keep_their_adjacencies() {
     let shown = inside(&node, "lab/r2", "birdc -s /run/bird.ctl show ospf interface");
     assert!(shown.contains("Cost: 90"), "{shown}");
 
-    // A mistake is told and taken back.
+    // A mistake is reported, and the change taken back.
     let wrong = bird.replace(" ip ospf cost 15\n", " ip ospf cost 15\n         ip ospf nonsense\n");
     let output = apply(&wrong);
     assert!(!output.status.success(), "{}", output.stdout);
@@ -136,7 +136,7 @@ fn a_changed_file_concerns_the_programs_that_use_it() {
     skip_without!("ip");
     let _turn = turn();
     let node = Node::new(None);
-    // Each writes down that it was started, or what it was told.
+    // Each writes down its start, or its signals.
     let slow = |a: &str, b: &str| {
         format!(
             "  files:\n    - {{path: /run/a.conf, text: \"{a}\"}}\n\

@@ -25,7 +25,7 @@ use settings::{ALL, Setting};
 const PACKETS: u16 = 24;
 /// From one setting to the next: neighbours in the list are alike.
 const STRIDE: usize = 37;
-/// Runs until both routers are made anew.
+/// Runs until both routers are made again.
 const RUNS: usize = 20;
 
 /// A number from the environment.

@@ -170,7 +170,7 @@ fn what_is_odd_is_told() {
     assert!(log.contains("BURST size 0"), "{log}");
 }
 
-/// Writes a configuration to `hotconfig` and hears whether it is taken.
+/// Writes a configuration to `hotconfig` and returns whether it is taken.
 fn replace(socket: &Path, text: &str) {
     let stream = UnixStream::connect(socket).expect("a connection");
     let mut client = BufReader::new(stream);

@@ -205,8 +205,8 @@ fn packets_are_reordered_doubled_and_damaged() {
     within("lost", received.lost as f64, 0.02 * sent as f64, sigma(0.02) + 0.003 * sent as f64);
 }
 
-/// The highest of up to five rates, until one is near what is wanted: a busy machine may
-/// keep a line from being full, but nothing can send more than it carries.
+/// The highest of up to five rates, until one is near the expected one: a busy machine may keep a
+/// line from being full, but no sender exceeds its rate.
 fn best(wanted: f64, tolerance: f64, mut measure: impl FnMut() -> f64) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..5 {

@@ -12,11 +12,11 @@ use europa_tests::{Leftovers, Received, run, skip_without, skipped};
 use line::{Line, ROUTER, ports};
 
 const RATE: u32 = 4_000;
-/// Slots of one tenant's pool: so few that one which is lost now and then would soon stop it.
+/// Slots of one tenant's pool: so few that an occasional loss would soon stop it.
 const SLOTS: u32 = 64;
 /// Packets of one stream at once: four of them are fewer than [`SLOTS`].
 const FEW: u64 = 8;
-/// More than that: each slot comes round again while the kick that sends it still runs.
+/// More than that: each slot is used again while the kick that sends it still runs.
 const MANY: u64 = 200;
 /// The other tenants' networks: 10.N.1.0/24 on the left and 10.N.2.0/24 on the right.
 const OTHERS: [u8; 2] = [9, 8];

@@ -110,7 +110,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     for round in 1..=repeat {
         for (event, results) in EVENTS.iter().zip(&mut measured) {
             progress.show(&format!("changes: {} {round}/{repeat}", event.name));
-            // All of it anew each time: nothing is left of the event before.
+            // All of it is made again each time: no state of the event before is left.
             let testbed = Testbed::routed()?;
             europa.setup(&testbed)?;
             arrangement.apply(&testbed)?;

@@ -46,8 +46,8 @@ struct Measured {
     gaps_ms: Vec<f64>,
 }
 
-/// Polls the clock as soon as it is told to, for so long; prints what it had of the core, in
-/// nanoseconds, and each gap.
+/// Polls the clock from a signal on, for so long; prints its time on the core, in nanoseconds, and
+/// each gap.
 pub(crate) fn poll(time: Duration) -> Result<()> {
     let cpu = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).context("CPUs")?;
     let first = (0..nix::sched::CpuSet::count()).find(|at| cpu.is_set(*at).unwrap_or(false));

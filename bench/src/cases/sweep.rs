@@ -98,7 +98,7 @@ pub(super) fn run(
             }
         }
     }
-    // The last point: what the generator can do without a rate to keep.
+    // The last point: the generator's rate without a limit.
     for (curve, chosen) in curves.iter_mut().zip(&chosen) {
         let mut point = Point::default();
         chosen.runs.iter().for_each(|run| point.add(run));

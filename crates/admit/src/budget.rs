@@ -91,7 +91,7 @@ impl Budget {
         &self.machine
     }
 
-    /// Admits a flow, or changes the one of this number; with an error, all is as before.
+    /// Admits a flow, or changes the one of this number; an error changes nothing.
     ///
     /// # Errors
     /// The first resource that is lacking.

@@ -57,7 +57,7 @@ impl Source {
         }
     }
 
-    /// Sends all that its bucket lets pass by `now`: as early as it may, with pauses now and then.
+    /// Sends all that its bucket lets pass by `now`: as early as it may, with occasional pauses.
     fn catch_up(
         &mut self,
         tree: &mut Tree<Packet>,
@@ -166,7 +166,8 @@ impl Scene {
     fn filled(mut self, keeps_guarantees: bool) -> Self {
         let class = self.machine.class;
         let scheduler = self.tree.add_class(Id::PORT, Share::weight(1), Limit::NONE).unwrap();
-        // Its depth is what its flows may owe: with less, tokens of theirs would be lost.
+        // Its depth is the deficit that its flows may have: with less, tokens of theirs would be
+        // lost.
         let guarantee = rate(class.map_or(self.machine.rate, |class| class.rate), Bytes(2e6));
         let own = Share::weight(1);
         let own = if keeps_guarantees { own.guaranteed(guarantee) } else { own };

@@ -153,7 +153,7 @@ fn text_of(path: &Path, sort: Sort) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "stream did not contain valid UTF-8".to_owned())
 }
 
-/// What stands in a file, or why it cannot be told.
+/// The contents of a file, or why it cannot be read.
 fn bytes_of(path: &Path, sort: Sort) -> Result<Vec<u8>, String> {
     let read = || -> std::io::Result<Result<Vec<u8>, String>> {
         // Looked at before it is opened: that would wait at a pipe.
@@ -200,7 +200,7 @@ impl Bundle {
         Bundle { sources, files }
     }
 
-    /// What the documents are known by, as far as that can be told; of broken ones too.
+    /// The names of the documents, as far as they can be read; of broken ones too.
     pub fn keys(&self) -> HashSet<Key> {
         self.sources.iter().flat_map(|source| keys(&source.text)).collect()
     }

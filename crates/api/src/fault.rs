@@ -108,7 +108,7 @@ fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
     let mut span = name.unwrap_or_else(|| document.span.clone());
     let mut at = document.clone();
     for name in path {
-        // An entry of a list is known by its text, or by a field that says so.
+        // An entry of a list is known by its text, or by its naming field.
         let entry = match &at.value {
             Value::List(items) => items.iter().find(|item| says(item, name)).cloned(),
             _ => None,

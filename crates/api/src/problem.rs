@@ -29,7 +29,7 @@ pub struct Problem {
     pub place: Place,
     /// What stands under the underlined text.
     pub label: String,
-    /// Further places and what is there.
+    /// Further places, each with a label.
     pub also: Vec<(Place, String)>,
     /// What might help.
     pub help: Option<String>,
@@ -52,7 +52,7 @@ impl SourceCode for Piece {
         lines_before: usize,
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        // Without lines around it, what is wanted is the place's line and column.
+        // Without lines around it, the report shows the place's line and column.
         if lines_before + lines_after == 0 {
             return self.file.read_span(span, 0, 0);
         }

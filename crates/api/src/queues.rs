@@ -72,8 +72,7 @@ pub enum QueuePolicy {
     Tail,
     /// The one that waits longest.
     Head,
-    /// Packets that come, the more likely the longer the queue has been of late (random early
-    /// detection).
+    /// Arriving packets, the more likely the longer the average queue (random early detection).
     Red,
     /// Packets that leave after all have waited too long for a while (RFC 8289).
     Codel,

@@ -17,8 +17,8 @@ pub struct Reservation {
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schemars(with = "Option<Parts>")]
     pub ports: Parts,
-    /// What its isolated routers have of CPU time, in cores: that much whatever others do, and
-    /// no more. From 0.2 on. Default: what others leave.
+    /// What its isolated routers have of CPU time, in cores: that much whatever others do, and no
+    /// more. From 0.2 on. Default: the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<At<Cores>>,
     /// What its isolated routers have of memory beside their packet pools, from 4MB
@@ -32,8 +32,8 @@ pub struct Reservation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<At<u32>>,
     /// Entries of filters that it is sure to have, and may have. A rule with a range of ports may
-    /// take several, and one without addresses takes one for each version of IP. Default: what
-    /// others leave.
+    /// take several, and one without addresses takes one for each version of IP. Default: the
+    /// unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filters: Option<At<u32>>,
 }

@@ -22,7 +22,7 @@ pub struct Slice {
     /// Where links get addresses from that have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkAddresses>,
-    /// Its part of the node. Default: what others leave, shared alike.
+    /// Its part of the node. Default: an equal share of the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
     /// Which XDP programs of its routers run in the kernel.

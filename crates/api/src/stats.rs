@@ -1,4 +1,4 @@
-//! What is told about everything: the JSON of `/v1/stats`.
+//! All counters and states: the JSON of `/v1/stats`.
 
 use ipnet::IpNet;
 use schemars::JsonSchema;

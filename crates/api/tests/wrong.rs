@@ -1,5 +1,5 @@
-//! A thousand files with a mistake each: every one is told, at its place, with what is
-//! wrong and what would help, soon, and without a flood.
+//! A thousand files with a mistake each: every one is reported, at its place, with a remedy,
+//! quickly and without a flood.
 
 mod mutants;
 

@@ -2,7 +2,7 @@
 //!
 //! `bpf/cage.bpf.c` has a main function that calls `tenant`, and functions in the place of helpers.
 //! The program's entry takes the place of `tenant`; its calls of these helpers become calls of the
-//! functions. What is reachable then is laid out anew.
+//! functions. The reachable instructions are then laid out again.
 
 use std::collections::HashMap;
 

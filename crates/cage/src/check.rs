@@ -10,7 +10,7 @@ use crate::{MapKind, helper};
 const TAIL_CALL: i32 = 12;
 /// Number of `bpf_loop`.
 const LOOP: i32 = 181;
-/// Most mistakes that are told.
+/// Most mistakes that are reported.
 const MAX_PROBLEMS: usize = 64;
 
 /// Checks a program that runs in user mode; all mistakes.

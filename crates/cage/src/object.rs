@@ -115,7 +115,7 @@ impl Object {
     /// The program of this name, or by its section's name, or the only one.
     ///
     /// # Errors
-    /// That there is none, or no telling which.
+    /// There is none, or it is ambiguous.
     pub fn program(&self, name: Option<&str>) -> Result<usize, Problem> {
         let numbered = || self.functions.iter().enumerate().filter(|(_, of)| of.program);
         let found: Vec<usize> = match name {

@@ -287,7 +287,7 @@ fn read_scalar(text: &str, to: &mut [u8], signed: Option<bool>) -> Result<(), St
 /// Sets a constant (`const volatile`) of a program before it is linked.
 ///
 /// # Errors
-/// That there is none of this name, or what is wrong with the value.
+/// There is none of this name, or the value is wrong.
 pub fn set_constant(object: &mut Object, name: &str, text: &str) -> Result<(), Problem> {
     let sections = [".rodata", ".data", ".bss"];
     let found = sections.iter().find_map(|section| {

@@ -241,7 +241,7 @@ fn redirections_and_records() {
     pair.set("cpus", &0_u32.to_le_bytes(), &192_u32.to_le_bytes());
     pair.compare(frames() / 10, &mut Random(5));
 
-    // Targets are told in user mode only.
+    // Targets are reported in user mode only.
     let devices = pair.object.maps.iter().position(|map| map.name == "devices").expect("a map");
     let frame = |kind: u8, key: u8| [&[kind, key][..], &[0; 30]].concat();
     pair.set_user("sockets", &2_u32.to_le_bytes(), &5_u32.to_le_bytes());

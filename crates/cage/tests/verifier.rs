@@ -1,4 +1,4 @@
-//! Programs with a common mistake each: what the kernel says is told in plain words, at the line.
+//! Programs with a common mistake each: the kernel's message appears in plain words, at the line.
 
 mod common;
 

@@ -15,7 +15,7 @@ pub fn socket(directory: &Path) -> PathBuf {
 /// What a client says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// What is there?
+    /// Asks for the objects of a node.
     Describe,
     /// Make a capture ready.
     Begin {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scene::{Interface, Router, Scene, To};
 
-/// An interface with its full name and what is told about it in a file.
+/// An interface with its full name and its description in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
     /// Number in the substrate.

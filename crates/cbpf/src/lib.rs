@@ -31,7 +31,7 @@ pub enum ProgramError {
     /// Nothing, or too much.
     #[error("a filter has 1 to {MAX_INSTRUCTIONS} instructions, not {0}")]
     Length(usize),
-    /// An instruction that there is not, or that does what it may not.
+    /// An unknown instruction, or one that does something forbidden.
     #[error("instruction {at}: {what}")]
     Instruction {
         /// Its number, from 0.

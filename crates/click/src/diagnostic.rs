@@ -1,4 +1,4 @@
-//! Everything that is wrong with a configuration, not just the first thing.
+//! All mistakes of a configuration, not just the first one.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub enum Severity {
 pub struct Note {
     /// The place.
     pub at: Landmark,
-    /// What is there.
+    /// The part that is correct.
     pub message: String,
     /// Whether Click prints it as a line of its own.
     pub line: bool,

@@ -76,7 +76,7 @@ impl Engine {
         self.job.as_ref().is_some_and(Job::has_steps)
     }
 
-    /// What the change in hand leads to.
+    /// The result of the current change.
     pub fn target(&self) -> Option<&Desired> {
         self.job.as_ref().map(Job::desired)
     }
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Gives the change in hand a turn, or begins the next. Returns whether there is more to do at
+    /// Gives the current change a turn, or begins the next. Returns whether there is more to do at
     /// once.
     pub fn turn(&mut self, machine: &mut impl Machine, now: Time) -> bool {
         if self.job.is_none()
@@ -260,7 +260,7 @@ impl Engine {
         }
     }
 
-    /// The store has written the change in hand down, or not.
+    /// The store has written the current change down, or not.
     pub fn committed(&mut self, outcome: Result<(), String>) {
         if let Some(job) = &mut self.job {
             job.committed(outcome);

@@ -28,7 +28,7 @@ pub(crate) enum Purpose {
     },
     /// What is accepted is not all there: as much as can be is done.
     Restore,
-    /// To be told once the state of before is back.
+    /// The error to return once the state of before is back.
     Rollback {
         reply: Reply,
         why: Box<ProblemDetails>,
@@ -374,7 +374,7 @@ impl Job {
         }
     }
 
-    /// A router answers no updates any more: they are part of what it begins anew with.
+    /// A router takes no updates any more: they are part of its next configuration.
     pub(crate) fn no_updates(&mut self, router: &str) {
         self.updates.remove(router);
     }

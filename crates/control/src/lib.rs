@@ -2,7 +2,7 @@
 //!
 //! The [`Engine`] decides; it never touches anything itself. What it has done stands behind the
 //! trait [`Machine`], so that the same engine runs on a real host and on a simulated one. It takes
-//! the time as an argument and hears what has happened by its methods.
+//! the time as an argument, and events by its methods.
 //!
 //! | file      | concern                                                      |
 //! |-----------|--------------------------------------------------------------|

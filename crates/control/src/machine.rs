@@ -65,7 +65,7 @@ pub trait Machine {
     /// What is worth knowing about what runs now.
     fn warnings(&self) -> Vec<String>;
 
-    /// Has a change of desired state written down; [`crate::Engine::committed`] is told when it
+    /// Has a change of desired state written down, and calls [`crate::Engine::committed`] when it
     /// is.
     fn commit(&mut self, commit: Commit);
 
@@ -120,7 +120,7 @@ pub enum Verdict {
     Right(Vec<String>),
     /// One is wrong: file, line and the text underlined.
     Wrong(String),
-    /// It cannot be told.
+    /// It is unknown.
     Failed(String),
 }
 

@@ -124,9 +124,8 @@ pub fn run(options: Options) -> u8 {
     run_with(options, registry(), |costs| say(&table(costs)))
 }
 
-/// Runs a configuration made of these classes; returns the exit code. With
-/// [`Options::profile`], `measured` is told at the end what elements did, in the order of the
-/// flat configuration.
+/// Runs a configuration made of these classes; returns the exit code. With [`Options::profile`],
+/// `measured` gets at the end the profile of the elements, in the order of the flat configuration.
 pub fn run_with(options: Options, registry: Registry, measured: impl FnOnce(&[Cost])) -> u8 {
     let text = match load::read(&options.source) {
         Ok(text) => text,

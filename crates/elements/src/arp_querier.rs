@@ -43,8 +43,8 @@
 //! - POLL_TIMEOUT: default 1 minute; 0 not to check.
 //! - BROADCAST: broadcast address, default that of the prefix.
 //! - BROADCAST_POLL: whether to check by asking everybody, default false.
-//! - CAPACITY_SLIM_FACTOR: without output 2, packets that would be more than CAPACITY make this
-//!   fraction of those that wait give way, default 2 (half of them).
+//! - CAPACITY_SLIM_FACTOR: without output 2, packets over CAPACITY make this fraction of the
+//!   waiting ones leave, default 2 (half of them).
 //! - TABLE: name of an `ARPTable` to use, in place of an own table with the bounds above.
 //! - STATIC: `IP ETH IP ETH ...`: neighbours that are not asked for.
 //!

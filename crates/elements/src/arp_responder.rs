@@ -16,8 +16,8 @@
 //! not answered, and neither is one from a group address.
 //!
 //! With ANNOUNCE it announces its addresses by such requests when it starts (RFC 5227 section 3):
-//! stations with an old entry update it. After a change of the configuration only those are told
-//! that are new, or have a new Ethernet address.
+//! stations with an old entry update it. After a change of the configuration only new addresses are
+//! announced, and those with a new Ethernet address.
 //!
 //! ## Arguments
 //! - IP/MASK: addresses to answer for; one alone has 32 bits.
@@ -93,7 +93,7 @@ fn entry(text: &str, names: &Names) -> Result<Entries, &'static str> {
     }
 }
 
-/// Adds entries; those for the same prefix give way. Returns those prefixes.
+/// Adds entries; those for the same prefix are replaced. Returns those prefixes.
 fn add(entries: &mut Entries, new: Entries) -> Vec<Ipv4Prefix> {
     let mut twice = Vec::new();
     for (prefix, mac) in new {

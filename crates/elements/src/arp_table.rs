@@ -15,7 +15,7 @@
 //!
 //! ## Handlers
 //! - `table` (read): a neighbour a line: address, 1 if known, Ethernet address, age.
-//! - `drops` (read): packets that waited in vain.
+//! - `drops` (read): packets that got no answer.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
 //! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries.
 //!

@@ -29,7 +29,7 @@ pub(crate) fn create(name: &str, context: &InitContext<'_>) -> Result<Box<dyn Wr
     Ok(Box::new(BufWriter::with_capacity(BUFFER, file)))
 }
 
-/// Whether a file is missing, which some elements are told not to mind.
+/// Whether a file is missing, which some elements accept by an argument.
 pub(crate) fn is_missing(name: &str) -> bool {
     name != "-"
         && matches!(std::fs::metadata(name), Err(error) if error.kind() == io::ErrorKind::NotFound)

@@ -9,8 +9,8 @@
 //!
 //! ## Description
 //! The first step of a router whose Linux decides. Expects whole Ethernet frames. Linux's policy
-//! says which of them the fast path handles in its stead: those that its tables answer exactly as
-//! Linux does. The others leave as they came, counted by the reason that the policy names.
+//! selects those that the fast path handles: those that its tables answer exactly as Linux does.
+//! The others leave as they came, counted by the reason that the policy names.
 //!
 //! Until a policy is written, every frame to the interface's own address is for Linux, with the
 //! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. Frames

@@ -182,7 +182,7 @@ impl ICMPError {
         self.is_unicast(address) && net != 0 && net != 127 && net < 0xf0
     }
 
-    /// The address that tells the sender of a packet, if FROM has it be told.
+    /// The source address of the error, if FROM asks for it.
     fn source(&self, sender: u32, packet: &Packet) -> Option<Ipv4Addr> {
         if self.from.is_empty() {
             return Some(self.source);

@@ -114,7 +114,7 @@ fn seconds(microseconds: u64) -> String {
     format!("{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000)
 }
 
-/// Pings, and hears the answers.
+/// Pings, and receives the answers.
 #[derive(Default)]
 pub(crate) struct ICMPPingSource {
     request: ICMPIPEncap,

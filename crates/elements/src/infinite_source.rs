@@ -213,7 +213,7 @@ impl Element for InfiniteSource {
             "data" => self.data = Data::new(Some(value.as_bytes().to_vec()), None),
             "burst" | "burstsize" => self.burst = parse(handler, value)?,
             "length" | "datasize" => self.data.set_length(parse(handler, value)?),
-            // What may let it go on: the next limit is told again.
+            // An event that may let it go on: the next limit is reported again.
             "limit" => (self.limit, self.told) = (parse(handler, value)?, false),
             "active" => (self.active, self.told) = (parse(handler, value)?, false),
             _ => (self.count, self.told) = (0, false),

@@ -14,15 +14,15 @@
 //! (RFC 4862) asks without a source: the answer goes to all nodes.
 //!
 //! With ANNOUNCE it announces its addresses to all nodes when it starts (RFC 4861 section 7.2.6):
-//! nodes with an old entry update it. After a change of the configuration only those are told that
-//! are new, or have a new Ethernet address.
+//! nodes with an old entry update it. After a change of the configuration only new addresses are
+//! announced, and those with a new Ethernet address.
 //!
 //! ## Arguments
-//! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix
-//!   is answered for as a proxy, which does not override what others say.
+//! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix is
+//!   answered for as a proxy, which does not override other answers.
 //! - ETH: their Ethernet address.
 //! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: answers for the anycast address ADDRESS come from OWN
-//!   and do not override what others say (RFC 4861 section 7.2.4).
+//!   and do not override other answers (RFC 4861 section 7.2.4).
 //! - ANNOUNCE: whether to announce addresses (those with 128 bits that are not anycast), default
 //!   false. Its output is then a push output.
 //! - ROUTER: whether answers say that a router sent them, default true.

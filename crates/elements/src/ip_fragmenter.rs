@@ -127,7 +127,7 @@ impl IPFragmenter {
         }
         let old = header.flags_fragment.get() & !ipv4::DONT_FRAGMENT;
         let (more, start) = (old & ipv4::MORE_FRAGMENTS, old & ipv4::FRAGMENT_OFFSET);
-        // Put together it would be longer than any packet, and its offsets would begin anew.
+        // Put together it would be longer than any packet, and its offsets would wrap.
         if usize::from(start) * 8 + payload_len > usize::from(u16::MAX) - header_len {
             return Err(Refusal::Cannot);
         }

@@ -15,7 +15,7 @@
 //! ## Arguments
 //! - TYPE: `PACKETS` or `BYTES`.
 //! - RATIO: part of the packets that is measured, 0 to 1.
-//! - THRESH: rate, in a second, from which on addresses are told apart further.
+//! - THRESH: rate, in a second, from which on addresses are counted separately.
 //! - MEMORY: kilobytes that may be used, at least 100; default 0, for no bound but 64 megabytes.
 //! - ANNO: whether packets get annotations; default true.
 //!
@@ -87,7 +87,7 @@ impl Average {
 struct Counter {
     average: Average,
     next: Option<Box<Level>>,
-    /// Until when nothing is told apart below.
+    /// The time until which addresses below are not separated.
     closed_until: u64,
 }
 

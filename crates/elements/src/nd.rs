@@ -24,14 +24,14 @@ pub(crate) const HOP_LIMIT: u8 = 255;
 pub(crate) enum Message {
     /// Asks for the Ethernet address of the target.
     Solicitation {
-        /// Ethernet address of the sender, if it says so.
+        /// Ethernet address of the sender, if the message has it.
         source_mac: Option<MacAddr>,
     },
     /// Here is the target.
     Advertisement {
         solicited: bool,
         overrides: bool,
-        /// Ethernet address of the target, if it says so.
+        /// Ethernet address of the target, if the message has it.
         target_mac: Option<MacAddr>,
     },
 }

@@ -83,7 +83,7 @@ struct Entry<A> {
     /// What is put before packets to it.
     header: [u8; 14],
     state: State,
-    /// Never forgotten nor changed by what others tell.
+    /// Static: it neither expires nor changes by messages.
     fixed: bool,
     /// Questions asked.
     tries: u8,
@@ -352,7 +352,7 @@ impl<A: Address> Neighbours<A> {
         self.forget_where(|_| true);
     }
 
-    /// Removes what was learned, and not what was told.
+    /// Removes learned entries, but not static ones.
     pub(crate) fn forget_learned(&mut self) {
         self.forget_where(|entry| !entry.fixed);
     }

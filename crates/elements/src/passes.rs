@@ -116,8 +116,8 @@ macro_rules! stages {
                     true => member::<$class>($name),
                     false => None,
                 };)*
-                // Cannot be: members never change their class. For the compiler, which sees from
-                // it that there is a member.
+                // Cannot be: members never change their class. An assertion for the compiler: there
+                // is a member.
                 $(if EXACT >> $number & 1 == 1 && $name.is_none() {
                     return Some((0, Verdict::ALONE.code(0)));
                 })*

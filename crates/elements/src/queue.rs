@@ -127,13 +127,13 @@ impl Queue {
         packet
     }
 
-    /// A packet that there is no room for.
+    /// A packet without room.
     pub(crate) fn overflow(&mut self, packet: Packet, context: &mut Context<'_>) {
         self.say(1, context);
         context.push(1, packet);
     }
 
-    /// Counts packets that there is no room for, and tells of the first.
+    /// Counts packets without room, and reports the first.
     fn say(&mut self, count: usize, context: &mut Context<'_>) {
         if count > 0 && self.drops == 0 && self.capacity > 0 {
             context.log_with(|name| format!("{name}: overflow"));

@@ -123,7 +123,7 @@ impl Element for RatedSource {
         }
         let mut batch = context.take_batch();
         self.count += self.data.fill(&mut batch, due, context.arena()) as u64;
-        // Elements that delay packets go by it.
+        // Elements that delay packets use it.
         let wall_ns = context.wall_ns();
         batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(wall_ns));
         context.push_batch(0, &mut batch);

@@ -20,8 +20,8 @@
 //! pushed wait, so does the whole router, until the peer takes some, or for a second: then packets
 //! are dropped. All queues of a router together keep at most five eighths of its packet pool.
 //!
-//! At a hot swap the socket is opened anew: datagrams that wait go by the new one, and what waits for
-//! a stream's peer is lost with the connection.
+//! At a hot swap the socket is opened again: waiting datagrams go by the new one, and data for a
+//! stream's peer is lost with the connection.
 //!
 //! In a router of a node each socket needs a grant: `listen: tcp ADDR:PORT` for a server,
 //! `connect: tcp ADDR:PORT [from LOCAL_ADDR:LOCAL_PORT]` for a client, with `udp`, `unix` or

@@ -56,7 +56,7 @@ impl Element for TestSink {
     }
 }
 
-/// Pulls as many as it is told to.
+/// Pulls the requested number.
 #[derive(Default)]
 struct TestPuller(usize, Vec<Packet>);
 

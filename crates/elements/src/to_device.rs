@@ -11,7 +11,7 @@
 //! interface takes, and keeps what it did not take for the next turn. On a push input, what the
 //! interface does not take at once is dropped; a `Queue` in front keeps it. A frame that the
 //! interface refuses for good, such as one that is too long, is dropped and counted; the first one
-//! is told of.
+//! is reported.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.

@@ -1,4 +1,4 @@
-//! A packet that is followed: every step is told, and others are not disturbed.
+//! A followed packet: every step is reported, and others are not disturbed.
 
 use europa_engine::trace::{Fate, Fetched, What};
 use europa_engine::{Arena, Graph, MemoryDevices, Router};

@@ -12,7 +12,7 @@ use crate::select::{Interest, Watched};
 use crate::signal::Signal;
 use crate::state::{Core, Port, Slot, UNCONNECTED, at, count, with_element};
 
-/// What [`Context::forward_each`] is told to drop a packet.
+/// The value by which [`Context::forward_each`] drops a packet.
 pub const DROP: u16 = u16::MAX;
 
 /// What an element can reach while it runs: its ports, the clock, timers, packets, devices.
@@ -227,7 +227,7 @@ impl Context<'_> {
     }
 
     /// The same for a line about a packet, which is made only if it is written. `line` gets the
-    /// element's name; it may find that there is none.
+    /// element's name; without receivers there is no line.
     pub fn log_with<L: Into<Option<String>>>(&mut self, line: impl FnOnce(&str) -> L) {
         if self.core.lines.admit(self.me, self.core.now_ns)
             && let Some(line) = line(self.name()).into()

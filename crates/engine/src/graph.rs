@@ -95,9 +95,9 @@ impl Graph {
         self.connections.push(Connection { from, output, to, input, pull: false });
     }
 
-    /// Finds out which connections pull, from the classes' processing codes: a connection
-    /// with one pull end pulls, and an element's ports that can be either are all the same.
-    /// Does not look for contradictions.
+    /// Determines which connections pull, from the classes' processing codes: a connection with one
+    /// pull end pulls, and all agnostic ports of an element are the same. Does not look for
+    /// contradictions.
     #[must_use]
     pub fn resolved(mut self, registry: &Registry) -> Graph {
         let code = |element: usize, output: bool, port: usize| -> u8 {

@@ -45,8 +45,8 @@ pub struct Handler {
     pub name: &'static str,
     /// What it can do.
     pub flags: Flags,
-    /// The argument that writing it changes, by keyword and by position: the element is
-    /// configured anew with it ([`crate::Element::reconfigure`]).
+    /// The argument that a write changes, by keyword and by position: the element is configured
+    /// again with it ([`crate::Element::reconfigure`]).
     pub argument: Option<(&'static str, Option<usize>)>,
 }
 

@@ -220,7 +220,7 @@ impl InitContext<'_> {
         &self.core.address_names
     }
 
-    /// Lends what the element can reach while it runs: for handlers of others. Those that are
+    /// Gives handlers of others access to the element's surroundings while it runs. Those that are
     /// initialised later may not know yet what to answer.
     pub fn with_context<R>(&mut self, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
         call(&mut Context {

@@ -11,8 +11,8 @@
 //! on from element to element in the engine's hand ([`Context::forward`]).
 //!
 //! A *pull* does call: the element at the pulling end (a `ToDevice`, an `Unqueue`) needs the
-//! packets at once. The engine takes an element out of its place while it runs (16 bytes out,
-//! 16 back) and lends it all others through [`Context`], so the chain up to the queue is
+//! packets at once. The engine takes an element out of its place while it runs (16 bytes out, 16
+//! back) and makes all others available through [`Context`], so the chain up to the queue is
 //! ordinary nested calls without aliasing. A pull path that leads back to an element already
 //! running gets nothing.
 //!

@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((admitted(&mut lines, 0, 8 * half), lines.due_ns), (3, 10 * half));
         assert_eq!((admitted(&mut lines, 1, 9 * half), lines.due_ns), (3, 10 * half));
         assert_eq!(lines.take_left_out(10 * half), [(0, 7)], "that of the other is not over");
-        // An element that goes on writing is told of once for all.
+        // An element that goes on writing is reported once.
         assert_eq!((admitted(&mut lines, 1, 11 * half), lines.due_ns), (3, 11 * half));
         assert_eq!(lines.take_left_out(13 * half), [(1, 14)]);
         assert_eq!((lines.due_ns, lines.take_left_out(9 * SECOND_NS)), (NEVER, vec![]));

@@ -381,7 +381,7 @@ impl Router {
             self.core.tell_left_out();
         }
         let mut budget = MAX_BATCHES;
-        // What a handler did may have given elements work that have been asked in vain.
+        // A handler may have given work to elements that had none before.
         let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
         self.settle(devices);
         if self.core.stopped {
@@ -604,7 +604,7 @@ impl Router {
     }
 
     /// Most lines that an element may write in a second, 100 if never set; `None` for no bound.
-    /// Handlers, configuration and initialisation write theirs besides.
+    /// Handlers, configuration and initialisation add their own.
     pub fn set_line_limit(&mut self, limit: Option<u32>) {
         self.core.lines.set_limit(limit);
     }

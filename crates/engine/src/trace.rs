@@ -1,9 +1,9 @@
 //! Tracing: single packets are followed through the graph, with what each element did to them.
 //!
-//! Off, it costs one look a batch. On, a batch that has a packet under observation is taken
-//! apart: that packet alone is given to the element, whose outputs lead for that moment to a
-//! work list of the tracer's own, so that it sees which output each packet takes and what the
-//! element makes anew. A packet is known by its slot, which it keeps from ring to ring.
+//! Off, it costs one look a batch. On, a batch with a packet under observation is split: that
+//! packet alone goes to the element, whose outputs lead for that moment to a work list of the
+//! tracer's own. So the tracer sees which output each packet takes and which packets the element
+//! makes. A packet is known by its slot, which it keeps from ring to ring.
 
 mod event;
 mod told;

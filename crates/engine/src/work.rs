@@ -16,7 +16,7 @@ pub(crate) struct Work {
 pub struct Stock(Vec<Batch>);
 
 impl Stock {
-    /// Makes sure that there are so many batches. It grows with what graphs need beyond that.
+    /// Makes sure that this many batches exist. It grows with what graphs need beyond that.
     #[inline]
     pub fn fill(&mut self, batches: usize) {
         while self.0.len() < batches {

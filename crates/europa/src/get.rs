@@ -131,7 +131,7 @@ pub(crate) fn yaml(objects: &[Object]) -> Result<String, Failure> {
     Ok(texts.join("---\n"))
 }
 
-/// A table for each kind that there are objects of.
+/// A table for each kind with objects.
 pub(crate) fn tables(objects: &[Object], several: bool, wide: bool, colours: Colours) -> String {
     let mut text = String::new();
     for (many, kind, _) in KINDS {

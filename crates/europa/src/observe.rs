@@ -100,7 +100,7 @@ fn changed<'a>(before: &[Object], now: &'a [Object]) -> Vec<&'a Object> {
     now.iter().filter(is_new).collect()
 }
 
-/// Objects that there are no more.
+/// Objects that have gone.
 fn gone<'a>(before: &'a [Object], now: &[Object]) -> Vec<&'a Object> {
     before.iter().filter(|old| !now.iter().any(|one| is_same(one, old))).collect()
 }

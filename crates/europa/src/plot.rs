@@ -12,7 +12,7 @@ use europa_draw::chart::{Line, Lines, panels};
 use crate::exit::Failure;
 use crate::rates::{Interval, Unit, View};
 
-/// Most curves in one chart: more cannot be told apart.
+/// Most curves in one chart: more could not be distinguished.
 const MOST_CURVES: usize = 6;
 
 /// What `plot` takes.

@@ -202,7 +202,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
         };
         places.insert(rule.number, place);
         tuples[at].insert(place, &self.slots, &mut self.links);
-        // To where it belongs now: its rank may have risen, and falls if it is counted anew.
+        // Moves it to its place: its rank may have risen, and falls if it is counted again.
         let rank = tuples[at].rank;
         let is_higher = |tuple: &Tuple<N>| tuple.rank > rank;
         let to = tuples[..at].partition_point(is_higher);

@@ -53,7 +53,7 @@ where
     pub(crate) fn renew(&mut self, routes: &Routes<A>) {
         let mut stretches = Stretches(Vec::with_capacity(2 * routes.len() + 1));
         stretches.begin(A::FIRST, 0);
-        // Routes that cover the one in hand, the longest last.
+        // Routes that cover the current one, the longest last.
         let mut covering: Vec<(A, NextHop)> = Vec::new();
         for ((first, length), hop) in routes.iter() {
             while let Some((last, _)) = covering.last().copied().filter(|(last, _)| *last < first) {

@@ -45,7 +45,7 @@ impl Pass {
         if own == last {
             return;
         }
-        // Release: what was read until now has been read before the writer sees this.
+        // Release: earlier reads are complete before the writer sees this.
         self.own.0.store(last, Ordering::Release);
         if own == RESTS {
             // Either the writer sees a reader's mark, or this reader sees the writer's stores from

@@ -6,10 +6,10 @@
 //! already worked out. A change touches only the entries of its prefix that no
 //! more specific route covers, and gives each of them its new answer in one store.
 //!
-//! The arrays are allocated once, zeroed, at their full size: pages that no route
-//! touches cost address space only, and no entry ever moves. A table of up to 127 routes has
-//! none of them, but stretches of addresses in two kilobytes (`few.rs`), which every change
-//! works out anew; it stays large once it has been.
+//! The arrays are allocated once, zeroed, at their full size: pages that no route touches cost
+//! address space only, and no entry ever moves. A table of up to 127 routes has none of them, but
+//! stretches of addresses in two kilobytes (`few.rs`), which every change computes again; it stays
+//! large once it has been.
 //!
 //! # Reading while writing
 //!

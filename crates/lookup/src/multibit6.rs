@@ -275,8 +275,7 @@ impl Arrays for Many {
         &self.trie
     }
 
-    /// Makes sure that there are nodes down to where `prefix` is made of whole
-    /// entries.
+    /// Adds nodes down to the level where `prefix` is made of whole entries.
     fn make_way(
         &mut self,
         routes: &Routes<u128>,

@@ -5,7 +5,7 @@
 //! open a socket's path uses [`socket`]; the rest needs descriptors only, has no threads and never
 //! waits:
 //!
-//! - [`Greetings`] hears which interface a client wants, and a [`Port`] of that number takes it.
+//! - [`Greetings`] reads which interface a client wants, and a [`Port`] of that number takes it.
 //! - A [`Port`] makes connections, one after another, and yields a [`Link`] of rings for each.
 //! - A [`Receiver`] and a [`Transmitter`] move batches of frames. They allocate nothing, and
 //!   make a system call only to wake a peer that asks for it.

@@ -277,8 +277,8 @@ fn pass(segments: &[Chunk<'_>], bytes: usize, take: &mut impl FnMut(Frame<'_>)) 
     Some(bytes)
 }
 
-/// Passes on a frame that is spread over several descriptors, at most `left`. Says in `used`
-/// how many belong to it: all that there are when its end is missing.
+/// Passes on a frame that is spread over several descriptors, at most `left`. Returns in `used` how
+/// many belong to it: all of them when its end is missing.
 #[inline(never)]
 fn chain<const OWN: bool>(
     parts: &Parts<'_>,

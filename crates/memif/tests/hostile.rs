@@ -125,7 +125,7 @@ fn send(socket: &OwnedFd, say: &Say, things: &Things) {
     let rights = [ControlMessage::ScmRights(&raw)];
     let control = if raw.is_empty() { &rights[..0] } else { &rights[..] };
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    // A peer that has hung up hears no more.
+    // A peer that has hung up reads no more.
     let _ = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&say.bytes)], control, flags, None);
 }
 

@@ -27,7 +27,7 @@ impl Backoff {
         Self { failures: 0, longest: LONGEST_OF_SWITCH }
     }
 
-    /// Starts anew: what failed is another thing now.
+    /// Starts again: the failed object has changed.
     pub(crate) fn forget(&mut self) {
         self.failures = 0;
     }

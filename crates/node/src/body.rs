@@ -28,7 +28,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// One that the switch is still to be told of, with its end of a channel and its log.
+    /// A new one, unknown to the switch, with its end of a channel and its log.
     pub(crate) fn inside(theirs: OwnedFd, log: File) -> Self {
         Self::Switch { pool: 0, equipment: Some((theirs, log)), ended: None }
     }

@@ -113,7 +113,7 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
             continue;
         }
         let shape = shape(definition);
-        // Variables begin anew.
+        // Variables start again.
         let same = |map: &HeldMap| definition.data.is_none() && map.is(&shape);
         let map = match kept.iter().position(same) {
             Some(place) => kept.swap_remove(place),
@@ -408,7 +408,7 @@ impl Cages {
     }
 }
 
-/// Most entries of a map that are told at once.
+/// Most entries of a map in one answer.
 const MOST_ENTRIES: usize = 1024;
 /// Sections of variables.
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];

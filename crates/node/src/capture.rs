@@ -198,7 +198,7 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         self.taps.end(self.number);
-        // The memory of its records goes, but for what others use.
+        // The memory of its records goes, except pages that others use.
         let bytes = MEMORY_BYTES as i64 / i64::from(MAX_TAPS);
         let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         let _ = fallocate(&self.memory, hole, bytes * i64::from(self.number), bytes);

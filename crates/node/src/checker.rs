@@ -96,7 +96,7 @@ impl Checker {
         self.orders.as_fd()
     }
 
-    /// Hears its answer, if there is one, and asks on.
+    /// Reads its answer, if there is one, and asks the next question.
     pub(crate) fn go_on(&mut self) -> Verdict {
         loop {
             if self.left.is_empty() {
@@ -112,7 +112,7 @@ impl Checker {
                     }
                 }
                 Ok(Some((Answer::Refused(why), _))) => return Verdict::Wrong(why),
-                // Only what runs inside the switch says so.
+                // Only a router inside the switch reports it.
                 Ok(Some((Answer::Ended(why), _))) => return Verdict::Failed(why),
                 Ok(Some((Answer::TooLong(bytes), _))) => {
                     return Verdict::Wrong(format!("its messages have {bytes} bytes"));

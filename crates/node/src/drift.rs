@@ -1,4 +1,4 @@
-//! What other hands have changed: looked for now and then, by a thread of its own.
+//! Changes by other programs: looked for at intervals, by a thread of its own.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};

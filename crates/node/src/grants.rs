@@ -51,8 +51,8 @@ impl Granted {
     }
 }
 
-/// Opens anew what went with the node that had opened it, for a router that has been adopted: what
-/// connects for it. Names and descriptors.
+/// Opens again the descriptors that went with their node, for an adopted router: its connector.
+/// Names and descriptors.
 ///
 /// # Errors
 /// What this machine refuses.

@@ -13,7 +13,7 @@
 //! | `run`       | a host's commands                                |
 //! | `survey`    | what hosts really have                           |
 //! | `remove`    | hosts that go, also those of a killed node       |
-//! | `show`      | what is told of hosts                            |
+//! | `show`      | descriptions of hosts                            |
 
 mod configure;
 mod container;
@@ -283,7 +283,7 @@ fn note_attached(made: &mut [Host], wanted: &[Host], key: &Line) {
     }
 }
 
-/// What a field of a host's document asks of the machine in vain.
+/// A field of a host's document that the machine refuses.
 fn refused(host: &Host, path: &[&str], why: impl std::fmt::Display) -> NodeError {
     Fault::new(Key::new("host", host.name.to_string()), path, why).into()
 }
@@ -315,7 +315,7 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
     let failed = |what: &str, error| refused(host, &[], format!("{what}: {error}"));
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
-    // A new namespace begins with what the machine does; a host forwards if its document says so.
+    // A new namespace begins with the machine's settings; a host forwards if its document says so.
     if let Err(error) = namespace.sysctl("net.ipv4.ip_forward", "0") {
         tracing::warn!("host {} forwards if the machine does: {error}", host.name.value);
     }
@@ -364,7 +364,7 @@ fn attach(
     make_veth(near, End { namespace: outer, name: &outer_name, mac }, interface.mtu())
 }
 
-/// Writes them down anew.
+/// Writes them down again.
 fn write_records(instance: &Instance, kept: &[Record]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
     replace(&records(instance), &text.doing("writing down hosts")?).doing("writing down hosts")

@@ -73,8 +73,9 @@ impl Kept {
         let what = || format!("making {}", kept.folder.display());
         fs::create_dir_all(&kept.folder).doing(what())?;
         fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o700)).doing(what())?;
-        // Its own also where the folder lies in memory anyway: what is there must find room,
-        // whatever others write beside it. One that a former version has filled stays as it is.
+        // Its own also where the folder is in memory anyway: records must find room even if other
+        // programs fill the folder's file system. One that a former version has filled stays as it
+        // is.
         let is_empty = fs::read_dir(&kept.folder).doing(what())?.next().is_none();
         if is_empty && !is_mounted(&kept.folder) {
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
@@ -179,7 +180,7 @@ impl Kept {
             .map_err(|error| NodeError::Channel { who: name.to_owned(), error })
     }
 
-    /// Writes a record, or writes it anew.
+    /// Writes a record, or replaces it.
     pub(crate) fn note<T: Serialize>(
         &self,
         name: &str,

@@ -10,7 +10,7 @@
 //! | `steps`     | steps from the actual to the desired state, carried out    |
 //! | `beside`    | what takes long, in threads of its own                     |
 //! | `hosts`     | hosts, and what they send over links                       |
-//! | `filters`   | what the switch is told of rules, and has counted          |
+//! | `filters`   | rules of the switch, and their counters                    |
 //! | `bring_up`  | one port or router added or removed                        |
 //! | `processes` | the switch and the routers: started, told what to do       |
 //! | `answers`   | what routers answer                                        |
@@ -19,8 +19,8 @@
 //! | `restart`   | a router's new process takes over from the old one         |
 //! | `tunnels`   | tunnels' outer headers follow their next hops              |
 //! | `turns`     | how long turns of the loop take                            |
-//! | `watch`     | what is looked at now and then: links, devices, logs       |
-//! | `show`      | what is told of everything                                 |
+//! | `watch`     | periodic checks: links, devices, logs                      |
+//! | `show`      | descriptions of all objects                                |
 //! | `take_down` | the end of everything                                      |
 
 mod adopt;
@@ -95,7 +95,7 @@ use crate::store::StoreThread;
 use crate::switch::{Lasting, Revival, Switch};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
 
-/// What a node is told when it is started, beside what its documents say.
+/// The settings of a node at its start, in addition to its documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Where Prometheus asks.
@@ -128,7 +128,7 @@ pub(crate) struct Node {
     orphans: Vec<PoolHandle>,
     spares: Spares,
     hosts: Vec<HostStats>,
-    /// What the hosts that there are were made from, as far as they are made.
+    /// The documents of the present hosts, as far as they are made.
     hosts_made: Arc<Vec<europa_api::Host>>,
     relays: Vec<Relay>,
     /// Shells that run hosts' commands, by host.
@@ -148,7 +148,7 @@ pub(crate) struct Node {
     more: bool,
     /// Its time begins here.
     clock: Instant,
-    /// What is wanted now; accepted, or about to be.
+    /// The desired state; accepted, or about to be.
     documents: Arc<Documents>,
     checker: Option<Checker>,
     turns: Turns,
@@ -268,7 +268,7 @@ impl Node {
                 Err(error) => return Err(error).doing("waiting"),
             }
             let turn = Turn::begin();
-            // A thousand routers are not asked in vain, each by a system call.
+            // Asking a thousand routers without an answer would cost a system call each.
             let processes = self.routers.iter().flat_map(Router::processes);
             for (process, place) in processes.zip(places) {
                 process.says.set(wait.get(place).and_then(PollFd::any) != Some(false));
@@ -325,7 +325,7 @@ impl Node {
         }
     }
 
-    /// Ends the loop; `reply` is told when everything is gone.
+    /// Ends the loop; `reply` is called when everything is gone.
     pub(crate) fn end(&mut self, reply: Reply<Result<Said, ProblemDetails>>) {
         self.farewell = Some(reply);
         self.ending = true;
@@ -357,7 +357,7 @@ impl Node {
 
     fn log(&self, of: &str) -> Result<File, NodeError> {
         let path = self.instance.log(of);
-        // A process may write so much and no more: the next one begins anew in time.
+        // A process may write so much and no more: the next one starts in time.
         if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
             fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
         }

@@ -19,7 +19,7 @@ mod record;
 
 use receive::{mode, wanted};
 
-/// What a port's document asks of the machine in vain.
+/// A field of a port's document that the machine refuses.
 fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) -> Fault {
     Fault::new(Key::new("port", document.name.to_string()), &[field], why)
 }
@@ -239,7 +239,7 @@ impl Port {
         Ok(())
     }
 
-    /// Takes over what other hands have changed of its device: the name, and the MTU as far as the
+    /// Takes over changes of its device by other programs: the name, and the MTU as far as the
     /// document allows. Says what is different.
     pub(crate) fn follow_device(&mut self, link: &Link) -> Option<String> {
         let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));

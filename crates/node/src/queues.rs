@@ -19,8 +19,8 @@ use crate::router::Router;
 use crate::switch::Switch;
 use crate::{Doing, NodeError};
 
-/// Rates hold over this time: what the switch comes too late for, it can make good for so long.
-/// It is late when others have its core for a turn of the scheduler's, which is 3 ms.
+/// Rates hold over this time: the switch catches up on at most this much. It is late when others
+/// have its core for a turn of the scheduler's, which is 3 ms.
 const BURST_US: u64 = 4000;
 /// RED's weight of a packet in the mean length: 0.002, as Floyd and Jacobson say.
 const RED_SHIFT: u8 = 9;
@@ -161,7 +161,7 @@ fn of_port(port: &Port, documents: &Documents, routers: &[Router]) -> Option<Por
 struct Managed {
     port: u32,
     name: String,
-    /// What the switch was told last. None if it knows nothing.
+    /// The last order to the switch. None if it knows nothing.
     told: Option<PortQueues>,
     /// Where it counts.
     places: Vec<u32>,
@@ -179,7 +179,7 @@ impl PortsQueues {
         self.0.iter_mut().for_each(|managed| managed.told = None);
     }
 
-    /// Has the switch's queues be what is wanted. Costs little if they are.
+    /// Makes the switch's queues the desired ones. Costs little if they are.
     pub(crate) fn follow(
         &mut self,
         kept: &Kept,

@@ -236,8 +236,8 @@ fn has(program: &str) -> bool {
 }
 
 impl SlowPath {
-    /// Writes down what it was made from: the next node adopts it if that is still wanted. While
-    /// a change is not done, the next node is to make it anew.
+    /// Writes down what it was made from: the next node adopts it if that is still wanted. While a
+    /// change is not done, the next node must make it again.
     fn note(&self, kept: &Kept) -> Result<(), NodeError> {
         let is_done = !self.is_unfinished() && self.reloading == 0;
         self.note_as(kept, if is_done { text(&self.router) } else { String::new() })
@@ -254,7 +254,7 @@ impl SlowPath {
 type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
 impl SlowPaths {
-    /// Lets a router's process that was told what to be follow its Linux.
+    /// Lets a router's process with its configuration follow its Linux.
     pub(crate) fn follow(
         &self,
         router: &str,

@@ -160,7 +160,7 @@ impl Switch {
             started: Instant::now(),
             workers: lasting.workers(),
         };
-        // Before it is told anything: from then on it lives without us.
+        // Before its first order: from then on it outlives the node.
         switch.note(kept, SwitchRecord { complete: false, restarts: 0 })?;
         let listener = kept.listener(&switch.name())?;
         let maps = START_DESCRIPTORS[..7]
@@ -339,7 +339,7 @@ impl Switch {
     }
 }
 
-/// What a switch was told, unless it has just ended: the next one is told everything.
+/// The last orders to a switch, unless it has just ended: the next one gets all orders.
 ///
 /// # Errors
 /// It refuses.

@@ -67,7 +67,7 @@ pub enum ParseError {
         /// Smallest allowed, in bytes.
         least: usize,
     },
-    /// More headers follow each other than any honest packet has.
+    /// More headers follow each other than in any valid packet.
     #[error("{what}: more than {most} in a row")]
     TooMany {
         /// What there are too many of.

@@ -137,7 +137,7 @@ pub mod neighbor_flag {
 pub struct NeighborAdvertisement {
     /// Type 136; `rest` holds [`neighbor_flag`]s.
     pub icmp: Icmp6Header,
-    /// Whose link-layer address is told.
+    /// The owner of the link-layer address.
     pub target: [u8; 16],
 }
 

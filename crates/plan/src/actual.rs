@@ -36,7 +36,7 @@ pub struct ActualRouter {
     pub half: bool,
 }
 
-/// Everything that there is.
+/// All objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Actual {
     /// Open ports.

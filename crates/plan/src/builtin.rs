@@ -27,7 +27,7 @@ pub(crate) fn ipv4(
     neighbours: &[At<Neighbour>],
 ) -> Result<String, String> {
     if router.slow_path.is_some() {
-        // Linux has the routes and neighbours; the fast path is told by it.
+        // Linux has the routes and neighbours; the fast path gets them from there.
         let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side());
         let interfaces = described(router, interfaces).into_iter().take(own.count()).collect();
         let description = builtin::Description { interfaces, ..Default::default() };

@@ -23,7 +23,7 @@ pub struct Namespaces {
     pub slow_paths: String,
 }
 
-/// What is wanted.
+/// The desired state.
 #[derive(Clone, Debug)]
 pub struct Desired {
     /// What users have written.
@@ -36,7 +36,7 @@ pub struct Desired {
     pub routers: Vec<Result<Arc<RouterPlan>, Box<Fault>>>,
     /// Ports whose devices are not there, and why.
     pub missing: BTreeMap<PortId, Failure>,
-    /// Ports that hosts make and whose devices go or are made anew.
+    /// Ports of hosts whose devices go or are made again.
     pub(crate) cut: BTreeSet<PortId>,
     by_name: HashMap<RouterId, usize>,
 }

@@ -54,7 +54,7 @@ pub struct InterfacePlan {
     pub mtu: u32,
     /// Where it leads.
     pub to: To,
-    /// What the substrate is told.
+    /// The substrate's settings.
     pub spec: InterfaceSpec,
     /// The tunnel that it is an end of.
     pub tunnel: Option<Tunnel>,

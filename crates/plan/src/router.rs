@@ -59,7 +59,7 @@ pub struct RouterPlan {
 pub enum RouterChange {
     /// It is as desired.
     Nothing,
-    /// Its process goes on: the switch is told of its interfaces, and handlers are written.
+    /// Its process goes on: the switch gets its interfaces, and handlers are written.
     InPlace(Vec<Update>),
     /// Its process takes another configuration over, with the state of the old one.
     Swap,
@@ -108,7 +108,7 @@ impl RouterPlan {
             .collect()
     }
 
-    /// What the router's process is told.
+    /// The settings for the router's process.
     pub fn start(&self, worker: u32) -> orders::Start {
         orders::Start {
             slots: self.geometry.slots,

@@ -109,7 +109,7 @@ impl Context<'_> {
             }
             if router.run == Run::Kernel && !router.interfaces.0[index].0.is_host_side() {
                 cage::check_interface(&planned).map_err(|(field, what)| refused(field, what))?;
-                // Nothing goes by the program before it is there.
+                // No frame passes before the program is there.
                 planned.spec.flags |= CAGED;
             }
             interfaces.push(planned);
@@ -292,7 +292,7 @@ fn configuration(
             Ok((builtin::ipv4(router, interfaces, routes, neighbours)?, "builtin: ipv4".into()))
         }
         Some(Choice::Bridge) => {
-            // It sends on what others sent: with an address of its own it would lose all.
+            // It forwards packets of other stations: with an address of its own it would lose all.
             let own = |i: &&InterfacePlan| {
                 matches!(i.to, To::Port(_)) && i.spec.flags & ANY_SOURCE == 0 && i.tunnel.is_none()
             };

@@ -301,8 +301,7 @@ impl<'a> Differ<'a> {
         wanted.zip(made).is_some_and(|(wanted, made)| slow_paths::same(made, wanted))
     }
 
-    /// Whether devices of a router's slow path are made anew. Its process must be told of the new
-    /// ones.
+    /// Whether devices of a router's slow path are made again. Its process needs the new ones.
     fn loses_slow_path(&self, plan: &RouterPlan) -> bool {
         plan.ports()
             .filter(|port| slow_paths::is_hidden(port))

@@ -3,12 +3,12 @@
 //! A burst is followed by a nap: more packets gather meanwhile, and the other process on the core
 //! (often the other end of our rings) has its turn. Yielding does not do: the scheduler is fair,
 //! and gives the core back to a poller that has used less of it than the one that it waits for
-//! (measured: half of a shared core lost). After a few packets, a poller looks on for a while, so
-//! that the next one does not have to wake it, but only where that has been worth it: when it was
-//! woken soon after it had gone to sleep, a few times in a row. Otherwise it sleeps at once: the
-//! other end, or the process that waits for the answer, may want this very core, and the scheduler
-//! does not take it from a poller (measured: three times 190 µs of a ping's 670 on a machine with
-//! one core left).
+//! (measured: half of a shared core lost). After a few packets, a poller keeps polling for a while,
+//! so that the next one does not have to wake it. It does so only where that has been worth it:
+//! when it was woken soon after it had gone to sleep, a few times in a row. Otherwise it sleeps at
+//! once: the other end, or the process that waits for the answer, may want this very core, and the
+//! scheduler does not take it from a poller (measured: three times 190 µs of a ping's 670 on a
+//! machine with one core left).
 //!
 //! A nap costs its core 7 µs, and 30 where a hundred others have emptied the caches meanwhile. Many
 //! busy pollers would use up their cores by that. So naps grow with their number, as long as not
@@ -28,12 +28,12 @@ const NAP: Duration = Duration::from_micros(30);
 const LONGEST_NAP: Duration = Duration::from_millis(16);
 /// What each busy poller that a core has beyond one adds to the naps of all.
 const NAP_EACH: Duration = Duration::from_micros(200);
-/// How long a poller looks on after its last packet: about what it takes to sleep, be
-/// woken, and be back.
+/// How long a poller keeps polling after its last packet: about the time to sleep, be woken, and be
+/// back.
 const LOOK_ON: Duration = Duration::from_micros(250);
-/// How long it looks on after it was woken, if only few packets come: until an answer is back. The
-/// process that waits for the answer may need this very core, and the scheduler does not take it
-/// from a poller at once.
+/// How long it keeps polling after it was woken, if only few packets come: until an answer is back.
+/// The process that waits for the answer may need this very core, and the scheduler does not take
+/// it from a poller at once.
 const LOOK_ON_FEW: Duration = Duration::from_micros(180);
 /// So many packets are few.
 const FEW: u64 = 4;
@@ -41,19 +41,19 @@ const FEW: u64 = 4;
 /// a row, should have looked on. An answer and its way back are two such times.
 const TOO_SOON: u32 = 8;
 
-/// A poller that looks on yields every so many times: a yield is a system call, and takes
-/// several times as long as a look.
+/// A poller without work yields every so many times: a yield is a system call, and takes several
+/// times as long as a look.
 const LOOKS: u32 = 8;
 
 /// So many pollers a core cannot be woken for each packet: on cold caches, that takes 120 µs.
 const MANY: u32 = 8;
 
-/// What pollers owe to the others on their cores.
+/// How pollers share their cores with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// How long they nap.
     nap: Duration,
-    /// Whether they may look on.
+    /// Whether they may keep polling.
     looks_on: bool,
 }
 

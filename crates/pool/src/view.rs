@@ -82,7 +82,7 @@ impl PoolView {
         }
     }
 
-    /// Checks the header. For a router, which is told the geometry by the node.
+    /// Checks the header. For a router, which gets the geometry from the node.
     ///
     /// # Errors
     /// What was found instead of a header of this version.

@@ -1,8 +1,7 @@
 //! Ports of this kernel: facts, offloads, sockets, counters, neighbours.
 //!
-//! Needs root; says so and passes without. Every test makes fresh namespaces
-//! that only its own descriptors keep, so that nothing is left behind, even
-//! when it is killed.
+//! Needs root; prints a message and passes without. Every test makes fresh namespaces that only its
+//! own descriptors keep, so that nothing is left behind, even when it is killed.
 
 // A program for live frames is loaded with the plain system call.
 #![allow(unsafe_code)]
@@ -256,7 +255,7 @@ fn an_unreachable_peer_is_told() -> Result {
             .collect();
         assert_eq!(found, wanted, "{wants:?}: {limitations:?}");
     }
-    // The remedy that is told helps.
+    // The reported remedy helps.
     let told = prepare(&device, Wants::default())?.limitations[0].to_string();
     assert!(told.contains("ethtool -K DEVICE gro on"), "{told}");
     run(&there, "ethtool -K eup1 gro on")?;

@@ -23,7 +23,7 @@
 //! | `dequeue`    | packets leave                                               |
 //! | `serve`      | whose turn it is, level by level                            |
 //! | `standing`   | lists of nodes with work, and of nodes that wait for a rate |
-//! | `account`    | what classes are told of their queues' packets              |
+//! | `account`    | the counts of queues' packets in their classes              |
 //! | `node`       | one cache line for each node, cyclic lists                  |
 //! | `order`      | whose turns come, so that they can be fetched ahead         |
 //! | `entries`    | what waits                                                  |
@@ -46,7 +46,7 @@
 //!
 //! So a child gets its guarantee, and of the unguaranteed rest its share by weight; unused shares
 //! go to others. Guarantees of siblings must fit into their parent's assured rate; the caller that
-//! admits them checks this. A policy may mark instead of dropping: then [`Due::mark`] says so, and
+//! admits them checks this. A policy may mark instead of dropping: then [`Due::mark`] is set, and
 //! the caller marks.
 //!
 //! # Bounds

@@ -57,7 +57,7 @@ pub(crate) const HEAD: u8 = 4;
 pub(crate) const RED: u8 = 8;
 /// The queue's policy is [`crate::Policy::Codel`].
 pub(crate) const CODEL: u8 = 16;
-/// The node has some of its guarantee left, and is in the list of those besides.
+/// The node has some of its guarantee left, and is in the list of guaranteed nodes too.
 pub(crate) const ASSURED: u8 = 32;
 /// All of a queue's policies.
 pub(crate) const POLICIES: u8 = HEAD | RED | CODEL;

@@ -56,7 +56,7 @@ impl Order {
         self.ring[self.slot(node.place.wrapping_add(places))]
     }
 
-    /// Fetches what says so.
+    /// Prefetches the order.
     #[inline]
     pub(crate) fn fetch(&self, node: &Node, places: u32) {
         if let Some(slot) = self.ring.get(self.slot(node.place.wrapping_add(places))) {

@@ -100,7 +100,7 @@ pub enum Policy {
     Tail,
     /// Those that wait longest, to make room for the one that comes.
     Head,
-    /// Packets that come, the more likely the longer the queue has been of late.
+    /// Arriving packets, the more likely the longer the average queue.
     Red(Red),
     /// Packets that leave after all of them have waited too long for a while.
     Codel(Codel),

@@ -108,8 +108,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Reads a node's words from `words`, the words of all nodes. Of words that there are not,
-    /// zeros.
+    /// Reads a node's words from `words`, the words of all nodes. Zeros for missing words.
     pub fn read(words: &[AtomicU64], index: u32) -> Self {
         let (nodes, index) = (words.len() / WORDS, index as usize);
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -289,7 +288,7 @@ mod tests {
             assert_eq!((read.waited[3], read.waited[23]), (count, count));
             assert_eq!((read.drops[5], read.dropped_bytes), (count, count * 100));
         }
-        // The cold word was written after the hot one had been read.
+        // The writer changed the cold word after the hot one was read.
         of(1).write(3);
         assert_eq!(Statistics::read(&words, 1).waited[3], 1000);
         for other in [0, 2, 3, 1000] {

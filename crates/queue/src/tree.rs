@@ -63,7 +63,7 @@ pub enum Error {
     Words {
         /// What is needed.
         wanted: usize,
-        /// What is there.
+        /// The contents.
         found: usize,
     },
 }

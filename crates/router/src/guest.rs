@@ -182,7 +182,7 @@ impl Guest {
     /// Why the router cannot go on. This connection must be dropped.
     pub fn hear(&mut self) -> Result<bool, String> {
         for _ in 0..MOST_ORDERS {
-            // On its account as well: what carries the order out drops it.
+            // In its quota as well: the code that carries the order out drops it.
             let received = counted(&mut self.account, || self.orders.try_receive())?
                 .map_err(|error| format!("orders: {error}"))?;
             let Some((order, descriptors)) = received else { return self.hear_admitted() };
@@ -337,7 +337,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }
 
-/// A log that takes so many lines until it is told otherwise: others wait while it is written.
+/// A log that takes so many lines until a further order: others wait while it is written.
 fn bounded(mut file: File, lines: Rc<Cell<u32>>) -> Log {
     Rc::new(RefCell::new(move |text: &str| {
         let last = match lines.get() {

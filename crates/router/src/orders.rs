@@ -26,7 +26,7 @@ pub enum Order {
         file: String,
     },
     /// The previous node's connector for its elements has gone. Descriptors: one for each name,
-    /// which elements may ask for anew.
+    /// which elements may request again.
     Grant(Vec<String>),
     /// Take orders also from the socket that comes with this one: its holder changes tables while
     /// the node asks for other things.

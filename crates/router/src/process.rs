@@ -177,7 +177,7 @@ impl Process {
         Ok(())
     }
 
-    /// What it owes to other routers, as the switch says.
+    /// The yield setting from the switch.
     fn pace(&self) -> Pace {
         let words = self.status.words(self.worker as usize * 64, 2);
         let bits = words.and_then(|words| words.get(1));

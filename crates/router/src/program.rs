@@ -1,8 +1,8 @@
-//! The process of a router whose data plane is a program of its owner's.
+//! The process of a router whose data plane is a user's program.
 //!
-//! In the sandbox already, it hears from the node what to be, and executes the program, which finds
-//! the descriptors of the pool by their numbers in its environment. From then on no code reads the
-//! control socket: a program takes no orders. The next node adopts it all the same.
+//! In the sandbox already, it reads its settings from the node, and executes the program, which
+//! finds the descriptors of the pool by their numbers in its environment. From then on no code
+//! reads the control socket: a program takes no orders. The next node still adopts it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;

@@ -94,7 +94,7 @@ pub struct Cgroups {
     controllers: BTreeMap<Controller, Hierarchy>,
 }
 
-/// Limits of a group; `None` leaves what is there.
+/// Limits of a group; `None` leaves the present value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Share of CPU time under contention, 1 to 10 000; 100 is everybody's default.
@@ -323,8 +323,8 @@ impl Group {
         })
     }
 
-    /// Kills what runs in the group and in those below, and removes them; takes as long as the
-    /// kernel needs to bury the processes. A group that is not there is no error.
+    /// Kills the processes in the group and in those below, and removes the groups; takes as long
+    /// as the kernel needs to reap the processes. A group that is not there is no error.
     pub fn remove(&self) -> Result<(), SandboxError> {
         let mut folders = Vec::new();
         for folder in self.folders() {

@@ -23,7 +23,7 @@
 //! | starts programs or processes | `execve` and `fork` kill; `RLIMIT_NPROC`, pids limit |
 //! | runs code that it was sent as data | no executable mapping can be made (not for user's programs, which bring their code) |
 //! | attacks the kernel through rare calls | a list of some 60 calls, by role, with arguments where they matter; everything else kills the process. `io_uring`, `userfaultfd`, `keyctl`, `perf_event_open` are in no list |
-//! | eats memory, CPU, tasks, descriptors | control group, joined before exec; `RLIMIT_NOFILE`, `NPROC`, `MEMLOCK`, `MSGQUEUE`, optionally `AS` |
+//! | uses up memory, CPU, tasks, descriptors | control group, joined before exec; `RLIMIT_NOFILE`, `NPROC`, `MEMLOCK`, `MSGQUEUE`, optionally `AS` |
 //! | leaves secrets in a core dump | `RLIMIT_CORE` 0, not dumpable |
 //! | types into the node's terminal | session of its own; `ioctl` allows two harmless commands |
 //! | survives its router | death of number 1 takes its pid namespace along; [`cgroup::Group::remove`] kills what is left of a killed run |
@@ -32,7 +32,7 @@
 //!
 //! | decision | reason |
 //! |---|---|
-//! | a fresh network namespace per process, none shared or kept in stock | making one takes 0.6-0.8 ms of the 2.4 ms between `spawn` and the first byte from inside (64 in a row, each buried before the next: slowest 4.3 ms; 64 alive: slowest 3.9 ms). Sharing one would join all routers' abstract sockets without a gain         |
+//! | a fresh network namespace per process, none shared or kept in stock | making one takes 0.6-0.8 ms of the 2.4 ms between `spawn` and the first byte from inside (64 in a row, each reaped before the next: slowest 4.3 ms; 64 alive: slowest 3.9 ms). Sharing one would join all routers' abstract sockets without a gain         |
 //! | pid namespace by `spawn`, all others by `enter` | a process cannot enter a pid namespace; everything else is safest where its order is visible, on one page |
 //! | user namespace last, unmapped, created by the final uid | see the table; and its 0.2 ms need no `/proc` for a mapping |
 //! | `clone` with shared memory instead of `fork` | cost does not grow with the node; its threads' locks cannot be inherited half-taken |

@@ -72,14 +72,14 @@ pub struct Profile {
     pub name: String,
     /// Uid and gid of the process; never 0.
     pub uid: u32,
-    /// Descriptors that stay open besides 0, 1 and 2.
+    /// Descriptors that stay open in addition to 0, 1 and 2.
     pub descriptors: Vec<RawFd>,
     /// What the process sees of the file system; empty for Europa's own roles.
     pub mounts: Vec<Mount>,
     /// Limits of the process.
     pub limits: ProcessLimits,
-    /// Whether to end in a user namespace of its own in which no id is mapped.
-    /// Off only where the host forbids user namespaces (`doctor` says so).
+    /// Whether to end in a user namespace of its own in which no id is mapped. Off only where the
+    /// host forbids user namespaces (`doctor` reports it).
     pub user_namespace: bool,
     /// Whether the kernel kills the process when the *thread* that spawned it ends. Off
     /// for switch and routers, which outlive the node: it adopts them. A parent that

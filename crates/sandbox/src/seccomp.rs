@@ -1,12 +1,11 @@
 //! The system call lists as filters in the kernel.
 //!
-//! Three answers exist besides "allowed": a call in no list kills the process; a
-//! *refused* call, which a well-meaning library may try (opening a file to print a
-//! backtrace, asking whether a descriptor is a terminal), fails with `EPERM`; and
-//! `clone3`, whose flags a filter cannot see, fails with `ENOSYS`, upon which libc
-//! takes `clone`. A filter has one answer only, so these are three filters; the
-//! kernel applies the strictest. Calls allowed without looking at their arguments
-//! cost nothing: the kernel keeps a bitmap of them and does not run the filters.
+//! Three answers exist in addition to "allowed". A call in no list kills the process. A *refused*
+//! call, which a well-meaning library may try (opening a file to print a backtrace, asking whether
+//! a descriptor is a terminal), fails with `EPERM`. `clone3`, whose flags a filter cannot see,
+//! fails with `ENOSYS`, upon which libc takes `clone`. A filter has one answer only, so these are
+//! three filters; the kernel applies the strictest. Calls allowed without looking at their
+//! arguments cost nothing: the kernel keeps a bitmap of them and does not run the filters.
 
 mod tables;
 

@@ -59,7 +59,7 @@ pub enum Exit {
     /// It was killed by this signal: `SIGSYS` is the system call filter, `SIGKILL`
     /// without the node's doing the memory limit.
     Signal(Signal),
-    /// It was adopted: how it ended only its parent is told.
+    /// It was adopted: only its parent learns how it ended.
     Unknown,
 }
 

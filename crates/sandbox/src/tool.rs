@@ -1,8 +1,8 @@
 //! A short-lived tool, such as a compiler, that works on an untrusted file.
 //!
-//! Unlike a role it needs no root: any user locks its own process in. It reads what it is told and
-//! executes what lies beneath the system's folders; it writes to its standard output and error
-//! only, reaches no network, and its time and memory are limited.
+//! Unlike a role it needs no root: any user locks its own process in. It reads the given files and
+//! executes programs below the system's folders; it writes to its standard output and error only,
+//! reaches no network, and its time and memory are limited.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! What a signaller is told when it starts.
+//! The settings of a signaller at its start.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -24,11 +24,11 @@ pub struct Config {
     pub retransmit: Retransmit,
     /// Hello messages; `None` sends none, and answers those of neighbours.
     pub hello: Option<HelloSettings>,
-    /// R towards neighbours that can do without (RFC 8370); needs `hello` by node.
+    /// R towards neighbours with RFC 8370; needs `hello` by node.
     pub independent_refresh: Option<Duration>,
     /// What the tail hands out.
     pub egress: EgressLabel,
-    /// What neighbours are told about restarts (RFC 3473, section 9.1).
+    /// The restart capability sent to neighbours (RFC 3473, section 9.1).
     pub restart: Restart,
     /// How long a softly preempted LSP may stay (RFC 5712, section 5).
     pub soft_preemption: Duration,

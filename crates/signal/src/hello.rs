@@ -286,7 +286,7 @@ impl Signaller {
         }
     }
 
-    /// A neighbour answers, again or for the first time: it is told everything.
+    /// A neighbour answers, again or for the first time: it gets all state.
     fn resume(&mut self, world: &mut dyn World, key: PeerKey) {
         let Some((paths, resvs)) = self.states_from(key) else { return };
         for lsp in resvs {

@@ -74,8 +74,8 @@ fn group(lsp: &LspKey, style: Style) -> Holder {
 }
 
 impl Ledger {
-    /// Reserves, or changes what is reserved, and says which LSPs had to make room. With an error everything
-    /// is as before.
+    /// Reserves, or changes what is reserved, and says which LSPs had to make room. An error changes
+    /// nothing.
     pub(crate) fn reserve<A: Admit + ?Sized>(
         &mut self,
         admit: &mut A,

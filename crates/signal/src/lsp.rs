@@ -103,7 +103,7 @@ pub(crate) struct Lsp {
     pub(crate) sent_resv: Option<Sent>,
     pub(crate) incoming: Option<Label>,
     pub(crate) pending: Option<Pending>,
-    /// The data plane has an entry, or was told to have one.
+    /// The data plane has an entry, or was ordered to have one.
     pub(crate) is_installed: bool,
     /// At the head: [`crate::Event::Up`] was the last that was said.
     pub(crate) is_up: bool,

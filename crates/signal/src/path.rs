@@ -62,7 +62,7 @@ impl Signaller {
         told.unwrap_or(self.config.refresh).clamp(Duration::from_millis(100), longest)
     }
 
-    /// The period that a state was told with.
+    /// The received refresh period of a state.
     pub(crate) fn told_period(&self, lsp: LspKey, side: Side) -> Duration {
         let told = self.lsps.get(&lsp).map(|lsp| match side {
             Side::Path => lsp.path_period,

@@ -12,7 +12,7 @@ use crate::wire::{ExplicitHop, ExplicitRoute};
 /// What is left to be claimed after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// Neighbours are told state again until then.
+    /// Neighbours get state again until then.
     pub(crate) until: Option<Time>,
     /// Entries of the data plane that no LSP has claimed.
     kept: BTreeMap<LspKey, Entry>,

@@ -137,7 +137,7 @@ impl Signaller {
         Ok(Some(Reservation { flowspec, demand, style, label, record, confirm, others }))
     }
 
-    /// Admission, then the data plane; upstream hears of it when that is done.
+    /// Admission, then the data plane; upstream gets the Resv when that is done.
     fn take_resv(
         &mut self,
         world: &mut dyn World,
@@ -181,7 +181,7 @@ impl Signaller {
         let Ok(demand) = Demand::try_from(&flowspec) else { return };
         let style = wanted_style(&lsp.path);
         if lsp.resv.as_ref().is_some_and(|had| had.flowspec == flowspec && had.style == style) {
-            // Whatever else has changed, such as the previous hop, is told if it is new.
+            // Other changes, such as a new previous hop, are sent if they are new.
             self.send_resv(key, false);
             return;
         }

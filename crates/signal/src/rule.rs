@@ -25,7 +25,7 @@ pub(crate) enum Rule {
     NoticeRestart,
     /// LSPs that share count once.
     ShareExplicitly,
-    /// A reservation that does not fit after all leaves the others as they were.
+    /// A reservation that does not fit leaves the others unchanged.
     RestoreTheOthers,
     /// The data plane is ready before the Resv goes upstream.
     DataPlaneFirst,

@@ -162,7 +162,7 @@ impl Signaller {
         self.out.push(Output::Event(event));
     }
 
-    /// Sets an expiry timer for a state that was told with this refresh period.
+    /// Sets an expiry timer for a state with this received refresh period.
     pub(crate) fn keep_for(&mut self, timer: Timer, refresh: std::time::Duration) {
         self.timers.set(timer, self.now + lifetime(refresh));
     }

@@ -14,7 +14,7 @@ pub(crate) struct Ready {
     kept: Kept,
 }
 
-/// Kind, number within the kind, and variant of each object that there is.
+/// Kind, number within the kind, and variant of each object.
 pub(crate) type Choice = BTreeMap<(u8, u8), u8>;
 
 const PORT: u8 = 0;

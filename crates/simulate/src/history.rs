@@ -247,8 +247,8 @@ impl History {
             Some(Ok(_)) if store != wanted => Err("what was accepted is not in the store".into()),
             Some(Ok(applied)) => {
                 let mut routers = self.machine.world.routers.values();
-                // Other steps name it too: those of its slow path, of its ports, and its end. One
-                // that refuses what it had before is told of by its state.
+                // Other steps name it too: those of its slow path, of its ports, and its end. A
+                // refusal of its former state shows in its state.
                 let begun = |router: &SimRouter| {
                     let is_it = |words: &[&str]| *words == ["router", &*router.plan.name];
                     applied.steps.iter().any(|step| {
@@ -418,7 +418,7 @@ impl History {
         }
     }
 
-    /// Compares what is wanted with what is there.
+    /// Compares the desired with the actual state.
     fn look(&mut self) {
         if self.plant != Some(Plant::UnchangedMeansDone) {
             let now = self.machine.now;
@@ -442,7 +442,7 @@ impl History {
                 }
             }
             Event::Updated(name, run, ticket, outcome) => {
-                // A router that has ended meanwhile begins anew with what it was told.
+                // A router that has ended meanwhile restarts with its settings.
                 let is_news = self.machine.updated(&name, run, &outcome);
                 let outcome = if is_news { outcome } else { Ok(()) };
                 let outcome = outcome.as_ref().map(drop).map_err(String::as_str);

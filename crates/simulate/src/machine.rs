@@ -1,4 +1,4 @@
-//! A node's side of the simulated machine: what it remembers, and what it is told later.
+//! A node's side of the simulated machine: its memory, and later results.
 
 mod outside;
 mod processes;
@@ -72,11 +72,11 @@ pub(crate) struct SimMachine {
     rng: Rng,
     /// Something has failed since documents were wanted last: the next are those of before.
     failed: bool,
-    /// What a planted fault has the node believe.
+    /// The false belief that a planted fault gives the node.
     lies: Lies,
 }
 
-/// What a planted fault has the node believe.
+/// The false belief that a planted fault gives the node.
 #[derive(Default)]
 struct Lies {
     /// Routers whose configurations it takes for known.

@@ -107,7 +107,7 @@ pub(crate) struct SimStore {
 }
 
 impl SimStore {
-    /// Makes a change, if it builds on what is there.
+    /// Makes a change, if it builds on the present state.
     pub(crate) fn change(&mut self, commit: &Commit) -> Result<(), String> {
         if commit.base != self.revision {
             return Err(format!("revision {} is not {}", self.revision, commit.base));

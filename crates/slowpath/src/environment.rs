@@ -21,7 +21,7 @@ use crate::users::{Ids, become_root};
 const OWN: [&str; 4] = ["/run", "/tmp", "/var/log", "/var/tmp"];
 /// What a router's programs may write in all. It is memory, and counts as theirs.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
-/// Where mounts are put together. It stays: removing it would take away what others have there.
+/// Where mounts are put together. It stays: its removal would remove the files of others there.
 const ASIDE: &str = "/run/.europa";
 /// Directories that are not replaced as a whole for a file in them.
 const SHARED: [&str; 4] = ["/", "/etc", "/usr", "/var"];
@@ -131,9 +131,9 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Removes the files `gone` below `folder` and writes `changed`, so that there are `all`, while
-    /// programs run there. Programs see it at once, but for files that begin to hide the host's:
-    /// only programs that enter later see those.
+    /// Removes the files `gone` below `folder` and writes `changed`, so that `all` are there, while
+    /// programs run. Programs see it at once, but for files that begin to hide the host's: only
+    /// programs that enter later see those.
     ///
     /// # Errors
     /// A file with an impossible path, or a user that does not exist.
@@ -281,7 +281,7 @@ fn lay(root: &Path, file: &FileSpec, ids: Ids) -> io::Result<()> {
     place::write(root, path, file.text.as_bytes(), (above, own), way)
 }
 
-/// What of the host's gives way to what, for these files.
+/// The host's paths that these files hide.
 fn binds(root: &Path, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let mut binds: Vec<(PathBuf, PathBuf)> =

@@ -1,9 +1,9 @@
 //! The kernel's routes of one family, and what of them the fast path has been told.
 //!
-//! Each prefix is told once a batch, however often it changed meanwhile. Several routes to
-//! one prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric.
-//! The kernel asks one table after the other, so that a shorter prefix of an earlier table hides a
-//! longer one of a later table: such a prefix is Linux's.
+//! Each prefix is sent once a batch, however often it changed meanwhile. Several routes to one
+//! prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel
+//! asks one table after the other, so that a shorter prefix of an earlier table hides a longer one
+//! of a later table: such a prefix is Linux's.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -22,7 +22,7 @@ const TABLE_LOCAL: u32 = 255;
 pub(crate) struct Outputs {
     pub(crate) host: usize,
     pub(crate) discard: usize,
-    /// To Linux too: it tells senders that there is no way.
+    /// To Linux too: it answers senders with an error.
     pub(crate) errors: usize,
 }
 
@@ -123,8 +123,8 @@ impl<A: Address> Fib<A> {
         fib
     }
 
-    /// The fast path has this for a prefix; no way has an empty text, which stands for
-    /// whatever may be there. What is wrong is told anew, or taken back.
+    /// The fast path has this for a prefix; no way has an empty text, which stands for whatever may
+    /// be there. Wrong entries are sent again, or withdrawn.
     pub(crate) fn learn(&mut self, prefix: (A, u8), text: String) {
         let text = self.texts.number(text);
         self.routes.entry(prefix).or_default().told = Some(text);
@@ -285,7 +285,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Works out again what every way comes to; prefixes whose answer changes will be told.
+    /// Computes the next hops of every route again; prefixes whose answer changes are sent.
     pub(crate) fn reconsider(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         let old = std::mem::take(&mut self.meanings);
         self.learn_ways(links, objects);

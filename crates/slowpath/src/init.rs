@@ -3,9 +3,9 @@
 //!
 //! | process                | where                   | what it does                              |
 //! |------------------------|-------------------------|-------------------------------------------|
-//! | [`first`]              | number 1 of the router  | holds the namespace, buries orphans       |
+//! | [`first`]              | number 1 of the router  | holds the namespace, reaps orphans        |
 //! | [`accompany`]          | in the router's         | starts a program's number 1, waits for it |
-//! | [`run`]                | number 1 of a program   | starts it, buries orphans, writes its log |
+//! | [`run`]                | number 1 of a program   | starts it, reaps orphans, writes its log  |
 //!
 //! A program's namespace goes with its number 1: everything that is left is killed by the kernel.
 
@@ -107,8 +107,8 @@ pub fn choose_numbers(numbers: Option<OwnedFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// The first process of a router: holds its process numbers until it is told to end, and
-/// buries orphans. It has no rights.
+/// The first process of a router: holds its pid namespace until the node ends it, and reaps
+/// orphans. It has no rights.
 ///
 /// # Errors
 /// What the kernel refuses.
@@ -278,7 +278,7 @@ impl Log {
         }
     }
 
-    /// Passes on what is there now, and not what comes meanwhile.
+    /// Passes on the present output, and not later output.
     fn pass_on(&mut self) {
         let mut bytes = vec![0; AT_ONCE];
         let Some(printed) = &mut self.printed else { return };

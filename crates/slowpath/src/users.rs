@@ -159,7 +159,7 @@ fn delegated(text: &str) -> Vec<Range<u64>> {
 /// What [`hold`] says when its namespaces are there.
 const READY: &[u8] = b"ready\n";
 
-/// A process that makes a user and a network namespace, says so on standard output, and holds
+/// A process that makes a user and a network namespace, reports this on standard output, and holds
 /// them until it is killed. Needs a process with one thread.
 ///
 /// # Errors

@@ -23,7 +23,7 @@ use proptest::test_runner::{Config, TestRunner};
 
 type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
-/// Namespaces with two interfaces, and a fast path that only notes what it is told.
+/// Namespaces with two interfaces, and a fast path that only notes its updates.
 struct Bench {
     name: String,
     outside: String,
@@ -48,7 +48,7 @@ fn tabbed(way: &str) -> String {
     way.split(" | ").map(|hop| hop.replacen(' ', "\t", 1)).collect::<Vec<_>>().join(" | ")
 }
 
-/// A table with one line carried out. A lenient one does not mind if what goes is not there.
+/// A table with one line carried out. A lenient one accepts the removal of missing entries.
 fn carry_out(table: &mut BTreeMap<String, String>, line: &str, is_lenient: bool) {
     let (word, rest) = line.split_once(' ').unwrap();
     let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -282,8 +282,8 @@ fn neighbours_come_and_go() {
     wait("forward6_1.load", "fd00:1::9", None);
 }
 
-/// A fast path that another mirror has told of 1000 routes, more than one answer takes, has what
-/// differs put right, and is told nothing else.
+/// A fast path with 1000 routes of another mirror, more than one answer takes, gets only the
+/// differences.
 #[test]
 fn a_long_table_is_put_right_where_it_differs() {
     let Some(bench) = Bench::idle("resumed") else { return };

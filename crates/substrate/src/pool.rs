@@ -170,7 +170,7 @@ impl Substrate {
         self.enter_pools((0..count).map(|_| PoolMemory::new(geometry)).collect::<Result<_, _>>()?)
     }
 
-    /// The numbers of all pools that there are.
+    /// The numbers of all pools.
     pub fn pools(&self) -> impl Iterator<Item = u32> {
         (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots != 0)
     }

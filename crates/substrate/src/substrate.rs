@@ -320,7 +320,7 @@ impl Substrate {
         sum_counters(&self.counters, self.counter_rows, interface)
     }
 
-    /// What each CPU has received, for a thread that looks at it now and then.
+    /// Counts of received frames by CPU, for a thread that reads them at intervals.
     ///
     /// # Errors
     /// What mmap(2) says.
@@ -426,7 +426,7 @@ fn open_transmit<'o>(
     Ok(open)
 }
 
-/// Opens a receive program, sets what it is told as constants, and loads it.
+/// Opens a receive program, sets its constants, and loads it.
 macro_rules! load_receive {
     (
         $builder:ty, $program:ident but $($other:ident)?,

@@ -54,7 +54,7 @@ pub enum Way {
     Cage,
 }
 
-/// What is told of a frame.
+/// The record of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Nanoseconds of the monotonic clock.

@@ -81,7 +81,7 @@ pub(crate) struct Batching {
     in_list: bool,
     /// Until then it takes no merged segments.
     rests_until: Option<Instant>,
-    /// How long it does without them when it refuses some.
+    /// How long it avoids them after a refusal.
     rests: Duration,
     learned: Option<Instant>,
     drops_seen: u64,

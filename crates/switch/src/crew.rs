@@ -1,9 +1,9 @@
 //! Several workers: which of them gets an order, in which sequence, and one answer out of many.
 //!
-//! Each router is one worker's, which takes what it sends, and each port one worker's, which
-//! sends by it. Between the two a packet is handed over: see `handover`. All workers know all
-//! pools and interfaces. The first worker hears the node, and gives the others their orders;
-//! the node waits meanwhile, and the others go on.
+//! Each router is one worker's, which takes what it sends, and each port one worker's, which sends
+//! by it. Between the two a packet is handed over: see `handover`. All workers know all pools and
+//! interfaces. The first worker takes the node's orders, and gives the others theirs; the node
+//! waits meanwhile, and the others go on.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::orders::{Answer, Order, Served, SwitchStats, Target, port_worker};
 use crate::peer::Peer;
 use crate::worker::Worker;
 
-/// What a worker is told by the first one.
+/// An order of the first worker to another one.
 pub(crate) enum Told {
     /// An order of the node; see [`Worker::obey`].
     Order(Box<Order>, Vec<OwnedFd>, Option<End>),
@@ -24,7 +24,7 @@ pub(crate) enum Told {
     Filters(Box<Filters>),
 }
 
-/// Where a worker is told.
+/// The place of a worker's orders.
 pub(crate) struct Desk {
     told: Receiver<Told>,
     answers: Sender<Answer>,
@@ -78,7 +78,7 @@ impl Crew {
         Self { hands: Vec::new(), peers: first }
     }
 
-    /// One more worker: where it is told.
+    /// One more worker: the place of its orders.
     pub(crate) fn hire(&mut self, peer: Arc<Peer>) -> Desk {
         let ((told, desk_told), (desk_answers, answers)) = (channel(), channel());
         self.peers.push(peer.clone());

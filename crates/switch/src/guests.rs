@@ -2,9 +2,9 @@
 //!
 //! Each has a packet pool and rings as if it had a process. The worker gives it a turn when
 //! something is in its receive rings or a timer is due, and intake finds what it sends in its
-//! transmit rings, in the same round. One that ends (it panicked, took too much, or was told
-//! something impossible) says why to the node and is gone; its pool stays until the node removes
-//! it.
+//! transmit rings, in the same round. One that ends (it panicked, exceeded a limit, or got an
+//! impossible order) sends the reason to the node and is gone; its pool stays until the node
+//! removes it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -25,7 +25,7 @@ const MOST_EVENTS: usize = 64;
 /// (measured, 1000 routers: 2.3 times the rate).
 const TURNS: u32 = 64;
 
-/// Batches that there are for each turn: what a graph mostly needs.
+/// Batches for each turn: as many as a graph mostly needs.
 const BATCHES: usize = 24;
 
 pub(crate) struct Guests {
@@ -76,7 +76,7 @@ impl Guests {
         self.all.retain(|(other, _)| *other != pool);
     }
 
-    /// Only what comes from now on counts, and what is there already, once.
+    /// Only later packets count, and the present ones once.
     fn watch(&self, pool: u32, fd: BorrowedFd<'_>) -> Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, u64::from(pool));
         match self.orders.add(fd, event) {

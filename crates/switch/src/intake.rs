@@ -113,8 +113,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             before: *before,
             queue: word.queue(),
         };
-        // Held, passed, cleared, in this order, for each packet: whenever a switch
-        // dies, the next one finds out how far it came. See `Worker::reclaim`.
+        // Held, passed, cleared, in this order, for each packet: whenever a switch ends, the next
+        // one sees how far it came. See `Worker::reclaim`.
         let fresh = shared.held.take(packet.pool, slot);
         let ahead = |by| ring.peek(head.wrapping_add(by)).map(|word| word.queue());
         onward.fetch_ahead(*id, ahead(SOON), ahead(LATER));

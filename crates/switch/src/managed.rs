@@ -24,7 +24,7 @@ pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 
 /// Where packets wait for their rates, what may leave gathers for so long: one by one they would
 /// cost a system call each (measured: 1.5 frames a call). A device that can lose frames gets half
-/// of its time to send the last batch, when the switch makes good for having come too late.
+/// of its time to send the last batch, when the switch catches up.
 const PACE_NS: u64 = 100_000;
 
 /// Memory for a tree's statistics.
@@ -113,7 +113,7 @@ impl Managed {
         }
     }
 
-    /// The queue of a number; one that the slice does not have here counts for nothing.
+    /// The queue of a number; a number that the slice does not have here means 0.
     #[inline]
     fn queue(&self, own: Own, number: u16) -> Id {
         match number {
@@ -203,8 +203,8 @@ impl Managed {
         self.tree.retain(|_| false, out);
     }
 
-    /// Becomes what is wanted. `left` gets what waited in queues that go. Returns the places of
-    /// statistics: of each slice, then of each of its routers, then of each of its queues.
+    /// Changes into the desired tree. `left` gets what waited in queues that go. Returns the places
+    /// of statistics: of each slice, then of each of its routers, then of each of its queues.
     pub(crate) fn become_as(
         &mut self,
         wanted: &PortQueues,

@@ -51,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// Tells it that there is an order.
+    /// Announces an order to it.
     pub(crate) fn order(&self) {
         self.ordered.store(true, Ordering::Release);
         self.wake();

@@ -15,9 +15,9 @@ use crate::pools::Pools;
 use crate::tables::Shared;
 use crate::train::{MAX_HEADERS, Segment};
 
-/// Packets of one interface that may wait for a port: as many as a kick carries. An
-/// interface that sends faster than the port waits in its own transmit ring: it cannot
-/// push out what others send.
+/// Packets of one interface that may wait for a port: as many as a kick carries. An interface that
+/// sends faster than the port waits in its own transmit ring: it cannot displace other senders'
+/// packets.
 pub const SHARE_PACKETS: u16 = 1024;
 
 /// Frames of at least so many bytes may be a stream's.

@@ -40,8 +40,8 @@ impl Shared {
         } else {
             (view.recycle(), offset_of!(PoolState, recycle_tail))
         };
-        // In this order: a switch that dies between the two loses a slot, and not a slot's
-        // packets, as it would if the slot were given twice.
+        // In this order: a switch that ends between the two loses a slot, and not a slot's packets,
+        // as it would if the slot were given twice.
         self.held.give(pool, slot);
         ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
     }

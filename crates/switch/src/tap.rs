@@ -50,7 +50,7 @@ pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
 
 /// A frame that a link does not pass on.
 pub(crate) struct Lost<'a> {
-    /// The interface that is told of it, and its taps.
+    /// The interface that it is for, and its taps.
     pub(crate) interface: u32,
     pub(crate) taps: u32,
     /// Whether that one sent it.

@@ -458,7 +458,7 @@ impl Worker {
                 }
             }
             Order::Filter { interface, filtered_by } => {
-                // One that comes later is told with the rest of it.
+                // A later one is sent with its other settings.
                 let found = self.tables.interfaces.iter_mut().find(|i| i.id == interface);
                 found.into_iter().for_each(|found| found.filtered_by = filtered_by);
             }
@@ -536,8 +536,8 @@ impl Worker {
     /// in a transmit ring. Those in a transmit list are not held; see [`Live`].
     fn reclaim(&mut self, pool: u32, view: &PoolView, relay: bool) {
         let slots = view.layout().geometry.slots;
-        // A packet that was passed but stands in its ring yet would stop the ring, there
-        // and for ever. It is told from one that came a lap later by being held.
+        // A packet that was passed but stands in its ring yet would stop the ring, there and for
+        // ever. A held entry differs from one that came a lap later.
         for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
             let last = row.tx_head[usize::from(row.is_odd())].wrapping_sub(1);
             let ring = if relay { view.rx(row.local) } else { view.tx(row.local) };

@@ -63,7 +63,7 @@ impl Pair {
         for n in 0..INTERFACES {
             let host = node.host(&format!("h{n}"));
             silence(&host);
-            // The far end answers in its stead.
+            // The far end answers for it.
             host.ip(&["addr", "flush", "dev", "eth0"]).expect("no addresses");
             host.ip(&["link", "set", "eth0", "arp", "off"]).expect("no ARP");
             lab.veth((&plain, &format!("eth{n}")), (&far, &format!("far{n}"))).expect("a veth");

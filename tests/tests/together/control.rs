@@ -1,5 +1,5 @@
-//! What control promises: a dry run tells everything, what fails is taken back, and what other
-//! hands change is mended.
+//! The promises of control: a dry run lists all changes, a failed change is taken back, and changes
+//! by other programs are repaired.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

@@ -154,7 +154,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     held.wait(Duration::from_secs(60)).expect("it ends");
     until("its own turn", || inside(&["list", "lab"]).status.success());
 
-    // A node that takes over opens the door anew.
+    // A node that takes over opens the door again.
     let pid = node.kill("node");
     until("the end of the node", || fs::metadata(format!("/proc/{pid}")).is_err());
     node.up(&topology(&program));

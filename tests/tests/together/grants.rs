@@ -1,4 +1,4 @@
-//! Files and sockets that elements of an isolated router have only if its document says so.
+//! Files and sockets that elements of an isolated router have only with a grant.
 
 use std::fs;
 use std::io::{Read as _, Write as _};

@@ -5,7 +5,7 @@ use crate::problem::Problem;
 use crate::router::{Poll, Router, Run};
 use crate::source::Place;
 
-/// Nanoseconds of a turn. Less would not do for one packet; more is what others wait.
+/// Nanoseconds of a turn. Less is not enough for one packet; more delays other routers.
 const BUDGET_NS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000;
 /// Bytes of memory. Less would not do for an empty graph.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64_000..=1_000_000_000;

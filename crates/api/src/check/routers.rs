@@ -139,7 +139,7 @@ pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
             }
         }
         Some(Choice::Bridge) => {
-            // It sends on what others sent: with an address of its own it would lose all.
+            // It forwards packets of other stations: with an address of its own it would lose all.
             let own = interfaces.iter().filter(|(_, interface)| {
                 let any = matches!(interface.selector(), Selector::All | Selector::Vxlan(_));
                 interface.port.is_some() && !any

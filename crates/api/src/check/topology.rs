@@ -17,7 +17,7 @@ pub(super) fn link(link: &Link, draft: &Draft, ends: &Ends<'_>, problems: &mut V
     for own in directions.into_iter().flatten() {
         line(own, &link.both, problems);
     }
-    // A link without ends is told elsewhere.
+    // A link without ends is reported elsewhere.
     let Some(ends) = ends.get(&**link.name).filter(|_| draft.complete) else { return };
     let says = [Some(&link.both), link.a_to_b.as_deref(), link.b_to_a.as_deref()];
     let hosts_only = ends.iter().all(|end| matches!(end.owner, Owner::Host(_)));

@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 /// Most instructions that are looked at, counting each again for each path.
 const MAX_STEPS: usize = 4_000_000;
-/// Most calls that are told apart.
+/// Most calls that are distinguished.
 const MAX_CALLS: usize = 20_000;
 /// Deepest nesting of calls.
 const MAX_DEPTH: usize = 8;

@@ -137,7 +137,7 @@ pub enum Cause {
     /// Its functions call each other too deeply.
     #[error("functions call each other more than {MAX_DEPTH} deep")]
     Depth,
-    /// It called a helper that there is not.
+    /// It called an unknown helper.
     #[error("helper {0} is not available")]
     Helper(u64),
     /// A helper's argument is not what it must be.

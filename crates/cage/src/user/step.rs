@@ -75,7 +75,7 @@ pub(super) fn decode(object: &Object, linked: &Linked) -> Result<Vec<Step>, Prob
             Ok(step) => steps.push(step),
             Err(what) => {
                 steps.push(Step { code: u16::MAX, dst: 0, src: 0, offset: 0, immediate: 0 });
-                // A file of nothing else is told of the first ones.
+                // An error lists the first ones.
                 if problems.len() < 32 {
                     problems.push(linked.problem(object, at, what, "compile it with clang"));
                 }

@@ -364,7 +364,7 @@ impl Parser {
         Some(result)
     }
 
-    /// Gives the file up: what follows too deep a nesting cannot be told apart.
+    /// Gives the file up: the text after too deep a nesting cannot be parsed.
     fn skip_rest(&mut self) {
         while self.next().kind != Kind::End {}
     }

@@ -140,7 +140,7 @@ impl ControlSocket {
         }
     }
 
-    /// Waits for everything that there is.
+    /// Waits for all output.
     fn watch_all(&mut self, context: &mut Context<'_>) {
         if let Some(listener) = &self.listener {
             context.watch(LISTENER, Interest::Read, listener.clone());

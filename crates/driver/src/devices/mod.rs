@@ -156,7 +156,7 @@ fn add_machine(names: &mut Names) {
 }
 
 /// The machine's names for addresses, and no interface: for checks. Devices that a configuration
-/// names need not be there; their names stand for addresses all the same.
+/// names need not exist; their names still stand for addresses.
 pub(crate) struct Unopened(Vec<String>);
 
 impl Unopened {

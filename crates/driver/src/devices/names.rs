@@ -93,7 +93,7 @@ fn is_of_kernel(graph: &Graph) -> bool {
     graph.elements.iter().any(|element| element.class == "PollDevice" || gives(element, &taps))
 }
 
-/// The elements of a graph that use interfaces of Linux: the name as written, and what is wanted.
+/// The elements of a graph that use interfaces of Linux: the name as written, and the wanted mode.
 pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
     let (of_kernel, taps) = (is_of_kernel(graph), made_here(graph));
     // A `ToHost` without a name gives frames by the interface that they came by.
@@ -104,7 +104,7 @@ pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
         let receives = !element.class.starts_with("To");
         let owner = OWNERS.contains(&element.class.as_str());
         let sniffer = is(element, "SNIFFER", None);
-        // DPDK and netmap receive all frames unless they are told otherwise.
+        // DPDK and netmap receive all frames by default.
         let of_click = matches!(element.class.as_str(), "FromDevice" | "PollDevice");
         let place = of_click.then_some(1);
         Some((
@@ -149,7 +149,7 @@ pub(super) fn given(graph: &Graph, registry: &Registry, known: &[Interface]) -> 
     for element in graph.elements.iter().filter(|element| element.class == "AddressInfo") {
         let Some(mut made) = registry.make("AddressInfo") else { continue };
         names.enter(&element.name);
-        // Its mistakes are told when the router is made.
+        // Its mistakes are reported when the router is made.
         let _ = made.configure(&mut Arguments::new(&element.arguments, &mut names, 0, 0));
     }
     names.enter("");

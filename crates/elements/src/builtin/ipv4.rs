@@ -41,12 +41,12 @@ struct Router<'a> {
 /// The configuration of a router.
 ///
 /// The way of a forwarded packet is that of Click's standard router. Beside it: ARP and Neighbor
-/// Discovery; pings to the router's own addresses are answered, other packets to them get an
-/// ICMP port (TCP, UDP) or protocol unreachable; ICMP errors for whatever cannot be forwarded
-/// (TTL, MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are
-/// dropped. IPv6 is there if an interface has an IPv6 address; its link-local address is then
-/// made of its Ethernet address. Own addresses are announced when they are new, and switches are
-/// told of their groups. Frames with a mere priority tag are taken for untagged ones.
+/// Discovery; pings to the router's own addresses are answered, other packets to them get an ICMP
+/// port (TCP, UDP) or protocol unreachable; ICMP errors for whatever cannot be forwarded (TTL, MTU,
+/// no route, dead neighbour), redirects; martians, broadcasts and multicast are dropped. IPv6 is
+/// there if an interface has an IPv6 address; its link-local address is then made of its Ethernet
+/// address. New own addresses are announced, and switches learn their groups. Frames with a mere
+/// priority tag are taken for untagged ones.
 ///
 /// # Errors
 /// What cannot be made of the description.

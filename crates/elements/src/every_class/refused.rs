@@ -21,7 +21,7 @@ fn state(router: &mut Router) -> Vec<(String, String)> {
 fn with_mistakes(class: &str) -> Vec<String> {
     let good = match class {
         "ARPResponder" => "10.9.9.9 02:00:00:00:00:09, ANNOUNCE true",
-        // All others that can be configured anew are queues.
+        // All others with reconfiguration are queues.
         _ => "7",
     };
     let wrong = ["NOSUCH 1", "10.0.0.0/33 x"];

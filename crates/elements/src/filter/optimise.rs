@@ -5,7 +5,7 @@ use super::program::{Next, Program, Step, Test};
 
 /// More steps than this are not optimised: it costs the square.
 const MAX_STEPS: usize = 1000;
-/// Ways to a step that are told apart. Two, TCP and UDP, lead to every comparison of ports.
+/// Ways to a step that are distinguished. Two, TCP and UDP, lead to every comparison of ports.
 const MAX_WAYS: usize = 4;
 
 /// Optimises a program whose steps lead only forward.

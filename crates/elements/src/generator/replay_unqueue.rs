@@ -27,7 +27,7 @@
 //! - `stop` (read, write): times that are left.
 //! - `loaded` (read): whether the packets have been taken from the inputs.
 //! - `count` (read): packets pushed.
-//! - `reset` (write): forgets the packets; they are pulled anew.
+//! - `reset` (write): forgets the packets, and pulls them again.
 //!
 //! ## See also
 //! `MultiReplayUnqueue`, `FromDump`, `FastUDPFlows`

@@ -103,7 +103,7 @@ impl Association {
             return false;
         }
         if number == self.start && self.last != self.start {
-            // The other end has begun anew.
+            // The other end has restarted.
             (self.last, self.seen) = (number, 0);
             return true;
         }

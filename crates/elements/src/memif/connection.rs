@@ -74,8 +74,8 @@ struct Setup {
     resource: Resource,
 }
 
-/// The interfaces of one socket. The element that listens there, the first of them, hears which one
-/// a client wants; each other finds its clients here in the round that follows.
+/// The interfaces of one socket. The first element that listens there learns which one a client
+/// wants; each other finds its clients here in the round that follows.
 #[derive(Default)]
 struct Lobby {
     ids: Vec<u32>,
@@ -284,7 +284,7 @@ impl Connection {
         self.greet(context);
     }
 
-    /// Server: hears which interface clients want.
+    /// Server: reads which interface clients want.
     fn greet(&mut self, context: &mut Context<'_>) {
         for _ in 0..MOST_SILENT {
             match self.greetings.process() {
@@ -335,7 +335,7 @@ impl Connection {
         self.converse(context);
     }
 
-    /// Hears what the peer says.
+    /// Reads the peer's messages.
     fn converse(&mut self, context: &mut Context<'_>) {
         while let Some(event) = self.port.as_mut().and_then(Port::process) {
             match event {

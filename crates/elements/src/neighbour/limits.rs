@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use europa_engine::{Arguments, ConfigError};
 
-/// Most entries and packets that a table can be told to have.
+/// Highest limits of entries and packets that a table accepts.
 pub(crate) const MOST: usize = 1 << 18;
 
 /// Bounds and times of a table.

@@ -1,4 +1,4 @@
-//! Graphs with passes do what they do without: to good packets and broken ones.
+//! Graphs with passes give the same results as without: for good packets and broken ones.
 
 use europa_engine::{Arena, Flags, Graph, NoDevices, Packet, PacketType, Registry, Router};
 use europa_packet::checksum;

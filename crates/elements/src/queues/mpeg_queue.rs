@@ -15,10 +15,10 @@
 //! player could not show it. The order stays as it was.
 //!
 //! The transport packets of a stream, 188 bytes each, are expected at the packet's end, after
-//! whatever headers, and in clear. A frame is a key frame if its picture header (MPEG-2), its first
-//! slice (H.264) or the transport packet (random access indicator) says so. What is no transport
-//! stream, and sound, tables and all else in one, counts like a key frame. It is an example of what
-//! a router can know of its traffic and a network cannot.
+//! whatever headers, and in clear. A frame is a key frame by its picture header (MPEG-2), its first
+//! slice (H.264) or the transport packet (random access indicator). What is no transport stream,
+//! and sound, tables and all else in one, counts like a key frame. It is an example of what a
+//! router can know of its traffic and a network cannot.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.

@@ -46,8 +46,8 @@ impl std::fmt::Display for FlowId {
     }
 }
 
-/// What is told apart beside addresses and ports: in the lower byte TCP and UDP, say, in the upper
-/// one whose flow it is of the rewriters that share a table.
+/// The key of a flow in addition to addresses and ports: in the lower byte the protocol, in the
+/// upper one the rewriter among those that share a table.
 pub(crate) type Space = u16;
 
 /// A flow and what becomes of it.

@@ -16,7 +16,7 @@
 //!   [OUTPUT]` as they are; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR
 //!   SPORT DADDR DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by
 //!   FOUTPUT, and whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps
-//!   what is there. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and
+//!   the packet's value. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and
 //!   free, else a random one; with `#` behind it one after the other, with `?` always a random one.
 //!   Without ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
 //!   `IPRewriterPatterns`.

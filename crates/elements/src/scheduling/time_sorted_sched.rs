@@ -35,7 +35,7 @@ pub(crate) struct TimeSortedSched {
     /// What it may keep of the pool.
     share: Share,
     stop: bool,
-    /// That there are no packets any more has been told.
+    /// The lack of packets has been signalled.
     told: bool,
     /// Time of the last packet that left.
     last_ns: u64,

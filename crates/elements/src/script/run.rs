@@ -14,7 +14,7 @@ use super::{By, Call, Kind, Scripted, shift_word, unquoted};
 const MOST_JUMPS: u32 = 1000;
 
 impl<const DRIVER: bool> Scripted<DRIVER> {
-    /// Whether it has come to an `exit`, after which it hears of nothing any more.
+    /// Whether it has reached an `exit`, after which it gets no events any more.
     pub(super) fn has_exited(&self) -> bool {
         matches!(
             self.program.get(self.position).map(|instruction| &instruction.action),
@@ -156,7 +156,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         }
     }
 
-    /// Goes to instruction `to`; pauses from there up to `before` begin anew.
+    /// Goes to instruction `to`; pauses from there up to `before` start again.
     pub(super) fn jump(&mut self, to: usize, before: usize) {
         for instruction in self.program.iter_mut().take(before).skip(to) {
             if let Action::Pause { seen, .. } = &mut instruction.action {

@@ -84,7 +84,7 @@ impl Bucket {
         }
     }
 
-    /// Another rate as a handler is told it; how full the bucket is stays.
+    /// Another rate, set by a handler; the fill of the bucket stays.
     pub(crate) fn write_rate<const BYTES: bool>(
         &mut self,
         value: &str,

@@ -235,7 +235,7 @@ impl Element for EtherSpanTree {
         for (place, name) in self.suppressors.iter_mut().zip(found) {
             *place = name;
         }
-        // Nothing is forwarded before it is known that there is no circle.
+        // Nothing is forwarded before the topology is known to have no loop.
         context.schedule(0, context.now_ns());
         Ok(())
     }

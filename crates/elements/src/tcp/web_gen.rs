@@ -39,7 +39,7 @@ use crate::random::Random;
 /// What is not answered is sent again after this time, so often at most.
 const RESEND_NS: u64 = 1_000_000_000;
 const RESENDS: u32 = 6;
-/// How often the counts are told.
+/// The interval of reports.
 const TELL_NS: u64 = 5_000_000_000;
 /// How often new connections are opened.
 const TICK_NS: u64 = 1_000_000;

@@ -16,7 +16,7 @@
 //! - END, END_AFTER, END_DELAY (keywords): the same for the end; INTERVAL: seconds since the start.
 //! - STOP (keyword): stop the router at the first packet after the end; default false.
 //! - END_CALL (keyword): `HANDLER [VALUE]`, written at the first packet after the end; `$t` in the
-//!   value is the packet's time. If that moves the end, the packet is looked at anew.
+//!   value is the packet's time. If that moves the end, the packet is checked again.
 //!
 //! ## Handlers
 //! - `start`, `end`, `interval` (read, write): the bounds, once they are known.

@@ -19,7 +19,7 @@
 //! ## Handlers
 //! - `stats` (read): beacons that came, in percent.
 //! - `track`, `beacon_interval` (read): how many to measure over; milliseconds between them.
-//! - `reset` (write): begins anew.
+//! - `reset` (write): starts again.
 //! - `debug` (read, write): see the argument.
 //!
 //! ## See also

@@ -1,4 +1,4 @@
-//! What a radio says of a frame, or is told: annotations, and a header of drivers for Click.
+//! A radio's reports and orders for a frame: annotations, and a header of drivers for Click.
 
 use europa_engine::Packet;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

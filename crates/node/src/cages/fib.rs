@@ -111,7 +111,7 @@ impl Filler {
         Filler { tables, interfaces, ports: HashMap::new() }
     }
 
-    /// Hears the mirror at the other end of `feed`.
+    /// Reads from the mirror at the other end of `feed`.
     pub(super) fn run(mut self, mut feed: Channel<Answer, Order>, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let answer = match feed.receive_within(LOOK_EVERY) {

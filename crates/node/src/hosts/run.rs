@@ -75,8 +75,8 @@ pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Command
     Ok(Commands { child: Some(child), ended })
 }
 
-/// Lines as one script: one that fails keeps no other from being run, says so, and its code is
-/// the shell's own in the end.
+/// Lines as one script: after a failed one the next ones still run, and its code is the shell's own
+/// in the end.
 fn script<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let mut script = "europa_failed=0\n".to_owned();

@@ -1,5 +1,4 @@
-//! Hosts as they really are: what of them has been changed by other hands, or by a change that
-//! failed half-way.
+//! The actual hosts, with changes by other programs, or by a change that failed half-way.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! What a node that was killed has left running becomes this one's own.
 //!
-//! Everything is compared with what is wanted now: what is equal goes on, and never notices;
-//! what is not, or is half-made, dead, or of another version, is taken away here. The job
-//! that follows makes the rest as after any change.
+//! Everything is compared with the desired state. Equal objects go on without a gap. All others,
+//! also half-made and dead ones and those of another version, are removed here. The job that
+//! follows makes the rest as after any change.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;

@@ -73,12 +73,12 @@ impl<T> Work<T> {
 }
 
 impl Node {
-    /// What work for the change in hand is for.
+    /// The object of work for the current change.
     pub(super) fn purpose(&self, object: impl Into<String>) -> Purpose {
         Purpose { documents: self.documents.clone(), object: object.into() }
     }
 
-    /// Does `work` in a thread, and gives its result to `then` in the loop. The change in hand goes
+    /// Does `work` in a thread, and gives its result to `then` in the loop. The current change goes
     /// on after that.
     pub(super) fn beside<T: Send + 'static>(
         &self,

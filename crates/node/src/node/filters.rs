@@ -1,4 +1,4 @@
-//! Filters: what the switch is told of rules, interfaces and ways, and what it has counted.
+//! Filters: the switch's rules, interfaces and ways, and its counters.
 
 mod own;
 
@@ -105,7 +105,7 @@ impl Filtering {
         Some(FilteredBy { slice, interface: number, linux })
     }
 
-    /// Has a switch hear of a change; none runs: it hears of everything when it starts.
+    /// Sends a change to a switch; without one, the next switch gets all changes at its start.
     fn tell(
         &mut self,
         order: impl Fn(&Batch) -> FilterOrder,
@@ -116,7 +116,7 @@ impl Filtering {
         let memory = if bytes.is_empty() { None } else { Some(memory(&bytes)?) };
         let told = ask(orders, order(batch), memory.as_ref());
         if matches!(told, Err(NodeError::Channel { .. })) {
-            // It has ended, and another one will be told.
+            // It has ended, and the next one gets the order.
             self.orders = None;
             return Ok(());
         }
@@ -235,7 +235,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has a switch hear of all rules, if there are some. Of interfaces it hears apart.
+    /// Has a switch hear of all rules, if there are some. Orders for interfaces are separate.
     pub(super) fn tell_all_filters(&mut self, switch: &mut Switch) -> Result<(), NodeError> {
         self.filtering.orders = None;
         let filters = &self.filtering.filters;
@@ -272,7 +272,7 @@ impl Node {
                 continue;
             }
             for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
-                // One that leads nowhere yet is told with the rest of it.
+                // One without a target yet is sent with its other settings.
                 if self.leads_to(&interface.to).is_some() && router.pool.is_some() {
                     let filtered_by = self.filtered_by(router, interface);
                     let order = Order::Filter { interface: *id, filtered_by };

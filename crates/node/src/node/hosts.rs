@@ -23,7 +23,7 @@ const HOSTS: &str = "hosts";
 pub(super) struct HostsWork {
     /// Hosts that do not stay are taken away: those whose programs have ended.
     pub(super) trimmed: Work<Vec<String>>,
-    /// Hosts are made: what is told of them.
+    /// Hosts are made: their description.
     pub(super) made: Work<Vec<HostStats>>,
 }
 
@@ -76,7 +76,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes the hosts that are wanted of those that there are, and starts their commands.
+    /// Makes the missing hosts, and starts their commands.
     pub(super) fn make_hosts(&mut self) -> Result<(), Stop> {
         let purpose = self.purpose("");
         let Some(made) = self.hosts_work.made.result(&purpose, drop)? else {
@@ -146,7 +146,7 @@ impl Node {
             }
             self.events.warn("host", &host, "Drifted", differs.join("; "));
         }
-        // The devices of these ports are made anew.
+        // The devices of these ports are made again.
         for port in
             self.ports.iter_mut().filter(|port| lost.iter().any(|lost| **lost == *port.name))
         {
@@ -154,8 +154,7 @@ impl Node {
         }
     }
 
-    /// Takes over the hosts that another node has made, if they are what is wanted; takes
-    /// them away otherwise.
+    /// Takes over the hosts of another node that are as desired, and removes the others.
     pub(super) fn adopt_hosts(&mut self, documents: &Documents) -> Result<(), NodeError> {
         let wanted = hosts::text(&documents.hosts);
         let found = self.kept.records::<String>(HOSTS);

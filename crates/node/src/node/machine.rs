@@ -66,7 +66,7 @@ impl Node {
         self.more = true;
     }
 
-    /// Gives the change in hand a turn.
+    /// Gives the current change a turn.
     pub(super) fn work(&mut self) {
         let now = self.time();
         self.more = self.with_engine(|engine, machine| engine.turn(machine, now));
@@ -75,7 +75,7 @@ impl Node {
         }
     }
 
-    /// Makes again what is wanted and not there.
+    /// Makes missing objects again.
     pub(super) fn reconcile(&mut self) {
         let now = self.time();
         self.with_engine(|engine, machine| engine.reconcile(machine, now));

@@ -62,7 +62,7 @@ impl Node {
     /// Has all that stands beside routers be as the documents say. Costs little if it is.
     pub(super) fn follow(&mut self) {
         if let Err(error) = self.follow_queues() {
-            // A switch that has just ended is told when it is started again.
+            // After the switch has just ended, the next one gets the order at its start.
             self.events.warn("switch", "", "Failed", error.to_string());
         }
         self.follow_meters();

@@ -22,7 +22,7 @@ pub(crate) struct Successor {
 }
 
 impl Node {
-    /// Restarts a router; `reply` is told when the new process forwards.
+    /// Restarts a router; `reply` is called when the new process forwards.
     pub(crate) fn restart(&mut self, name: &str, reply: Reply<Result<(), ProblemDetails>>) {
         if let Err(problem) = self.known_router(name) {
             let _ = reply.send(Err(problem));
@@ -122,7 +122,7 @@ impl Node {
         Ok(process)
     }
 
-    /// Hears successors: one that is ready takes over, one that is not to be goes.
+    /// Reads the answers of successors: a ready one takes over, an unneeded one ends.
     pub(super) fn hear_successors(&mut self) {
         for index in 0..self.routers.len() {
             let Some(router) = self.routers.get_mut(index) else { continue };

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 
-/// As many lines of what a host's commands said last are told.
+/// As many of the last lines of a host's commands are shown.
 const LAST_LINES: usize = 3;
 
 impl Node {

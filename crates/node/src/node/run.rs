@@ -22,7 +22,7 @@ use crate::rest::Rest;
 use crate::store::{RedbStore, StoreThread};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 
-/// Runs the node until it is told to go down.
+/// Runs the node until a request ends it.
 ///
 /// # Errors
 /// What kept it from starting, or from going on.

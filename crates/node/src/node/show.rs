@@ -1,4 +1,4 @@
-//! What is told of everything.
+//! Descriptions of all objects.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

@@ -105,7 +105,7 @@ impl Node {
         Ok(self.slow_paths.keep(&self.instance, &self.kept, &documents, made)?)
     }
 
-    /// Slow paths whose namespaces are gone, found by a look at them: they are made anew.
+    /// Slow paths whose namespaces have vanished: they are made again.
     pub(crate) fn mend_slow_paths(&mut self, lost: Vec<String>) {
         // A change that is under way may have taken them away.
         if !self.engine.is_settled() {

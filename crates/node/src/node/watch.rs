@@ -1,4 +1,4 @@
-//! What is looked at now and then: links, devices that come and go.
+//! Periodic checks: links, devices that come and go.
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use crate::cores::cores;
 use crate::store::Stored;
 use crate::{program, slow_path};
 
-/// Times that a change is checked anew because another one came between.
+/// Times that a change is checked again because another one came between.
 const TRIES: usize = 16;
 
 pub(super) fn routes() -> Router<Api> {
@@ -232,7 +232,7 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
     Err(ProblemDetails::conflict("desired state changes all the time; try again").into())
 }
 
-/// Has the node know what other hands have changed: a change mends that, too.
+/// Has the node read changes by other programs: a change repairs these, too.
 async fn look(api: &Api) -> Result<(), Problem> {
     let hosts = api.control.ask(|node| node.hosts_made()).await?;
     let instance = api.instance.clone();

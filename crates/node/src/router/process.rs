@@ -23,8 +23,8 @@ use crate::switch::{Lasting, Switch};
 pub(crate) struct Process {
     pub(crate) body: Body,
     pub(super) orders: Channel<Order, Answer>,
-    /// Of a program that was adopted, which takes no orders, the other end: without it the node
-    /// would hear all the time that there is none.
+    /// The other end of an adopted program, which takes no orders: without it the node would always
+    /// see a closed connection.
     pub(super) _nobody: Option<OwnedFd>,
     pub(super) identity: Option<Identity>,
     pub(super) record: RouterRecord,
@@ -104,7 +104,7 @@ impl Process {
             complete: false,
             astray: false,
         };
-        // Before it is told anything: from then on it lives without us.
+        // Before its first order: from then on it outlives the node.
         self.note(kept)?;
         let listener = kept.listener(&self.name())?;
         self.body.commit();

@@ -91,8 +91,8 @@ impl Base {
         format!("init-{}", router.replace('/', "."))
     }
 
-    /// The control group with its limits, once what was there before has gone. Without groups
-    /// there is none.
+    /// The control group with its limits, once the former one has gone. Without groups there is
+    /// none.
     pub(super) fn group(&self) -> Result<Option<Group>, NodeError> {
         self.group_in(&mut self.lock())
     }

@@ -161,8 +161,8 @@ impl SlowPath {
 }
 
 impl SlowPaths {
-    /// Hears of programs of a router that were to read their files again: the names of those that
-    /// have, or why one has not.
+    /// Reads which programs of a router have read their files again: their names, or why one has
+    /// not.
     pub(crate) fn reloaded(
         &mut self,
         kept: &Kept,

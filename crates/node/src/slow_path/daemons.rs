@@ -94,7 +94,7 @@ impl Seen {
         if recent >= OFTEN.0 {
             return Some(format!("{name} is started again and again: it {end}"));
         }
-        // One that is about to be started for the first time is in no trouble.
+        // A program before its first start is not in trouble.
         let down = self.pid.is_none() && !self.ends.is_empty();
         down.then(|| format!("{name} {end}; it is started again"))
     }

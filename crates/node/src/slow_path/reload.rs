@@ -21,7 +21,7 @@ use crate::{Doing, NodeError};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A program that a signal ends does so within this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// As much of what a command says last is told.
+/// As much of a command's last output is shown.
 const TOLD_BYTES: usize = 4096;
 
 /// The programs of a router that are to read their files again.

@@ -1,4 +1,4 @@
-//! What is told of slow paths.
+//! The description of slow paths.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

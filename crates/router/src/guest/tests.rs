@@ -399,7 +399,7 @@ fn a_circle_is_cut_at_the_budget() {
     turns_ns.sort_unstable();
     let median_ns = turns_ns[turns_ns.len() / 2];
     assert!((20_000..1_000_000).contains(&median_ns), "{median_ns} ns a turn: {stats:?}");
-    // It hears orders all the same, and another graph takes over.
+    // It still takes orders, and another graph takes over.
     let order = Order::Swap { configuration: through("Null"), file: "test.click".to_owned() };
     assert!(matches!(bench.ask(&order), Ok(Answer::Done(_))));
     bench.receive(2);

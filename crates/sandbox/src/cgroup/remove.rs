@@ -39,7 +39,7 @@ pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Removes a group's folder, waiting until its last process is buried.
+/// Removes a group's folder, after its last process is reaped.
 pub(super) fn folder(folder: &Path) -> Result<(), SandboxError> {
     let deadline = Instant::now() + PATIENCE;
     loop {

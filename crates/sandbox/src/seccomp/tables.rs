@@ -9,7 +9,7 @@ use crate::profile::Role;
 
 /// Calls that are needed for one reason.
 pub(super) struct Group {
-    /// Why a process cannot do without.
+    /// The reason why a process needs it.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "for the reader, and for the test that every group has one")
@@ -239,7 +239,7 @@ pub(super) const SHARED_MEMORY: &[Group] = &[
     },
 ];
 
-/// What outlives its node hears the next one.
+/// A process that outlives its node takes the next one's orders.
 const CONTROL: Group = Group {
     reason: "the connections of nodes to the listening socket that was handed over",
     calls: &[any(libc::SYS_accept4)],

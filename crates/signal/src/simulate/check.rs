@@ -10,7 +10,7 @@ use crate::wire::Style;
 use super::network::{Network, SECOND};
 
 impl Network {
-    /// The first thing that is wrong.
+    /// The first violation.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut wanted = BTreeMap::new();
         for (number, node) in self.nodes.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Network {
         self.check_refusal(head, key)
     }
 
-    /// What is not up has been refused of late.
+    /// An LSP that is not up has been refused recently.
     fn check_refusal(&self, head: usize, key: &LspKey) -> Result<(), String> {
         let wanted = &self.nodes[head].wanted[key];
         let of_late = self.plan.refresh.as_secs() * 5 * SECOND;

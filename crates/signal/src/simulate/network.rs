@@ -283,7 +283,7 @@ impl Network {
         self.hand(node, Input::Programmed { ticket, is_done: true });
     }
 
-    /// Heads change their minds, links break, nodes restart.
+    /// Heads change their requests, links break, nodes restart.
     fn act(&mut self) {
         if self.now_ns >= self.plan.faults_for.as_nanos() as u64 {
             return;

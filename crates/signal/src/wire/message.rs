@@ -92,7 +92,7 @@ impl Message {
             return Err(Malformed::Length);
         }
         let (whole, rest) = bytes.split_at_checked(length).ok_or(Malformed::Short)?;
-        // A checksum of 0 says that there is none.
+        // A checksum of 0 means none.
         if sum != 0 && checksum(whole) != 0 {
             return Err(Malformed::Checksum);
         }
@@ -144,7 +144,7 @@ impl Message {
         self.parts.iter().for_each(|part| part.write(to));
         to.set_u16(from + 6, u16::try_from(to.len() - from).unwrap_or(u16::MAX));
         if !self.objects.iter().any(|object| matches!(object, Object::Integrity(_))) {
-            // 0 would mean that there is none.
+            // 0 would mean none.
             let sum = match checksum(&to.as_slice()[from..]) {
                 0 => 0xffff,
                 sum => sum,

@@ -1,4 +1,4 @@
-//! What happens to the machine from outside: devices, the switch, other hands.
+//! Events from outside: devices, the switch, other programs.
 
 use std::time::Duration;
 

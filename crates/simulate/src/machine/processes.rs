@@ -42,7 +42,7 @@ impl SimMachine {
         self.later(wait, Event::Started(name, run, outcome));
     }
 
-    /// A process has been heard of. Whether that is news of the one that there is.
+    /// A process has been heard of. Whether that is an event of the present process.
     pub(crate) fn started(&mut self, name: &str, run: u64, outcome: &Result<(), String>) -> bool {
         let Some(router) = self.world.routers.get_mut(name).filter(|r| r.run == run) else {
             return false;
@@ -73,7 +73,7 @@ impl SimMachine {
         self.begin(name, None);
     }
 
-    /// A router has answered an update. Whether that is news of the process that there is.
+    /// A router has answered an update. Whether that is an event of the present process.
     pub(crate) fn updated(&mut self, name: &str, run: u64, outcome: &Result<(), String>) -> bool {
         let Some(router) = self.world.routers.get_mut(name).filter(|r| r.run == run) else {
             return false;
@@ -89,7 +89,7 @@ impl SimMachine {
         true
     }
 
-    /// A router's process is told of an update.
+    /// A router's process gets an update.
     pub(super) fn tell(&mut self, to: &RouterPlan, fault: Option<Fault>, ticket: Ticket) -> Taken {
         let Some(router) = self.world.routers.get(&to.name) else { return Taken::Done };
         let (name, run) = (to.name.clone(), router.run);

@@ -49,7 +49,7 @@ impl Subsystem {
         Some(Subsystem { events, lists: Netlink::of(namespace, protocol).ok()? })
     }
 
-    /// Whether something was told. What, only a list says.
+    /// Whether something was sent. What, only a list says.
     fn hear(&self) -> bool {
         let mut buffer = [0; 8192];
         let mut has_heard = false;
@@ -71,7 +71,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// What becomes readable when something was told.
+    /// The descriptor that becomes readable after an answer.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let all = [&self.nftables, &self.xfrm].into_iter().flatten();
         all.map(|subsystem| subsystem.events.as_fd())
@@ -184,7 +184,7 @@ impl Mirror {
         self.is_policy_dirty = true;
     }
 
-    /// Hears of subsystems beside routes.
+    /// Receives events of subsystems other than routes.
     pub(super) fn hear_policy(&mut self) {
         if self.watch.nftables.as_ref().is_some_and(Subsystem::hear) {
             self.read_hooks();
@@ -285,7 +285,7 @@ impl Mirror {
                         self.take_link(link, false);
                     }
                 }
-                // It has just gone, and a message says so.
+                // It has just gone, and a message announces this.
                 Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => {}
                 Err(error) => return Err(error),
             }

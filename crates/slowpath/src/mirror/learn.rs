@@ -23,7 +23,7 @@ impl Mirror {
         self.ready.extend(reads);
     }
 
-    /// Takes in which routes the fast path has inside a prefix. It is told what differs.
+    /// Takes in which routes the fast path has inside a prefix. It gets the differences.
     pub(super) fn learn_routes(&mut self, within: IpNet, answer: Answer) {
         match answer {
             Answer::Done(text) => {

@@ -2,7 +2,7 @@
 //!
 //! | file     | concern                                             |
 //! |----------|-----------------------------------------------------|
-//! | `mod`    | the loop, and what is told                           |
+//! | `mod`    | the loop, and the updates of the fast path           |
 //! | `listen` | what the kernel says                                 |
 //! | `learn`  | what the fast path has from another mirror           |
 //! | `decide` | what the fast path may decide                        |
@@ -54,7 +54,7 @@ const BUFFER_BYTES: usize = 128 << 20;
 const BATCH: usize = 512;
 /// Orders that are not answered yet: the next one is made while one is carried out.
 const WINDOW: usize = 3;
-/// Messages taken in before the fast path is told.
+/// Messages taken in before the fast path gets an update.
 const TURN: usize = 4096;
 /// How often the fast path is asked which neighbours it uses.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
@@ -114,7 +114,7 @@ impl Progress {
     }
 }
 
-/// Hears that other packets than before go to Linux, and why.
+/// Receives changes of the packets that go to Linux, with the reasons.
 pub type Notice = Box<dyn Fn(&str) + Send>;
 
 /// What to follow, and how the fast path calls it.
@@ -181,7 +181,7 @@ enum Asked {
     Used(u32),
     /// The routes there are inside this.
     Routes(IpNet),
-    /// The neighbours of a device that there are.
+    /// The present neighbours of a device.
     Neighbours(u32),
     /// A policy.
     Policy,
@@ -231,10 +231,10 @@ pub enum MirrorError {
     Channel(#[from] ChannelError),
 }
 
-/// A socket that hears of every change in a namespace.
+/// A socket that receives every change in a namespace.
 pub(crate) fn subscribe(namespace: &Namespace, groups: u32) -> io::Result<OwnedFd> {
     let socket = netlink::open(namespace, SockProtocol::NetlinkRoute)?;
-    // What does not fit is noticed, and made good by reading everything.
+    // An overflow is noticed, and repaired by reading all tables again.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
     bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
     Ok(socket)

@@ -1,9 +1,9 @@
-//! What of Linux's decisions the fast path may make in its stead.
+//! The settings of Linux that the fast path follows itself.
 //!
 //! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. Of all
 //! else that changes what Linux does with a packet, this knows only whether it is there: then the
-//! packets that it may concern go to Linux. Each reason is told to the fast path in words, which
-//! counts by it.
+//! packets that it may concern go to Linux. The fast path gets each reason in words, and counts by
+//! it.
 //!
 //! | file       | concern                                                       |
 //! |------------|---------------------------------------------------------------|
@@ -44,7 +44,7 @@ const RULE: &str = "an ip rule asks for more than its destination";
 const OWN_SOURCE: &str = "its source is an address of the router";
 const REDIRECT: &str = "it leaves by the interface that it came by";
 
-/// A netlink socket that hears of changes in a namespace.
+/// A netlink socket that receives changes in a namespace.
 pub(crate) fn subscribe(
     namespace: &Namespace,
     protocol: SockProtocol,

@@ -42,7 +42,7 @@ fn reason(family: u8, hook: u32) -> Option<&'static str> {
     }
 }
 
-/// A socket that hears of each generation.
+/// A socket that receives each generation.
 pub(crate) fn subscribe(namespace: &Namespace) -> io::Result<OwnedFd> {
     super::subscribe(namespace, SockProtocol::NetlinkNetFilter, GROUP)
 }

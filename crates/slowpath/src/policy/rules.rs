@@ -54,7 +54,7 @@ enum Which {
     From(String),
     Source(IpNet),
     Destination(IpNet),
-    /// It cannot be told before the packet is looked at further.
+    /// It is unknown before a further look at the packet.
     Some,
     All,
 }

@@ -35,7 +35,7 @@ pub(crate) struct Policies {
     pub(crate) v6: bool,
 }
 
-/// A socket that hears of policies.
+/// A socket that receives policies.
 pub(crate) fn subscribe(namespace: &Namespace) -> io::Result<OwnedFd> {
     super::subscribe(namespace, PROTOCOL, GROUPS)
 }

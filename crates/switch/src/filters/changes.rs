@@ -136,7 +136,7 @@ impl Batch {
         self.counts() == Counts::default()
     }
 
-    /// As it lies in memory.
+    /// As it is in memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.counts().bytes());
         bytes.extend(self.removed.iter().flat_map(|number| u64::from(*number).to_le_bytes()));

@@ -115,7 +115,7 @@ fn counted<T: Copy, const N: usize>(
     hits.filter(|(_, hits)| hits.packets > 0)
 }
 
-/// Removes those of these rules that there are, and adds others.
+/// Removes those of these rules that exist, and adds others.
 fn change<T: Outcome, const N: usize>(
     rules: &mut Writer<T, N>,
     slice: Slice,

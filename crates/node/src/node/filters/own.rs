@@ -28,7 +28,7 @@ pub(super) struct OwnWrite {
 /// Changes of the rules with numbers, as asked for.
 pub(crate) struct OwnChanges {
     pub(crate) slice: String,
-    /// Remove all that there are.
+    /// Remove all.
     pub(crate) replace: bool,
     pub(crate) removed: Vec<u32>,
     /// Rules, with numbers or to get one.
@@ -36,7 +36,7 @@ pub(crate) struct OwnChanges {
 }
 
 impl Node {
-    /// Makes and removes rules that have numbers; `reply` is told once that is written down.
+    /// Adds and removes rules with numbers; `reply` is called once they are written down.
     pub(crate) fn change_own_filters(
         &mut self,
         changes: OwnChanges,
