@@ -15,9 +15,9 @@
 #define WAKES_PER_SECOND 200000
 #define WAKES_AT_ONCE 512
 
-/* Wakes a router that has set its sleep flag and waits on its waker. A router that
- * keeps setting the flag is woken only so often: a wake-up costs the receiving CPU
- * about a microsecond, and would otherwise be paid by everybody behind it. 0 if it must wait. */
+/* Wakes a router that has set its sleep flag and waits on its waker. A router that keeps setting
+ * the flag is woken only so often: a wake-up costs the receiving CPU about a microsecond, which
+ * would delay all frames behind it. 0 if it must wait. */
 static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 {
 	__u64 now = bpf_ktime_get_ns();

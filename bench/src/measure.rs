@@ -41,9 +41,9 @@ pub(crate) struct Run {
     pub(crate) busy_ns_per_s: f64,
     /// Part of the time that the hypervisor took away, of all cores.
     pub(crate) stolen: f64,
-    /// How often the run had been repeated because it was not steady.
+    /// How often the run was repeated because it was not steady.
     pub(crate) repeated: u32,
-    /// Whether the halves of the last repetition still disagreed, or too much had been stolen.
+    /// Whether the halves of the last repetition still disagreed, or too much time was stolen.
     pub(crate) unsteady: bool,
 }
 

@@ -280,8 +280,8 @@ impl Pool {
         Ok(Self { slots, mac, interface, handle, view, rx_head: 0 })
     }
 
-    /// Takes all frames out of the receive ring, and gives their slots back as if they had been
-    /// sent. How many there were.
+    /// Takes all frames out of the receive ring, and gives their slots back as after a send. How
+    /// many there were.
     fn give_back(&mut self, pool_state: &Table<layout::PoolState>) -> u32 {
         let tail = offset_of!(layout::PoolState, recycle_tail);
         let tail = pool_state.atomic_u32(self.handle.id, tail);

@@ -253,7 +253,7 @@ fn possess(
     registers.rdi = orders_at;
     // As if called: a return address below a multiple of 16, and a red zone apart.
     registers.rsp = orders_at - 256 - 8;
-    // Out of whatever system call it was in, which is not to be made again.
+    // Leaves the interrupted system call, which must not restart.
     registers.orig_rax = u64::MAX;
     registers.rax = 0;
     ptrace::setregs(pid, registers)?;

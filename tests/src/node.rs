@@ -63,7 +63,7 @@ impl Node {
         self
     }
 
-    /// Runs `europa` for this node, whatever comes of it.
+    /// Runs `europa` for this node, and ignores its result.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait(Duration::from_secs(90)).expect("europa ends")

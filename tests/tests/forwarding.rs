@@ -103,7 +103,7 @@ fn neighbours_are_asked_and_answered() {
             &[IN, "33:33:00:00:00:01", "fd00:1::1", "fd00:1::1"].map(str::to_owned).into()
         )
     );
-    // On the other side the router asks, once, and everybody.
+    // On the other side the router asks all stations once.
     let asked = "arp.opcode == 1 && eth.src == 02:00:00:00:00:02 && arp.dst.proto_ipv4 == 10.0.2.2";
     let asked = only(&right, asked, &arp);
     assert_eq!(asked, [OUT, "ff:ff:ff:ff:ff:ff", OUT, "10.0.2.1", "10.0.2.2"]);

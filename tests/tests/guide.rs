@@ -141,7 +141,7 @@ fn tests_get_the_programs_they_need() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
         for list in text.split("skip_without!(").skip(1).filter_map(|rest| rest.split(')').next()) {
             let names = list.split('"').skip(1).step_by(2);
-            // This file speaks of the macro too.
+            // This file names the macro too.
             wanted.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
         }
     }

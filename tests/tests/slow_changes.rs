@@ -213,7 +213,7 @@ fn n05_programs_and_commands_that_fail_are_seen() {
     assert!(program(&node, "s/r", "sleep").is_none(), "what it needs has failed");
 }
 
-/// A data plane that cannot run: `apply` and `restart` say so.
+/// A data plane that cannot run: `apply` and `restart` report it.
 #[test]
 fn n05_a_data_plane_that_ends_at_once_is_refused() {
     skip_without!("ip");

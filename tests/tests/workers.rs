@@ -127,7 +127,7 @@ fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
     all.into_iter().map(|(sink, stream)| sink.stop(stream.stop())).collect()
 }
 
-/// Waits until everybody answers.
+/// Waits until all hosts answer.
 fn await_all(line: &Line) {
     for net in [0].into_iter().chain(OTHERS) {
         let limit = Instant::now() + Duration::from_secs(10);

@@ -1,5 +1,5 @@
-//! Many routers on one pair of ports, told apart by Ethernet addresses that end in their numbers:
-//! what `scale` and `pool-size` bring up.
+//! Many routers on one pair of ports, distinguished by Ethernet addresses that end in their
+//! numbers, for `scale` and `pool-size`.
 
 use std::fmt::Write as _;
 

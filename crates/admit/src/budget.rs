@@ -261,7 +261,7 @@ mod tests {
         budget.admit(FlowId(1), load(1e7)).unwrap();
         budget.admit(FlowId(2), load(2e7)).unwrap();
         assert_eq!(budget.left().rate, BytesPerSecond(9.5e7));
-        // A change that fails keeps what there was; one that fits replaces it.
+        // A change that fails keeps the former flow; one that fits replaces it.
         let lack = budget.admit(FlowId(2), load(1.2e8)).unwrap_err();
         assert_eq!((lack.resource, lack.left), (Resource::Rate, 1.15e8));
         assert_eq!(budget.left().rate, BytesPerSecond(9.5e7));

@@ -22,7 +22,7 @@ pub enum Severity {
     Warning,
 }
 
-/// A further place that a diagnostic speaks of.
+/// A further place that a diagnostic names.
 #[derive(Clone, Debug)]
 pub struct Note {
     /// The place.

@@ -17,7 +17,7 @@ pub trait Machine {
     /// Network namespaces of this instance.
     fn namespaces(&self) -> Namespaces;
 
-    /// Looks whether what was made is still there as it was made: [`Machine::actual`] is true then.
+    /// Compares the objects with their former state: [`Machine::actual`] is true then.
     fn probe(&mut self);
 
     /// The actual state, as far as it is known.
@@ -69,7 +69,7 @@ pub trait Machine {
     /// is.
     fn commit(&mut self, commit: Commit);
 
-    /// Tells of something that has happened.
+    /// Reports an event.
     fn note(&mut self, note: Note<'_>);
 }
 

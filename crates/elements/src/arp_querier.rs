@@ -42,7 +42,7 @@
 //! - TIMEOUT: default 5 minutes; 0 for never.
 //! - POLL_TIMEOUT: default 1 minute; 0 not to check.
 //! - BROADCAST: broadcast address, default that of the prefix.
-//! - BROADCAST_POLL: whether to check by asking everybody, default false.
+//! - BROADCAST_POLL: whether to check by asking all stations, default false.
 //! - CAPACITY_SLIM_FACTOR: without output 2, packets over CAPACITY make this fraction of the
 //!   waiting ones leave, default 2 (half of them).
 //! - TABLE: name of an `ARPTable` to use, in place of an own table with the bounds above.
@@ -145,7 +145,7 @@ fn broadcast(prefix: Ipv4Prefix) -> Option<u32> {
     (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
 }
 
-/// The Ethernet address of a group (RFC 1112 section 6.4), or of everybody.
+/// The Ethernet address of a group (RFC 1112 section 6.4), or the broadcast address.
 fn group(address: u32, broadcasts: &[u32]) -> Option<[u8; 6]> {
     if address == u32::MAX || broadcasts.contains(&address) {
         return Some([0xff; 6]);
@@ -173,7 +173,7 @@ impl ARPQuerier {
         own.or(self.addresses.first()).map_or(Ipv4Addr::UNSPECIFIED, |own| own.address)
     }
 
-    /// Asks for an address: everybody, or the neighbour itself.
+    /// Asks for an address: all stations, or the neighbour itself.
     fn ask(&mut self, target: u32, mac: Option<[u8; 6]>, context: &mut Context<'_>) {
         self.queries += 1;
         let destination = match mac {

@@ -7,8 +7,8 @@
 //! One output, push or pull.
 //!
 //! ## Description
-//! Makes packets as fast as they are taken: a batch in each turn, or as many as are pulled.
-//! While all queues behind it that can say so are full, it makes none.
+//! Makes packets as fast as they are taken: a batch in each turn, or as many as are pulled. While
+//! all queues behind it with a signal are full, it makes none.
 //!
 //! ## Arguments
 //! - DATA: contents of each packet; default 69 bytes of text.

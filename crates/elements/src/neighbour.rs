@@ -108,7 +108,7 @@ pub(crate) enum Offer {
     SendAndProbe(Packet, [u8; 14]),
     /// It waits, and a request is already under way.
     Waits,
-    /// It waits; ask everybody.
+    /// It waits; ask all neighbours.
     WaitsAndAsk,
     /// There is no room; it is dropped.
     Refused,

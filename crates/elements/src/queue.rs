@@ -71,7 +71,7 @@ impl Class for Queue {
 const MAX_CAPACITY: usize = 1 << 20;
 
 impl Queue {
-    /// One that tells of no packets as soon as there are none.
+    /// Its signal is off as soon as there are no packets.
     pub(crate) fn quick() -> Queue {
         Queue { quick: true, ..Queue::default() }
     }

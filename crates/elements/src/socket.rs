@@ -302,7 +302,7 @@ impl Socket {
                     self.waiting.pop_front();
                 }
                 Err(Errno::EINTR) => {}
-                // Tells of a datagram that went before; this one has not been sent yet.
+                // Reports a datagram that went before; this one is not sent yet.
                 Err(Errno::ECONNREFUSED) if !self.kind.is_stream() && !refused => refused = true,
                 Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINPROGRESS | Errno::ENOTCONN)
                     if self.kind.is_stream() || self.client =>

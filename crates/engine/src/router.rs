@@ -493,7 +493,7 @@ impl Router {
             && let Some(mut work) = self.core.work.pop()
         {
             worked = true;
-            // A batch that is alone under way goes from element to element in hand.
+            // A batch that is alone under way goes from element to element directly.
             while let Some(next) = self.hand_over(&mut work, devices) {
                 *budget = if self.is_over() { 0 } else { budget.saturating_sub(1) };
                 if *budget == 0 || self.core.work.len() > 0 {

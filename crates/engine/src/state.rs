@@ -111,8 +111,7 @@ pub(crate) struct Task {
 pub(crate) struct Core {
     pub(crate) wiring: Wiring,
     pub(crate) work: WorkList,
-    /// The input that the batch in hand goes to next, or [`UNCONNECTED`]; see
-    /// [`Context::forward`].
+    /// The input that the current batch goes to next, or [`UNCONNECTED`]; see [`Context::forward`].
     pub(crate) forward: u32,
     pub(crate) timers: Timers,
     pub(crate) arena: Arena,
@@ -125,8 +124,8 @@ pub(crate) struct Core {
     pub(crate) tasks: Vec<Task>,
     /// Their order where they have shares that differ.
     pub(crate) turns: Turns,
-    /// By packet of the batch in hand: the output it is for. Kept, as filling it with zeros
-    /// for each batch would cost a quarter of a nanosecond a packet.
+    /// By packet of the current batch: the output it is for. Kept, as filling it with zeros for
+    /// each batch would cost a quarter of a nanosecond a packet.
     pub(crate) ports: Vec<u16>,
     /// While a batch is split: outputs and their packets.
     pub(crate) lanes: Vec<(u16, Batch)>,

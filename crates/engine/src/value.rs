@@ -192,7 +192,7 @@ impl Ipv4Prefix {
         u32::from(self.address) & self.mask()
     }
 
-    /// The prefix that a name stands for; it may say so by `:ipnet`.
+    /// The prefix that a name stands for; it may have the suffix `:ipnet`.
     pub fn named(text: &str, names: &Names) -> Option<Ipv4Prefix> {
         let (name, kind) = text.rsplit_once(':').unwrap_or((text, "net"));
         let name = if matches!(kind, "net" | "ipnet" | "ip4net") { name } else { text };

@@ -32,7 +32,7 @@ impl Stock {
 /// element sends comes before all that was sent earlier, as if each push were a call.
 pub(crate) struct WorkList {
     queue: VecDeque<Work>,
-    /// In Click's order: what the element in hand has sent so far.
+    /// In Click's order: the packets that the running element has sent so far.
     sent: Option<Vec<Work>>,
     /// Number of the first entry of the queue; entries are numbered without end.
     first: u64,

@@ -22,7 +22,7 @@ impl Random {
 
     /// The next number in [0, 1).
     pub fn unit(&mut self) -> f64 {
-        // 53 bits: what a double can tell apart.
+        // 53 bits: as many as a double has.
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 

@@ -92,7 +92,7 @@ impl Readers {
         number
     }
 
-    /// The highest number that everybody has passed.
+    /// The highest number that all readers have passed.
     fn passed(&mut self) -> u64 {
         // A reader that has gone cleared its mark last.
         self.marks.retain(|mark| Arc::strong_count(mark) > 1);

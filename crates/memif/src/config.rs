@@ -26,7 +26,7 @@ pub struct Config {
     pub id: u32,
     /// Name shown to the peer; 31 bytes of it.
     pub name: String,
-    /// What both sides must know; zeros for nothing.
+    /// The secret that both sides share; zeros for none.
     pub secret: [u8; SECRET_BYTES],
     /// Rings to receive from: a client has so many, or as many as its server takes; a server
     /// takes so many at most.

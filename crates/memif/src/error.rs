@@ -18,7 +18,7 @@ pub enum MemifError {
         /// What the peer gave as its reason.
         reason: String,
     },
-    /// The peer broke the protocol, or wants what is not to be had.
+    /// The peer broke the protocol, or asks for the impossible.
     #[error("the peer is refused: {0}")]
     Refused(#[from] Violation),
     /// The interface cannot be as it is configured.

@@ -153,7 +153,7 @@ fn frame(number: usize) -> Vec<u8> {
 }
 
 /// Sends frames, at most `window` under way at a time, and checks that each comes back whole, in
-/// order, with its addresses swapped if `swapped` says so.
+/// order, with its addresses swapped if `swapped` is set.
 fn all_return(link: &mut Link, ring: usize, swapped: bool, count: usize) {
     let window = 300;
     let (transmitter, receiver) = (&mut link.transmitters[ring], &mut link.receivers[ring]);

@@ -97,8 +97,7 @@ impl Body {
         }
     }
 
-    /// Ends it, as far as that is a process's affair: what runs inside the switch goes with its
-    /// pool.
+    /// Ends it, if it is a process: a router inside the switch goes with its pool.
     pub(crate) fn kill(&self) -> Result<(), NodeError> {
         match self {
             Self::Process(child) => Ok(child.kill(Signal::SIGKILL)?),

@@ -315,7 +315,7 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
     let failed = |what: &str, error| refused(host, &[], format!("{what}: {error}"));
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
-    // A new namespace begins with the machine's settings; a host forwards if its document says so.
+    // A new namespace begins with the machine's settings; a host forwards only by its document.
     if let Err(error) = namespace.sysctl("net.ipv4.ip_forward", "0") {
         tracing::warn!("host {} forwards if the machine does: {error}", host.name.value);
     }

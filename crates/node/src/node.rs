@@ -167,7 +167,7 @@ pub(crate) struct Node {
     slow_path_work: Work<slow_path::Made>,
     port_work: Work<Port>,
     substrate_work: Work<Substrate>,
-    /// Captures know what there was before.
+    /// Captures know the former objects.
     scene_is_old: bool,
 }
 

@@ -125,7 +125,7 @@ fn machine_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Whether what slices reserve of CPU and memory fits.
+/// Whether the slices' reserved CPU and memory fit.
 ///
 /// # Errors
 /// What is too much or cannot be kept here, and in which document it stands.

@@ -23,7 +23,7 @@ impl Needs {
             .collect();
         Needs {
             vlan: on.iter().any(|interface| interface.vlan().is_some()),
-            // Addresses of its own, or everybody's.
+            // Addresses of its own, or broadcast ones.
             promiscuous: hosts::is_line(port)
                 || on
                     .iter()

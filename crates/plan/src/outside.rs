@@ -8,7 +8,7 @@ use crate::router::{Place, RouterPlan};
 
 impl RouterPlan {
     /// What of it cannot change in a process that runs. Equal values mean that a process of one
-    /// plan can be adopted as one of the other; what links do to packets is the switch's affair.
+    /// plan can be adopted as one of the other; the switch handles the effects of links.
     pub fn outside(&self) -> Value {
         let place = match &self.place {
             Place::Isolated => json!("isolated"),

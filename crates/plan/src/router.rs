@@ -17,7 +17,7 @@ use crate::interface::InterfacePlan;
 pub enum Place {
     /// A process that runs a Click configuration.
     Isolated,
-    /// A process of its owner's own: the command.
+    /// A process of the user's own: the command.
     Program(Vec<String>),
     /// The switch; what the router may take of it.
     Inline(orders::Inline),

@@ -212,7 +212,7 @@ fn uses(slow_path: &SlowPath, daemon: &Daemon) -> BTreeSet<String> {
     }
 }
 
-/// Paths of files that differ, and whether what they hide does.
+/// Paths of files that differ, and whether they hide different files.
 fn changed(old: &SlowPath, new: &SlowPath) -> BTreeMap<String, bool> {
     let find = |all: &'_ SlowPath, path: &str| {
         all.files.iter().find(|file| *file.path.value == *path).map(|file| file.value.clone())

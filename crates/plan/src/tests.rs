@@ -144,7 +144,7 @@ fn a_configuration_is_swapped() {
 }
 
 /// A slice that begins to give its links addresses: no router's document changes, and routers
-/// restart. A dry run tells of them.
+/// restart. A dry run lists them.
 #[test]
 fn n01_a_dry_run_tells_of_objects_whose_documents_stay() {
     let to = LAB.replace("name: s\n---", "name: s\nlinks: {ipv4: 10.255.0.0/16}\n---");

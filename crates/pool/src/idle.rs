@@ -138,7 +138,7 @@ impl Idle {
         }
     }
 
-    /// Notes that there was something to do: `packets`, or something else.
+    /// Notes work: `packets`, or other work.
     pub fn worked(&mut self, packets: u64) {
         self.burst += packets;
         self.packets += packets;

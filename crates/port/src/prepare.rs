@@ -259,8 +259,8 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
             peer.want(false, |feature| {
                 wants.tc && postpones_segmentation(feature) && !is_cut_by_us(feature)
             });
-            // On veth all of these can be switched; if GRO could not, the XDP
-            // features say so below.
+            // On veth all of these can be switched; if GRO could not, the XDP features below show
+            // it.
             peer.apply(&mut prepared.undo).map(drop)
         }
         Peer::Unreachable { .. } => {

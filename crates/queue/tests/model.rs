@@ -95,7 +95,7 @@ const ROOM: usize = 60;
 
 impl Model {
     fn pick(&self, at: usize) -> Id {
-        // The newest first, so that there is something in each level.
+        // The newest first, so that each level has work.
         let nodes = &self.nodes[self.nodes.len().saturating_sub(12)..];
         nodes.get(at % nodes.len().max(1)).map_or(Id::PORT, |(id, _)| *id)
     }

@@ -39,7 +39,7 @@ pub struct Socket {
     pub kind: Kind,
     /// Its own place if it listens, otherwise its peer's.
     pub at: Place,
-    /// Its own place if it connects and that is not to be chosen by the system.
+    /// Its own place if it connects, unless the system chooses that.
     pub from: Option<Place>,
 }
 

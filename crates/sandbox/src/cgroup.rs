@@ -97,7 +97,7 @@ pub struct Cgroups {
 /// Limits of a group; `None` leaves the present value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Share of CPU time under contention, 1 to 10 000; 100 is everybody's default.
+    /// Share of CPU time under contention, 1 to 10 000; 100 is the default.
     pub cpu_weight: Option<u64>,
     /// Most CPU time in each period.
     pub cpu_quota: Option<CpuQuota>,

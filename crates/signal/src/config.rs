@@ -34,7 +34,7 @@ pub struct Config {
     pub soft_preemption: Duration,
     /// Bounds against hostile neighbours.
     pub limits: Limits,
-    /// Hello instance: the same as before a restart if state survived, otherwise another one; not 0.
+    /// Hello instance: unchanged after a restart if state survived, otherwise another one; not 0.
     pub instance: u32,
     /// Message-id epoch, 24 bits: another one after each restart (RFC 2961, section 4.1).
     pub epoch: u32,

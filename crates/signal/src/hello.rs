@@ -329,7 +329,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 8370, section 3.1: both say so, and Hellos by node id tell when the other is lost.
+    /// RFC 8370, section 3.1: both announce it, and Hellos by node id show when the other is lost.
     pub(crate) fn is_independent(&self, via: Adjacency) -> bool {
         self.config.independent_refresh.is_some()
             && self.neighbours.get(&via).is_some_and(|neighbour| {

@@ -40,7 +40,7 @@ impl Signaller {
                 self.bind(via, about, fields.id);
             }
             Err(cause) => {
-                // A failed change keeps what there was, and that lives on.
+                // A failed change keeps the former state, and that stays in use.
                 let kept = self.lsps.get(&lsp).is_some_and(|lsp| lsp.upstream.via() == Some(via));
                 if kept {
                     self.unbind(via, about);

@@ -77,7 +77,7 @@ impl Signaller {
             }
             Err(cause) => {
                 self.unbind(via, about);
-                // With another label, what there was has gone downstream.
+                // With another label, the former one has gone downstream.
                 let is_gone = had.as_ref().zip(flow.label.as_ref()).is_some_and(|(had, label)| {
                     label
                         .0
@@ -89,7 +89,7 @@ impl Signaller {
                 }
                 let had = had.filter(|_| !is_gone);
                 self.refuse_resv(via, key, style, flow.flowspec, cause, had.is_some());
-                // RFC 2205, section 3.5: what there was stays, and lives on.
+                // RFC 2205, section 3.5: the former reservation stays in use.
                 if self.lsps.get(&key).is_some_and(|lsp| lsp.resv.is_some()) {
                     self.keep_for(Timer::ResvExpiry(key), period);
                 }

@@ -118,7 +118,7 @@ struct History {
     plant: Option<Plant>,
     /// Everything was there when the last change was submitted.
     was_whole: bool,
-    /// Devices that there were then.
+    /// The devices at that time.
     generations: Vec<u64>,
 }
 

@@ -15,7 +15,7 @@ pub enum Plant {
     HalfHostsForgotten,
     /// A failed write of the store is swallowed.
     SwallowedCommit,
-    /// A dry run tells of documents alone, not of what follows from them.
+    /// A dry run lists documents alone, not their consequences.
     DryRunOfDocuments,
     /// What differs from documents that do not change is left as it is.
     UnchangedMeansDone,

@@ -25,7 +25,7 @@ const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 const ASIDE: &str = "/run/.europa";
 /// Directories that are not replaced as a whole for a file in them.
 const SHARED: [&str; 4] = ["/", "/etc", "/usr", "/var"];
-/// Devices that programs see; all of them are everybody's on any machine.
+/// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
 /// Capabilities of every program. As root of a user namespace it has them for the router's
 /// network, processes and files, and not for the host's.

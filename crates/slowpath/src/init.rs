@@ -143,7 +143,7 @@ pub fn first() -> io::Result<()> {
     }
 }
 
-/// Blocks signals, and makes a descriptor that tells of them.
+/// Blocks signals, and makes a descriptor that receives them.
 fn blocked(wanted: &[Signal]) -> io::Result<SignalFd> {
     let wanted: SigSet = wanted.iter().copied().collect();
     wanted.thread_block()?;

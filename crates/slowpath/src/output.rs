@@ -1,5 +1,5 @@
-//! What a program prints, on its way into its log: all of it, but of a program that floods its log
-//! only so much, as the log has the node's disk in common with everybody's.
+//! Copies a program's output into its log. A program that floods its log loses the rest, because
+//! all logs share the node's disk.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};

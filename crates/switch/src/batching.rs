@@ -77,7 +77,7 @@ pub(crate) struct Batching {
     pub(crate) kick_frames: u32,
     last_way: Way,
     last_sent: Instant,
-    /// What is to go live waits for a kick.
+    /// Live frames wait for a kick.
     in_list: bool,
     /// Until then it takes no merged segments.
     rests_until: Option<Instant>,

@@ -91,8 +91,8 @@ impl Guests {
         guest.waits_for().try_for_each(|fd| self.watch(*pool, fd))
     }
 
-    /// Gives a turn to those that have something to do, some after the other if they are many, and
-    /// tells of their pools. Whether any did anything.
+    /// Gives a turn to guests with work, some after the other if they are many, and returns their
+    /// pools. Whether any did anything.
     #[inline]
     pub(crate) fn turn(&mut self, now: Instant, mut had_turn: impl FnMut(u32)) -> bool {
         let mut worked = false;

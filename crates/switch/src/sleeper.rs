@@ -25,7 +25,7 @@ impl Sleeper {
     }
 
     /// Wakes up with the router that waits on `waker`. Only when it is woken, not as long as the
-    /// waker has not been cleared: that is its owner's affair.
+    /// waker is set: its owner clears it.
     pub(crate) fn watch(&self, waker: impl AsFd) -> Result<()> {
         self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
     }

@@ -80,7 +80,7 @@ impl Copied {
 pub(crate) struct Sent {
     /// Frames that the device took.
     pub(crate) frames: u64,
-    /// It took segments that had been merged.
+    /// It took merged segments.
     pub(crate) merged: bool,
     /// It refused such. One that does not segment does, and one whose link is down.
     pub(crate) merged_refused: bool,

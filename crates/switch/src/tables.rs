@@ -128,7 +128,7 @@ pub(crate) struct Port {
     pub(crate) queue: PortQueue,
     pub(crate) socket: Socket,
     pub(crate) losses: Losses,
-    /// Says whether what was sent live has arrived, where the kernel knows.
+    /// Returns whether live frames have arrived, where the kernel knows.
     pub(crate) drained: Option<Drained>,
     pub(crate) batching: Batching,
 }

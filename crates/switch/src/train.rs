@@ -5,9 +5,9 @@
 //! them itself (GRO), and this is why it is done: what the kernel does for each packet, and for
 //! each acknowledgement, it does for forty at once.
 //!
-//! The rules are those of the kernel's own merging (`tcp_gro_receive`): only what cutting
-//! gives back is merged, and only segments whose checksums are right, as the packet gets a new
-//! one that would say so of any.
+//! The rules are those of the kernel's own merging (`tcp_gro_receive`). Only segments that cutting
+//! restores are merged, and only with right checksums, as the packet gets a new one, which would be
+//! right for any.
 
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{

@@ -31,7 +31,7 @@ fn wrong(
 }
 
 impl Rule {
-    /// Whether what it says can be so at all.
+    /// Whether a packet can match it at all.
     ///
     /// # Errors
     /// What cannot.

@@ -390,8 +390,8 @@ impl AggregateIPFlows {
     }
 }
 
-/// Sends packets on from the head while they wait for nothing, since too long, or too many; returns
-/// how many.
+/// Sends packets on from the head that nothing holds up, or that waited too long or are too many;
+/// returns how many.
 fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_>) -> usize {
     let before = pair.held.len();
     while let Some((head, seen)) = pair.held.front()

@@ -12,9 +12,9 @@ use super::{Description, MOST_INTERFACES, Problem};
 /// for what is an error.
 ///
 /// Linux gets, as they came: all group-addressed frames (routing protocols, ARP, Neighbor
-/// Discovery), everything that is neither IPv4 without options nor IPv6, what is to or from a
-/// link-local address, and packets to its own addresses, to unknown neighbours, too long, or at
-/// the end of their time.
+/// Discovery), all that is neither IPv4 without options nor IPv6, packets to or from a link-local
+/// address, and packets to its own addresses, to unknown neighbours, too long, or with an expired
+/// TTL.
 ///
 /// # Errors
 /// Too many interfaces.

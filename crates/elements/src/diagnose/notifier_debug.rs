@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 
 use crate::prelude::*;
 
-/// Tells of signals.
+/// Reports signals.
 #[derive(Default)]
 pub(crate) struct NotifierDebug {
     signal: Signal,

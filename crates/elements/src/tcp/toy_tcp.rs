@@ -10,7 +10,7 @@
 //! Loads a TCP server: sends a SYN a second until it is answered, then a segment with a byte for
 //! each that comes in, and one more for each five, with sequence numbers that are not yet due. A
 //! RST restarts it. Packets start with the TCP header, with room for others in front; their
-//! checksum is not set. Each second it tells of what came in and went out.
+//! checksum is not set. Each second it reports the received and sent packets.
 //!
 //! ## Arguments
 //! - DPORT: the server's port.

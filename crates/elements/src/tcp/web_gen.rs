@@ -12,7 +12,7 @@
 //! IP header; those that go out have all checksums. What is not answered within a second is sent
 //! again, six times; segments of no connection are answered by a RST.
 //!
-//! Every five seconds it tells of connections opened, completed, timed out and reset.
+//! Every five seconds it reports connections opened, completed, timed out and reset.
 //!
 //! ## Arguments
 //! - PREFIX: source addresses.

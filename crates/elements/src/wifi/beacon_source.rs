@@ -33,7 +33,7 @@ use crate::prelude::*;
 
 const CLASS: &str = "BeaconSource";
 
-/// Tells of a network.
+/// Announces a network.
 #[derive(Default)]
 pub(crate) struct BeaconSource {
     network: Reference<WirelessInfo>,

@@ -289,7 +289,7 @@ impl Node {
         switch.order_all(all.map(|(number, way)| Order::Way { number, way: self.way(way) }))
     }
 
-    /// Tells of the ways that lead to an interface, which has come.
+    /// Sends the ways that lead to a new interface.
     pub(super) fn tell_ways_to(
         &self,
         switch: &mut Switch,

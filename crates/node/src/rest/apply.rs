@@ -45,7 +45,7 @@ pub(super) struct OptionsOfOne {
     dry_run: bool,
 }
 
-/// What is to become of desired state.
+/// The change of desired state.
 enum Wish {
     Apply(ApplyRequest),
     Delete { key: Key, dry_run: bool },

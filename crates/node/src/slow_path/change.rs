@@ -131,7 +131,7 @@ impl SlowPath {
         again: bool,
     ) -> Result<(), NodeError> {
         let adopted = match self.adopted.remove(&daemon.name) {
-            // It has ended, and is not to be started again.
+            // It has ended, and stays so.
             Some(None) if !again => {
                 self.board.done(&daemon.name, true);
                 return Ok(());

@@ -94,7 +94,7 @@ impl Seen {
         if recent >= OFTEN.0 {
             return Some(format!("{name} is started again and again: it {end}"));
         }
-        // A program before its first start is not in trouble.
+        // A program before its first start has not failed.
         let down = self.pid.is_none() && !self.ends.is_empty();
         down.then(|| format!("{name} {end}; it is started again"))
     }
@@ -128,7 +128,7 @@ pub(super) struct Daemon {
 pub(super) struct DaemonRecord {
     /// What it is, as text.
     pub(super) daemon: String,
-    /// It has ended and is not to be started again.
+    /// It has ended and stays so.
     pub(super) done: bool,
 }
 
@@ -257,7 +257,7 @@ impl Keeper {
         self.base.kept.forget(&self.daemon.record_name());
     }
 
-    /// Tells of an end; with `due` the program is started again then.
+    /// Reports an end; with `due` the program is started again then.
     fn tell(&self, end: &str, due: Option<Instant>, well: bool) {
         let daemon = &self.daemon;
         let mut message = format!("{} {end}", daemon.name);

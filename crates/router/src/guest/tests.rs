@@ -186,7 +186,7 @@ impl Bench {
         }
     }
 
-    /// A frame is received by `in`, which says so and so.
+    /// A frame is received by `in`, as its name and length show.
     fn receive(&mut self, says: u8) {
         let recycle = self.pool.recycle();
         let slot = recycle.peek(self.recycle_head).expect("a free slot").slot();

@@ -393,8 +393,8 @@ const REFUSED: &[Group] = &[
     },
 ];
 
-/// A user's program gets errors that it can act upon instead of a kill, for what
-/// ordinary programs do; the rest kills it like everybody else.
+/// A user's program gets errors that it can act upon instead of a kill, for calls of ordinary
+/// programs; all others kill it, as in each role.
 const PROGRAM_REFUSED: &[Group] = &[Group {
     reason: "ordinary programs and interpreters try these and cope without",
     calls: &[

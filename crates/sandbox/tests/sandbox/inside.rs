@@ -1,5 +1,5 @@
-//! What the sandboxed process does: enter, say so, wait for the word, act. Its exit
-//! code is the answer: 0, or the errno of the call.
+//! The sandboxed process: it enters, reports, waits for the word, and acts. Its exit code is the
+//! answer: 0, or the errno of the call.
 
 use std::ffi::CString;
 use std::fs::File;

@@ -41,8 +41,8 @@ impl Body for Hello {
 pub struct RestartCap {
     /// Until the node sends Hellos again; 0xffff_ffff is unlimited.
     pub restart_ms: u32,
-    /// Until its neighbours have returned its state; 0 means that none survived, or that there is
-    /// nothing to recover.
+    /// Until its neighbours have returned its state; 0 means that none survived, or that none needs
+    /// recovery.
     pub recovery_ms: u32,
 }
 

@@ -84,7 +84,7 @@ impl Mirror {
                 }
             }
             kind::NEWLINK | kind::DELLINK => {
-                // Bridges speak of their ports by the same messages.
+                // Bridges announce their ports by the same messages.
                 if family(message) != 0 {
                     return;
                 }

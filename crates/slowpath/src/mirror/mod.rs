@@ -467,7 +467,7 @@ impl Mirror {
             };
             let mut body = vec![family, 0, 0, 0];
             body.extend(device.to_ne_bytes());
-            // No state: as it is. NTF_USE: as if a packet had been sent.
+            // No state: as it is. NTF_USE: has the effect of a sent packet.
             body.extend([0, 0, NTF_USE, 0]);
             let mut request = Request::new(kind::NEWNEIGH, REPLACE, &body).with(NDA_DST, &octets);
             if let Err(error) = self.lists.talk(&mut request, |_, _| ()) {
