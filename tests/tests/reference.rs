@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const SECTIONS: [&str; 6] =
     ["Synopsis", "Ports", "Description", "Arguments", "Handlers", "See also"];
 const INTRODUCTION: &str = "# Elements\n\n\
-    What Click configurations are made of. `FromDevice` and `ToDevice` take the names of the \
+    The elements of Click configurations. `FromDevice` and `ToDevice` take the names of the \
     router's interfaces.\n\n\
     | element | |\n|---|---|\n";
 

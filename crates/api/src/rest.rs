@@ -257,7 +257,7 @@ pub struct NewFilter {
 pub struct ClassBench {
     /// The file's name in messages.
     pub file: String,
-    /// What stands in it.
+    /// Its content.
     pub text: String,
     /// What each of them does.
     pub action: FilterAction,
