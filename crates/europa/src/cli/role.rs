@@ -85,7 +85,7 @@ pub(super) enum Role {
         /// What this process does for the program.
         #[arg(long, value_enum, default_value = "waits")]
         part: slow_path::Part,
-        /// Capabilities that it keeps beside those of all programs.
+        /// Capabilities that it keeps in addition to those of all programs.
         #[arg(long)]
         keep: Vec<String>,
         /// The program and its arguments.
