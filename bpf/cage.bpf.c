@@ -223,7 +223,7 @@ HELPER long europa_trace_printk(void)
 	return 0;
 }
 
-/* What comes into sight before a frame is other frames' old bytes: it is cleared. */
+/* Bytes uncovered before a frame belong to older frames: they are cleared. */
 HELPER long europa_xdp_adjust_head(struct xdp_md *ctx, int by)
 {
 	__u32 zero = 0, room = -by;

@@ -167,8 +167,8 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 p
 		return 0;
 	asm volatile("" : "+r"(transport));
 	__u8 *start = slot + transport;
-	/* Whole words, with zeroes behind the last byte; every slot has room for them. The mask is
-	 * for Linux before 6.4, which forgets what it knows of a number without bounds on the stack. */
+	/* Whole words, with zeroes behind the last byte; every slot has room for them. The mask is for
+	 * Linux before 6.4, which forgets the bounds of a number on the stack. */
 	if (transport + size + 4 > slot_bytes)
 		return 0;
 	asm volatile("" : "+r"(size));

@@ -55,8 +55,9 @@ static __always_inline void fall_behind(struct europa_interface *to)
 	to->behind_until = bpf_ktime_get_coarse_ns() + BEHIND_NS;
 }
 
-/* Whether a router that has a long backlog now, or has none, is behind. One that was without a
- * core for a moment catches up; what waits for one that cannot is only delay, and cold slots. */
+/* Whether a router that has a long backlog now, or has none, is behind. One that was without a core
+ * for a moment catches up; for one that cannot keep up, waiting packets are only delay, and cold
+ * slots. */
 static __always_inline int is_behind(struct europa_interface *to, int has_backlog)
 {
 	if (!has_backlog) {

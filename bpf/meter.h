@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What slices may be given of what comes in by a port. */
+/* The highest rates at which slices receive from ports. */
 #ifndef EUROPA_METER_H
 #define EUROPA_METER_H
 

@@ -103,8 +103,8 @@ static inline uint32_t europa_hint_place(uint64_t address, uint32_t port)
 	return ((address ^ port) * 0x9e3779b97f4a7c15ull >> 32) % EUROPA_HINTS;
 }
 
-/* What a slice may be given of what comes in by a port: a token bucket, kept as the time
- * until which its rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
+/* A slice's highest received rate from a port: a token bucket, kept as the time until which its
+ * rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
 struct europa_meter {
 	/* written by the node */
 	uint64_t cost;  /* of a byte, in 2^-20 of that unit; 0: nothing is policed */

@@ -20,7 +20,7 @@ static __always_inline int set_length(struct xdp_md *ctx, __u32 length)
 	return change ? bpf_xdp_adjust_tail(ctx, change) : 0;
 }
 
-/* Copies the frame behind what goes before it; 0 if that is possible. */
+/* Copies the frame behind its outer headers; 0 if that is possible. */
 static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
 				    void *pool, __u32 slots, __u64 word, const __u32 slot_bytes)
 {

@@ -108,8 +108,8 @@ pub(crate) fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<R
     }
 }
 
-/// Does something again while the hypervisor takes away more than `part` of all cores' time, up
-/// to `tries` times. What came of the attempt that was disturbed the least, and that part of it.
+/// Does something again while the hypervisor takes away more than `part` of all cores' time, up to
+/// `tries` times. The result of the least disturbed attempt, and its disturbed part.
 pub(crate) fn undisturbed<T>(
     part: f64,
     tries: u32,
@@ -160,7 +160,7 @@ pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     })
 }
 
-/// What became of packets that carry number and time.
+/// The results of packets that carry number and time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Stamped {
     /// Mean time from generator to sink.

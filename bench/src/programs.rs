@@ -142,7 +142,7 @@ fn europa(error: europa_substrate::Error) -> Error {
     wrong(error.to_string())
 }
 
-/// Europa's maps and programs, with a port, pools that take what comes by it, and a worker.
+/// Europa's maps and programs, with a port, pools for its packets, and a worker.
 pub(crate) struct Europa {
     _port: PortAttachment,
     device: u32,
@@ -204,7 +204,7 @@ impl Europa {
         self.pools[pool].mac
     }
 
-    /// Whether the checksums of what comes by the port may be partial, as from a veth.
+    /// Whether received checksums may be partial, as from a veth.
     pub(crate) fn set_partial(&self, partial: bool) {
         let flags = if partial { layout::PORT_LOCAL_SENDER } else { 0 };
         let own = (0..layout::MAX_PORTS).filter(|place| self.ports.get(*place).id == PORT);

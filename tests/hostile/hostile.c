@@ -129,7 +129,7 @@ static u64 word_of(u32 slot, u32 offset, u32 length, u32 interface, u32 flags)
 	       (length & EUROPA_WORD_LENGTH_MASK);
 }
 
-/* Wakes the switch, whichever descriptor its doorbell is. */
+/* Wakes the switch, by any descriptor that may be the doorbell. */
 static void ring_bells(void)
 {
 	u64 one = 1;

@@ -21,7 +21,7 @@ const LONGEST_TURN_US: u64 = 150_000;
 
 static NODES: AtomicU32 = AtomicU32::new(0);
 
-/// A node; taken down when dropped. What goes wrong ends the test: all its methods panic.
+/// A node; taken down when dropped. A failure ends the test: all its methods panic.
 #[derive(Debug)]
 pub struct Node {
     instance: String,

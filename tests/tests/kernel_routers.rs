@@ -487,7 +487,7 @@ fn stages_metadata_and_old_maps_work() {
     let after = (seen("1") - before.0, seen("2") - before.1);
     assert!(after.0 + after.1 >= sent && after.0 > 0 && after.1 > 0, "{after:?} of {sent}");
     assert_eq!(seen("0"), 0, "every tail call led to its stage");
-    // What goes to another CPU is the router's process's: it has no slow path, and counts it.
+    // Packets to another CPU go to the router's process: it has no slow path, and counts them.
     let passed = || -> u64 {
         node.run(&["read", "red/r", "passed.count"]).trim().parse().expect("a number")
     };

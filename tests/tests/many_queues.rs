@@ -1,5 +1,5 @@
-//! Ten thousand queues behind a real port: a program sorts what comes by a link into them, one after
-//! the other, and every queue gets its share.
+//! Ten thousand queues behind a real port: a program sorts the packets of a link into them, one
+//! after the other, and every queue gets its share.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -126,7 +126,8 @@ fn ten_thousand_queues_have_their_shares() {
         let all: f64 = each.iter().skip(1).sum();
         let kept = all / (150e6 / 8.0 * seconds);
         eprintln!("{:.2} % of the rate in {seconds:.2} s", kept * 100.0);
-        // Each queue within 1 % or a turn and a packet, whichever is more: by how many times it is not.
+        // Each queue within 1 % or a turn and a packet, the larger of both: the factor by which it is
+        // not.
         let worst = (1..=QUEUES).map(|queue| {
             let ideal = all * weight(queue) as f64 / weights as f64;
             let bound = (ideal * 0.01).max(LONGEST * weight(queue) as f64 + LONGEST);

@@ -1,9 +1,9 @@
 //! Which packets are whose: the table, the precedence and the broadcasts of
 //! docs/matches.md, with real frames.
 //!
-//! One router has an interface of each kind on the left, and for each of them one in a
-//! VLAN of its own on the right. What an interface sees leaves on the right as it is,
-//! with that tag; what comes there with a tag leaves by that interface:
+//! One router has an interface of each kind on the left, and for each of them one in a VLAN of its
+//! own on the right. An interface's frames leave on the right unchanged, with that tag; tagged
+//! frames received there leave by that interface:
 //!
 //! ```text
 //!            ┌ mac ──── 100 ┐

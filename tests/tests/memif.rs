@@ -1,5 +1,5 @@
-//! A DPDK application is a router's data plane: all that passes between two hosts passes through
-//! `dpdk-testpmd`, whichever side is the server.
+//! A DPDK application is a router's data plane: all packets between two hosts pass through
+//! `dpdk-testpmd`, with either side as the server.
 
 use std::fs;
 use std::path::Path;

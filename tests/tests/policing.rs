@@ -1,5 +1,5 @@
-//! What comes in by a port for a slice that has reserved a rate of it: policed by the receive
-//! program, with real traffic, while a neighbour on the same port loses nothing.
+//! Packets received by a port for a slice with a reserved rate: policed by the receive program,
+//! with real traffic, while a neighbour on the same port loses nothing.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

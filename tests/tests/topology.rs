@@ -68,7 +68,7 @@ fn link(node: &Node, from: &str) -> serde_json::Value {
     links.into_iter().find(|link| link["from"] == from).expect("the link's direction")
 }
 
-/// Streams from `a` to `b` until `count` packets were sent: what came, and how many were sent.
+/// Streams from `a` to `b` until `count` packets were sent: the results, and how many were sent.
 fn stream(net: &Net, count: u64, rate: u32) -> (Received, u64) {
     let sink = net.b.sink("10.0.2.2:7000", 1).expect("a sink");
     let stream = net.a.stream("10.0.2.2:7000", 1, rate, 64).expect("a stream");

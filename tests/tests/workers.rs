@@ -52,7 +52,7 @@ fn line() -> Option<Line> {
                 .expect("a route");
         }
     }
-    // Hosts that had to ask again would send what comes then past what waits for the answer.
+    // Hosts that had to ask again would send later packets past those that wait for the answer.
     for net in [0].into_iter().chain(OTHERS) {
         for (host, side) in [(&line.a, 1), (&line.b, 2)] {
             let (address, mac) =
@@ -106,8 +106,8 @@ fn packets_where_programs_are_parked(pid: i32) -> u64 {
     devices.iter().flat_map(|device| [1, 9].map(|at| field(device, at).expect("a number"))).sum()
 }
 
-/// What becomes of every tenant's streams, both ways and to two UDP ports each, while `act` is done.
-/// Those of the tenant with few slots have so many packets under way at once.
+/// The results of every tenant's streams, both ways and to two UDP ports each, during `act`. Those
+/// of the tenant with few slots have so many packets under way at once.
 fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
     let mut all = Vec::new();
     for net in [0].into_iter().chain(OTHERS) {

@@ -70,7 +70,7 @@ fn neighbour(europa: &Europa) -> Result<()> {
 /// program forwards.
 const TRIES: u32 = 8;
 
-/// What became of the stream each time.
+/// The results of the stream, each time.
 #[derive(Serialize)]
 struct Measured {
     name: &'static str,

@@ -1,5 +1,5 @@
-//! Part of `filters`: rules changed while packets pass, over the REST interface: how many a second,
-//! what a stream loses meanwhile, and what becomes of the highest rate.
+//! Part of `filters`: rules changed over the REST interface while packets pass: how many a second,
+//! a stream's losses meanwhile, and the highest rate.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

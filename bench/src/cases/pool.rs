@@ -276,7 +276,7 @@ impl Pool {
         self.recycle_head = free.head();
     }
 
-    /// What becomes of slots that were sent. How many there were.
+    /// The ring for sent slots. How many there were.
     fn receive(&mut self) -> u64 {
         let mut tx = Consumer::new(self.view.tx(1), self.tx_head);
         let mut received = 0;

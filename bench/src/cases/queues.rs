@@ -44,7 +44,7 @@ struct Measured {
     full_ns: Vec<f64>,
     /// Each queue goes empty with each packet.
     one_each_ns: Vec<f64>,
-    /// What of each has been subtracted.
+    /// The subtracted part of each.
     loop_ns: Vec<f64>,
 }
 

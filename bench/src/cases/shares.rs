@@ -1,6 +1,6 @@
-//! `shares`: what slices get of a port that all of them want, beside what they should get; and what
-//! becomes of one with a guarantee while another one's flood, which comes in by another port, wants
-//! all of it.
+//! `shares`: the shares of slices on a port that all of them want, and the expected ones. Then a
+//! guaranteed slice while the flood of another one, which comes in by another port, wants the whole
+//! port.
 
 use std::time::{Duration, Instant};
 

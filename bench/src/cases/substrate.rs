@@ -197,7 +197,7 @@ fn transmit(
     Ok(2 * u64::from(turns) * u64::from(count))
 }
 
-/// Time that went by, and what of it was this thread's.
+/// Elapsed time, and this thread's part of it.
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
     let cpu = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("a thread's clock");
     let (began, before) = (Instant::now(), cpu()?);

@@ -56,9 +56,10 @@
 //!
 //! # That it has tokens
 //!
-//! In an interval t, flow i sends at most what it has kept back, which came within the bound Δ before,
-//! and what comes: b + r·Δ + r·t. With B_i = b + r·Δ + M its bucket never runs dry as long as no packet
-//! has been later than Δ; so none is (induction over packets). [`crate::Need`] sets B_i so.
+//! In an interval t, flow i sends at most the packets that it has kept back, which came within the
+//! bound Δ before, and the arriving ones: b + r·Δ + r·t. With B_i = b + r·Δ + M its bucket never runs
+//! dry as long as no packet has been later than Δ; so none is (induction over packets). [`crate::Need`]
+//! sets B_i so.
 //!
 //! # C and D of RFC 2212
 //!
@@ -115,7 +116,7 @@ impl Shared {
     }
 }
 
-/// A bucket holds what comes in 4,096 ns at least.
+/// A bucket holds the packets of 4,096 ns at least.
 fn depth(need: &Need) -> Bytes {
     need.depth.max(need.rate * Seconds(4.096e-6))
 }

@@ -19,7 +19,7 @@ pub struct Objects {
     pub items: Vec<Object>,
 }
 
-/// A document of the node's desired state, and what became of it.
+/// A document of the node's desired state, and its state.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Object {
     /// `port`, `slice`, `link`, `router`.
@@ -32,11 +32,11 @@ pub struct Object {
     pub changed: String,
     /// The document, as it could stand in a YAML file.
     pub document: Value,
-    /// What became of it.
+    /// Its result.
     pub status: Status,
 }
 
-/// What became of a document.
+/// The state of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// `running`, `starting`, `waiting`, `attached`, `missing`, `active`.

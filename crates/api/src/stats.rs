@@ -174,8 +174,8 @@ pub struct PortStats {
     pub device_drops: u64,
 }
 
-/// What has become of packets in queues of a port, since the switch was started: in all of
-/// them, in a slice's, in a router's, or in one.
+/// Counters of packets in queues of a port, since the start of the switch: in all of them, in a
+/// slice's, in a router's, or in one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStats {
     /// The port.

@@ -142,7 +142,7 @@ impl<W: Write> Writer<W> {
         self.to.flush()
     }
 
-    /// Writes the end: what became of the capture.
+    /// Writes the end: the counters of the capture.
     ///
     /// # Errors
     /// What the file says.

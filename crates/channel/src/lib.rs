@@ -48,7 +48,7 @@ pub enum ChannelError {
     /// The kernel.
     #[error("socket: {0}")]
     Socket(#[from] Errno),
-    /// What came is not a message of this kind.
+    /// The message is not of this kind.
     #[error("not a message: {0}")]
     Message(#[from] serde_json::Error),
     /// Longer than [`MAX_MESSAGE_BYTES`], or with too many descriptors.

@@ -61,7 +61,7 @@ const PIECES: [&str; 46] = [
     "é",
 ];
 
-/// Compiles, and checks what came out.
+/// Compiles, and checks the result.
 fn try_compile(source: &str) {
     let library = |name: &str| Some((name.to_owned(), source.to_owned()));
     let options = Options { defines: vec![("a".into(), "$b".into())], library: Some(&library) };

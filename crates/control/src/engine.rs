@@ -38,7 +38,7 @@ pub enum Refusal {
     Problem(Box<ProblemDetails>),
 }
 
-/// What becomes of a submission.
+/// The result of a submission.
 pub type Outcome = Result<Applied, Refusal>;
 
 /// Gets the outcome of a submission.

@@ -84,7 +84,7 @@ pub(crate) struct Job {
     until: Time,
     /// Ports that were open when it began.
     pub(crate) open: Vec<PortId>,
-    /// What comes after this state is written down.
+    /// The next state is written down.
     next: Option<Accepted>,
     committed: Option<Result<(), String>>,
 }
@@ -391,7 +391,7 @@ impl Job {
         self.next.take()
     }
 
-    /// What of the state is not there now, where these ports were `open` before.
+    /// The missing parts of the state, given the ports that were `open` before.
     pub(crate) fn left(&self, before: &[PortId], machine: &mut impl Machine) -> Vec<String> {
         let (desired, steps) = plan(&self.documents, machine);
         let actual = machine.actual();

@@ -7,7 +7,7 @@
 //! | file      | concern                                                      |
 //! |-----------|--------------------------------------------------------------|
 //! | `engine`  | submissions, one job after the other, restoring              |
-//! | `job`     | one change: checks, steps, waiting, commit, the way back     |
+//! | `job`     | one change: checks, steps, waiting, commit, taking back      |
 //! | `machine` | everything that the engine has done to the world             |
 //! | `accepted`| desired state at hand, and its next revision                 |
 //! | `store`   | where desired state is kept                                  |

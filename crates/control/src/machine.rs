@@ -41,7 +41,7 @@ pub trait Machine {
     /// They cannot be tried.
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure>;
 
-    /// What has become of the configurations that are tried.
+    /// The results of the configurations that are tried.
     fn verdict(&mut self) -> Verdict;
 
     /// Whether a further process may be started now.
@@ -59,7 +59,7 @@ pub trait Machine {
     /// Has all that stands beside ports and routers (queues, meters, control groups) be as wanted.
     ///
     /// # Errors
-    /// What of it cannot be.
+    /// The parts that are impossible.
     fn settle(&mut self) -> Result<(), Failure>;
 
     /// What is worth knowing about what runs now.
@@ -77,7 +77,7 @@ pub trait Machine {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is done.
@@ -133,7 +133,7 @@ pub enum Note<'a> {
     Applied(&'a str),
     /// A step of a change failed.
     Failed(&'a str),
-    /// The state of before is back; what of it is not.
+    /// The state of before is back, except these parts.
     TakenBack(&'a [String]),
     /// What was wanted runs again, as far as can be.
     Restored,

@@ -52,7 +52,7 @@ pub enum StoreError {
     Access {
         /// What was tried.
         what: String,
-        /// What came of it.
+        /// Its result.
         error: String,
     },
     /// Another writer has changed it.

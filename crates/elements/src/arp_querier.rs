@@ -11,8 +11,8 @@
 //! ## Description
 //! Puts an Ethernet header before each IP packet, with the address of the neighbour that the
 //! destination annotation names. If that is not known, the packet waits, and the neighbour is
-//! asked: three times, a second apart. What waits longer is dropped, or leaves by output 2
-//! for an `ICMPError`.
+//! asked: three times, a second apart. Further packets are dropped, or leave by output 2 for an
+//! `ICMPError`.
 //!
 //! Answers, and requests and announcements of others, are believed for neighbours that the
 //! router wants to send to, and for no others. An entry older than POLL_TIMEOUT is checked

@@ -163,7 +163,7 @@ impl CheckIPHeader {
         packet.set_ip_packet(offset, header_length, length).ok_or(Reason::Length)
     }
 
-    /// What becomes of an unusual packet in a pass.
+    /// The verdict for an unusual packet in a pass.
     #[cold]
     #[inline(never)]
     fn unusual(&mut self, packet: &mut Packet) -> Verdict {

@@ -9,8 +9,8 @@
 //! Linux gets if it keeps up. Output 1: frames that come before those.
 //!
 //! ## Description
-//! Bounds what goes to Linux, for each interface that it came in by and each class. So no class
-//! takes what another needs:
+//! Limits the packets to Linux, for each receiving interface and each class. So no class takes what
+//! another needs:
 //!
 //! - *routing*: OSPF, BFD, BGP, IS-IS, RIP, LDP, PIM, VRRP, EIGRP, RSVP, IGMP and MLD, LLDP and other
 //!   frames to groups of links, by input 0. They leave by output 1.
@@ -45,7 +45,7 @@ const USUAL: [u32; 3] = [50_000, 5_000, 20_000];
 /// Interfaces with bounds of their own; further ones share the last.
 const MOST_INTERFACES: usize = 256;
 
-/// Bounds what goes to Linux.
+/// Limits the packets to Linux.
 #[derive(Default)]
 pub(crate) struct HostPolice {
     rates: [u32; 3],

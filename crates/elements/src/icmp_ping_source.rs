@@ -50,7 +50,7 @@ struct Sent {
     answered: bool,
 }
 
-/// What is known of replies. Times are in microseconds.
+/// The state of replies. Times are in microseconds.
 #[derive(Default)]
 struct Replies {
     /// By sequence number.

@@ -10,9 +10,9 @@
 //!
 //! ## Description
 //! Puts an Ethernet header before each IPv6 packet, with the address of the neighbour that the
-//! destination annotation names, and finds it by Neighbor Discovery (RFC 4861): packets wait
-//! while the group of the address is asked three times, a second apart. What waits longer is
-//! dropped, or leaves by output 2 for an `ICMP6Error`.
+//! destination annotation names, and finds it by Neighbor Discovery (RFC 4861): packets wait while
+//! the group of the address is asked three times, a second apart. Further packets are dropped, or
+//! leave by output 2 for an `ICMP6Error`.
 //!
 //! A known neighbour is reachable for 30 seconds, then stale. Packets to a stale one go on;
 //! five seconds after the first it is probed, three times, and forgotten if it does not answer.

@@ -53,7 +53,7 @@ const LEVELS: usize = 4;
 const MOST_KILOBYTES: usize = 64 << 10;
 const LEAST_KILOBYTES: usize = 100;
 
-/// An average of what came in periods, for each input.
+/// An average over periods, for each input.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
     /// By input: a second.
@@ -82,7 +82,7 @@ impl Average {
     }
 }
 
-/// What is known of one value of an address's byte.
+/// The counts of one value of an address's byte.
 #[derive(Default)]
 struct Counter {
     average: Average,

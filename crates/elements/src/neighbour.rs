@@ -100,7 +100,7 @@ struct Entry<A> {
     rank: i64,
 }
 
-/// What becomes of a packet.
+/// The verdict for a packet.
 pub(crate) enum Offer {
     /// Put this before it and send it.
     Send(Packet, [u8; 14]),
@@ -312,7 +312,7 @@ impl<A: Address> Neighbours<A> {
         true
     }
 
-    /// Adds an entry by hand; fixed ones stay until removed. Returns false if there is no room.
+    /// Adds a static entry, which stays until removed. Returns false if there is no room.
     pub(crate) fn insert(
         &mut self,
         address: A,

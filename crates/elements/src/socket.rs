@@ -290,7 +290,7 @@ impl Socket {
         poll(&mut wait, PATIENCE_MS).is_ok_and(|count| count > 0)
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends waiting data, as far as the socket takes it.
     fn flush(&mut self, context: &mut Context<'_>) {
         let mut refused = false;
         while let Some(packet) = self.waiting.front_mut() {
@@ -490,7 +490,7 @@ impl Element for Socket {
     }
 
     /// Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
-    /// connection, which ends: what waits for it is lost.
+    /// connection, which ends: waiting data for it is lost.
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<Socket>()
             && old.resource == self.resource

@@ -1,4 +1,4 @@
-//! A bench for trying one element: sources push into it, sinks keep what comes out.
+//! A bench for trying one element: sources push into it, sinks keep its packets.
 
 #![allow(dead_code, reason = "not every element needs every part of the bench")]
 
@@ -160,7 +160,7 @@ pub(crate) mod part {
 pub(crate) struct Bench {
     pub(crate) router: Router,
     pub(crate) arena: Arena,
-    /// What came out last: output and packet.
+    /// The last packets: output and packet.
     pub(crate) out: Vec<(usize, Packet)>,
     pub(crate) now_ns: u64,
 }
@@ -287,13 +287,13 @@ impl Bench {
         self.out.iter().map(|(output, packet)| (*output, packet.data().to_vec())).collect()
     }
 
-    /// Pushes packets with these contents into an input; returns what came out where.
+    /// Pushes packets with these contents into an input; returns the sent ones by output.
     pub(crate) fn push(&mut self, input: usize, contents: &[&[u8]]) -> Vec<(usize, Vec<u8>)> {
         let packets = contents.iter().map(|data| self.arena.packet(data).unwrap()).collect();
         self.push_packets(input, packets)
     }
 
-    /// Pushes packets into an input; returns what came out where.
+    /// Pushes packets into an input; returns the sent ones by output.
     pub(crate) fn push_packets(
         &mut self,
         input: usize,
@@ -319,7 +319,7 @@ impl Bench {
         lines
     }
 
-    /// Paint of what came out last.
+    /// Paint of the last packets.
     pub(crate) fn paints(&self) -> Vec<u8> {
         self.out.iter().map(|(_, packet)| packet.paint()).collect()
     }

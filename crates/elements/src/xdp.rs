@@ -100,7 +100,7 @@ struct Running {
     machine: Machine,
 }
 
-/// Packets by what became of them.
+/// Packets by verdict.
 #[derive(Default)]
 struct Counts {
     passed: u64,

@@ -9,7 +9,7 @@ use europa_resource::Resource;
 
 use crate::names::Names;
 
-/// What is known of an interface.
+/// The facts about an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Name, as in the configuration.

@@ -11,7 +11,7 @@ use crate::init_context::InitContext;
 use crate::select::Interest;
 use crate::signal::Notifies;
 
-/// What is known of a class before any element of it exists.
+/// The facts about a class before any element of it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassInfo {
     /// Name in configurations.

@@ -91,7 +91,7 @@ pub struct Account {
     pub packets: u64,
 }
 
-/// What is known of each element beside its state.
+/// The facts about each element, in addition to its state.
 pub(crate) struct Described {
     pub(crate) info: ClassInfo,
     pub(crate) arguments: Vec<String>,

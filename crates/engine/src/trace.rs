@@ -176,7 +176,7 @@ impl Tracer {
     }
 }
 
-/// The interfaces, while a trace looks at what goes through them.
+/// The interfaces, while a trace reads their packets.
 pub(crate) struct Watched<'a> {
     pub(crate) inner: &'a mut dyn Devices,
     pub(crate) trace: Trace,
@@ -336,7 +336,7 @@ fn give(
     batch.clear();
 }
 
-/// Gives one packet to an element and notes what becomes of it.
+/// Gives one packet to an element and notes the result.
 fn watch(
     trace: &Trace,
     core: &mut Core,

@@ -140,7 +140,7 @@ struct Out {
     json: bool,
     /// They wait to be seen.
     sent: VecDeque<Sent>,
-    /// Seen to leave: interface, bytes, and what became of them.
+    /// Seen to leave: interface, bytes, and result.
     seen: VecDeque<(String, Vec<u8>, String, Instant)>,
 }
 
@@ -170,7 +170,7 @@ impl Out {
         }
     }
 
-    /// Tells what became of packets that have left their router.
+    /// Reports the results of packets that have left their router.
     fn match_sent(&mut self) -> io::Result<()> {
         let mut waiting = VecDeque::new();
         while let Some(sent) = self.sent.pop_front() {

@@ -31,7 +31,7 @@ pub struct Due<T> {
     pub wrong_bit: Option<u32>,
 }
 
-/// What has become of packets.
+/// Counters of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Packets that came in.
@@ -219,7 +219,7 @@ impl<T: Copy> Impairment<T> {
         self.delayed.drain(..).chain(self.express.drain(..)).map(|waiting| waiting.packet.packet)
     }
 
-    /// What has become of packets so far.
+    /// The present counters of packets.
     pub fn statistics(&self) -> Statistics {
         Statistics { waiting: self.len() as u64, ..self.statistics }
     }

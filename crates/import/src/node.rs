@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) daemons: Vec<String>,
 }
 
-/// Fields without a counterpart, and what becomes of them.
+/// Fields without a counterpart, and their treatment.
 const WITHOUT: [(&str, &str); 21] = [
     ("cmd", "an image's command is not run: put it under `run`"),
     ("entrypoint", "an image's entry point is not run: put it under `run`"),

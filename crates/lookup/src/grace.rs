@@ -66,7 +66,7 @@ impl Drop for Pass {
     }
 }
 
-/// What the writer knows of its readers.
+/// The writer's view of its readers.
 pub struct Readers {
     last: Arc<Mark>,
     marks: Vec<Arc<Mark>>,

@@ -17,7 +17,7 @@ use crate::sys::{Memory, Region, Signal};
 use crate::transmit::Transmitter;
 use crate::wire::{AddRing, Hello, Init, Message, VERSION};
 
-/// Memory and rings that the server is being told of.
+/// Memory and rings that the client is announcing to the server.
 struct Offer {
     server: String,
     to_server: Vec<Ring>,
@@ -28,7 +28,7 @@ struct Offer {
 
 /// How far it has come.
 enum Step {
-    /// The server speaks first.
+    /// The server sends first.
     Greeting,
     Offering(Offer),
     Connected,

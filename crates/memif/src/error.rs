@@ -79,7 +79,7 @@ pub enum Violation {
     /// A message that does not come at this point.
     #[error("{found} while waiting for {wanted}")]
     Unexpected {
-        /// What came.
+        /// The received message.
         found: &'static str,
         /// What may come now.
         wanted: &'static str,
@@ -100,9 +100,9 @@ pub enum Violation {
     /// Another protocol version.
     #[error("protocol version {}.{} to {}.{}; this is 2.0", least >> 8, least & 255, most >> 8, most & 255)]
     Version {
-        /// The least that the peer speaks.
+        /// The peer's lowest version.
         least: u16,
-        /// The most that the peer speaks.
+        /// The peer's highest version.
         most: u16,
     },
     /// The server has no such interface.

@@ -42,7 +42,7 @@ enum Thing {
     Pipe,
 }
 
-/// A message: its bytes and what goes with it.
+/// A message: its bytes and descriptors.
 #[derive(Debug, Clone)]
 struct Say {
     bytes: Vec<u8>,

@@ -1,8 +1,8 @@
 //! The rules of all slices, as they are wanted and as the switch has them.
 //!
-//! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. Here is
-//! what of them is wanted, and which numbers the switch knows slices, interfaces and rules by;
-//! `node/filters.rs` tells the switch.
+//! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. This
+//! file has the desired rules, and the switch's numbers of slices, interfaces and rules;
+//! `node/filters.rs` sends them to the switch.
 
 mod check;
 mod entries;
@@ -45,7 +45,7 @@ pub(crate) enum FilterError {
         slice: String,
         /// How many it may have.
         limit: usize,
-        /// How many it has, what goes left out.
+        /// Its number of rules, without those in `gone`.
         used: usize,
         /// How many more are wanted.
         wanted: usize,

@@ -9,8 +9,7 @@ use europa_resource::{Access, Resource};
 
 use crate::NodeError;
 
-/// What of a router's grants outlives its processes: sockets that others find, as two cannot
-/// have the same place.
+/// Grants that outlive a router's processes: listening sockets, as two cannot have the same place.
 #[derive(Default)]
 pub(crate) struct Granted(RefCell<Vec<(Resource, OwnedFd)>>);
 

@@ -94,9 +94,9 @@ fn records(instance: &Instance) -> PathBuf {
     instance.directory().join("hosts.json")
 }
 
-/// Takes away those of the hosts `made`, and those of their interfaces, that are not to stay
-/// when `wanted` is made next; `made` becomes what is left. Returns the names of the hosts
-/// whose commands have ended with that.
+/// Removes those of the hosts `made`, and those of their interfaces, that are not to stay when
+/// `wanted` is made next; `made` keeps the rest. Returns the names of the hosts whose commands have
+/// ended with that.
 pub(crate) fn trim(
     instance: &Instance,
     made: &mut Vec<Host>,

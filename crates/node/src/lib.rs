@@ -112,7 +112,7 @@ pub use rest::openapi;
 use europa_api::Fault;
 use europa_sandbox::descriptors_hint;
 
-/// Takes away what a node that was killed left behind; says what could not be.
+/// Removes the objects of a killed node; returns those that could not be removed.
 ///
 /// # Errors
 /// What kept things from being removed.

@@ -1,5 +1,5 @@
-//! What slices are given of what comes in by ports: the meters of the receive programs made
-//! what documents say.
+//! The received rates of slices: keeps the meters of the receive programs as the documents have
+//! them.
 
 use std::collections::BTreeMap;
 

@@ -109,7 +109,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// What is known of a port before its device is touched.
+    /// The facts about a port before its device is touched.
     pub(crate) fn peek(document: &europa_api::Port) -> Result<PortFacts, NodeError> {
         let (device, mtu) = find(document)?;
         refuse(&device)

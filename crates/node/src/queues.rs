@@ -1,5 +1,5 @@
-//! Queues behind ports: what documents say, as the switch wants it; and what has become of
-//! packets there, read from memory that the switch writes.
+//! Queues of ports: the documents' settings in the switch's form, and the counters in memory that
+//! the switch writes.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -256,7 +256,7 @@ impl PortsQueues {
         Ok(())
     }
 
-    /// What has become of packets, in all queues and each.
+    /// Counters of packets, in all queues and each.
     pub(crate) fn stats(&self, routers: &[Router]) -> Vec<QueueStats> {
         let mut names = HashMap::new();
         for router in routers {

@@ -107,7 +107,7 @@ impl Relay {
         Ok(Self { plan, interface, spec, pool })
     }
 
-    /// What is on the way arrives at once, and what comes passes as it comes.
+    /// Packets under way arrive at once, and later ones pass without the line.
     pub(crate) fn flush(&self, switch: Option<&mut Switch>) {
         if let Some(switch) = switch {
             let order = Order::Impair { interface: self.interface, impairment: None };

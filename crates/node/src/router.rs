@@ -70,7 +70,7 @@ pub(crate) struct RouterRecord {
     slots: u32,
     slot_bytes: u32,
     interfaces: Vec<u32>,
-    /// What of its plan cannot change in a process that runs.
+    /// The parts of its plan that cannot change in a running process.
     outside: serde_json::Value,
     configuration: String,
     file: String,
@@ -266,7 +266,7 @@ impl Router {
         all.find(|(planned, _)| planned.name == interface).map(|(_, id)| *id)
     }
 
-    /// What became of it, for people.
+    /// Its state, for users.
     pub(crate) fn state(&self, now: Instant) -> String {
         match (&self.process, self.due) {
             (Some(process), _) if process.ready => "running".into(),

@@ -113,7 +113,7 @@ struct Record {
     text: String,
 }
 
-/// What of a router's document makes its slow path, as text.
+/// The parts of a router's document that make its slow path, as text.
 fn text(router: &europa_api::Router) -> String {
     let fast = &router.fast_path;
     let all = (&router.slow_path, &router.interfaces, &fast.routes, &fast.neighbours);
@@ -141,7 +141,7 @@ impl SlowPaths {
         idle.map(|one| RouterId::of(&one.router))
     }
 
-    /// Takes away those that are there and not wanted, and changes those that stay.
+    /// Removes the unwanted ones, and changes those that stay.
     pub(crate) fn trim(
         &mut self,
         instance: &Instance,

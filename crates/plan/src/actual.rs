@@ -17,7 +17,7 @@ use crate::slow_path_change::Tools;
 pub struct ActualPort {
     /// The document that it was made from.
     pub document: Port,
-    /// What is known of its device.
+    /// The facts about its device.
     pub facts: PortFacts,
     /// What its device has been made able to do.
     pub needs: Needs,

@@ -41,7 +41,7 @@ pub struct Desired {
     by_name: HashMap<RouterId, usize>,
 }
 
-/// Longest packet of a port that nothing is known of.
+/// Longest packet of an unknown port.
 const UNKNOWN_MTU: u32 = 9216;
 
 impl Desired {

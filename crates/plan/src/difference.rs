@@ -6,8 +6,8 @@ use europa_api::rest::{Action, Change, FieldChange};
 use europa_api::{Kept, Key};
 use serde_json::Value;
 
-/// Changes from `old` to `new`: what goes, then what changes, then what is new, each in
-/// its order; and how many stay as they are.
+/// Changes from `old` to `new`: removed objects, then changed ones, then new ones, each in its
+/// order; and how many stay.
 pub fn difference(old: &[Kept], new: &[Kept]) -> (Vec<Change>, u64) {
     let change = |action, kept: &Kept, fields| Change {
         action,

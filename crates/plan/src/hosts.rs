@@ -1,4 +1,4 @@
-//! Hosts: the ports that they make, and what of them does not stay when their documents change.
+//! Hosts: the ports that they make, and the parts that do not stay when their documents change.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -100,8 +100,8 @@ pub fn is_line(port: &str) -> bool {
     port.contains('.')
 }
 
-/// The ports that hosts make in the network namespace of this name, and what is known of their
-/// devices before they are there.
+/// The ports that hosts make in the network namespace of this name, and the facts about their
+/// devices before these exist.
 pub fn ports(outside: &str, documents: &Documents) -> Vec<(Port, PortFacts)> {
     let direct = direct(&documents.hosts);
     let mut ports = Vec::new();

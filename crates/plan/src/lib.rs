@@ -16,7 +16,7 @@
 //! | `builtin`    | texts of `builtin: ipv4` and `builtin: bridge`                 |
 //! | `links`      | what links do to packets                                       |
 //! | `relays`     | what hosts send over links that do something to packets        |
-//! | `hosts`      | the ports that hosts make, and what of hosts does not stay     |
+//! | `hosts`      | the ports that hosts make, and their parts that do not stay    |
 //! | `slow_paths` | hidden ports and interfaces of slow paths                      |
 //! | `slow_path_change` | what a change of a slow path does to its programs        |
 //! | `needs`      | what interfaces need of a port's device                        |

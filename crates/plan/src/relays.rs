@@ -58,7 +58,7 @@ impl RelayPlan {
 
 /// The hosts' ends of links that need one.
 pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
-    // Without a router at its other end, nothing takes what comes over a link.
+    // Without a router at its other end, a link has no receiver.
     let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
     let links: HashSet<&str> =
         interfaces.filter_map(|(_, interface)| Some(&***interface.value.link.as_ref()?)).collect();

@@ -104,7 +104,7 @@ impl Context<'_> {
                 planned.link = Some(LinkId::new(&***link));
             }
             if self.relays.iter().any(|relay| planned.to.is_port(&relay.port)) {
-                // What comes in there goes to the relay, and from there over the link.
+                // Packets received there go to the relay, and from there over the link.
                 planned.spec.matches.clear();
             }
             if router.run == Run::Kernel && !router.interfaces.0[index].0.is_host_side() {

@@ -237,13 +237,13 @@ pub fn diff(desired: &Desired, actual: &Actual) -> Vec<Step> {
     first
 }
 
-/// What becomes of routers.
+/// Steps of routers.
 struct Routers {
     gone: Vec<Arc<RouterPlan>>,
     come: Vec<Step>,
 }
 
-/// What becomes of relays.
+/// Steps of relays.
 struct Relays {
     gone: Vec<RelayPlan>,
     changed: Vec<Step>,
@@ -338,7 +338,7 @@ impl<'a> Differ<'a> {
     }
 
     fn relays(&self, routers: &Routers) -> Relays {
-        // The router that has what comes over the link.
+        // The router that receives from the link.
         let behind = |port: &PortId| {
             let on_it = |plan: &&Arc<RouterPlan>| plan.ports().any(|other| other == port);
             let there = self.actual.routers.iter().map(|router| &router.plan).find(on_it);

@@ -175,7 +175,7 @@ fn each_step_has_an_inverse() {
             assert_eq!(back.inverse().as_ref(), Some(step), "{back:?}");
         }
     }
-    // The way back is the inverses, last first.
+    // A change is taken back by the inverses, last first.
     let after = actual(&documents(other));
     let back = diff(&desired(&documents(LAB), &after), &after);
     let mut inverses: Vec<_> = forth.iter().rev().filter_map(|step| step.inverse()).collect();

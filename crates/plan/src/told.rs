@@ -13,7 +13,7 @@ use crate::slow_path_change;
 use crate::slow_paths;
 use crate::steps::Step;
 
-/// What becomes of a router.
+/// The change of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     InPlace,

@@ -15,7 +15,7 @@ pub const TABLE_BYTES: usize = 8 << 20;
 /// Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// In pieces that are no tables, and what of tables has been filled. Less than none if memory of others was given back.
+    /// In pieces that are no tables, and in the filled parts of tables. Less than none if memory of others was given back.
     pub bytes: i64,
     /// In tables, filled or not.
     pub table_bytes: i64,
@@ -35,8 +35,8 @@ pub fn current() -> Account {
     NOW.get()
 }
 
-/// Puts bytes on this thread's account that no allocation says, or takes them from it: what of a
-/// table has memory behind it.
+/// Charges bytes to this thread that no allocation reports, or credits them: the parts of a table
+/// with memory behind them.
 pub fn charge(bytes: i64) {
     // Gone while a thread ends: it counts for no router then.
     let _ = NOW.try_with(|now| {

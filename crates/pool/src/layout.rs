@@ -184,10 +184,10 @@ pub struct Layout {
 /// in which a scheduler may leave a router without its core.
 const MAX_INTERFACE_RING: u32 = 8192;
 
-/// So many packets may always wait in a receive ring. More are a burst, or what came while the
-/// router had no core: for a router that cannot keep up, it would only be a longer queue, and
-/// colder slots. So receive programs let more wait for a short time only, and not for a router
-/// that has just run out of room.
+/// So many packets may always wait in a receive ring. More are a burst, or packets from a time when
+/// the router had no core. For a router that cannot keep up, they would only be a longer queue, and
+/// colder slots. So receive programs let more wait for a short time only, and not for a router that
+/// has just run out of room.
 pub const RX_BACKLOG: u32 = 1024;
 
 impl Layout {

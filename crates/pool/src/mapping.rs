@@ -22,9 +22,8 @@ struct Mapped {
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain memory; it stays mapped as long as a handle lives,
-// whichever thread holds it, and it is only ever read and written through atomics
-// and volatile or raw copies.
+// SAFETY: a mapping is plain memory; it stays mapped as long as a handle lives, in any thread, and
+// it is only ever read and written through atomics and volatile or raw copies.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -57,8 +56,7 @@ impl Mapping {
         protection: ProtFlags,
     ) -> nix::Result<Self> {
         let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
-        // SAFETY: a new mapping at an address the kernel chooses touches no memory
-        // that Rust knows of.
+        // SAFETY: a new mapping at an address the kernel chooses touches no memory of Rust's.
         let base =
             unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, offset as i64)? };
         let base = base.cast();

@@ -100,7 +100,7 @@ pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
     match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
         Ok(()) => Ok(prepared),
         Err(error) => {
-            // The first error says more than one on the way back.
+            // The first error says more than one during the return.
             let _ = prepared.undo.undo();
             Err(error)
         }

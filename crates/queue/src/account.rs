@@ -29,7 +29,7 @@ pub(crate) fn count_drop(
     count_up(nodes, words, queue, |counters| counters.dropped(cause, bytes));
 }
 
-/// Says in a node's statistics what waits.
+/// Writes the queue length into a node's statistics.
 #[inline]
 pub(crate) fn publish(nodes: &[Node], words: &[AtomicU64], node: u32) {
     let hot = Counters { words, node: node as usize }.hot();

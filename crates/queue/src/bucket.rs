@@ -3,8 +3,7 @@
 
 use crate::settings::Rate;
 
-/// Buckets never hold less than this: what comes between two ticks of the timer wheel must
-/// not be lost.
+/// Buckets never hold less than this: tokens between two ticks of the timer wheel must not be lost.
 const LEAST_BURST_NS: u64 = 4096;
 /// Times are kept far from overflow: 146 years.
 const FAR_NS: u64 = 1 << 62;

@@ -47,7 +47,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(())
     }
 
-    /// Sets how much may wait. What waits already stays.
+    /// Sets how much may wait. Waiting packets stay.
     ///
     /// # Errors
     /// It has gone.

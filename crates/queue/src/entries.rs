@@ -1,4 +1,4 @@
-//! What waits: one pool of entries for all queues of a port, chained.
+//! Waiting packets: one pool of entries for all queues of a port, chained.
 
 use crate::node::{Amount, NONE, Node};
 

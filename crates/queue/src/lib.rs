@@ -26,7 +26,7 @@
 //! | `account`    | the counts of queues' packets in their classes              |
 //! | `node`       | one cache line for each node, cyclic lists                  |
 //! | `order`      | whose turns come, so that they can be fetched ahead         |
-//! | `entries`    | what waits                                                  |
+//! | `entries`    | waiting packets                                             |
 //! | `bucket`     | token buckets                                               |
 //! | `wheel`      | times at which caps and guarantees are checked again        |
 //! | `red`, `codel` | drop policies                                             |

@@ -62,8 +62,8 @@ pub(crate) const ASSURED: u8 = 32;
 /// All of a queue's policies.
 pub(crate) const POLICIES: u8 = HEAD | RED | CODEL;
 
-/// Packets, and above them their bytes: one word, so that what comes or leaves costs each class above
-/// it one addition.
+/// Packets, and above them their bytes: one word, so that each arrival or departure costs each class
+/// above it one addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount(pub(crate) u64);
 
@@ -100,7 +100,7 @@ impl Amount {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Node {
-    /// What waits in or under it; what more than 4 GiB would be is refused.
+    /// The waiting bytes in or under it; more than 4 GiB are refused.
     pub(crate) waiting: Amount,
     /// Neighbours in the cyclic list in which the node is.
     pub(crate) next: u32,
@@ -162,7 +162,7 @@ impl Node {
         self.second != NONE
     }
 
-    /// Remembers what waits, if it is more than ever. Before anything leaves is enough: only
+    /// Notes the waiting packets, if they are a new maximum. Before anything leaves is enough: only
     /// then it has been at its highest. Says whether it was.
     #[inline]
     pub(crate) fn note_peak(&mut self) -> bool {

@@ -1,4 +1,4 @@
-//! Whose turn it is, level by level, and what becomes of it.
+//! Whose turn it is, level by level, and its result.
 
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
@@ -320,7 +320,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let hot = &self.hot[node as usize];
         let node = self.standing.nodes.at_mut(node);
-        // A queue's has been noted when its turn began, and it knows what waits.
+        // A queue's was noted when its turn began, and its length is known.
         if !is_queue {
             if node.note_peak() {
                 set(&hot[PEAK], node.peak());

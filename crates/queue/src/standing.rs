@@ -16,7 +16,7 @@ pub(crate) struct Shape {
     pub(crate) prev: u32,
 }
 
-/// What of a tree that takes.
+/// The part of a tree that takes packets.
 pub(crate) struct Standing<'a> {
     pub(crate) nodes: &'a mut [Node],
     pub(crate) shapes: &'a mut [Shape],

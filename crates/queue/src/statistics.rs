@@ -1,4 +1,4 @@
-//! What has become of packets, in memory that others may read meanwhile.
+//! Counters of packets, in memory that others may read meanwhile.
 //!
 //! One thread writes them, with plain stores; a reader that maps them sees each word whole. Of memory
 //! for n nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its

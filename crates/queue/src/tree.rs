@@ -441,7 +441,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         self.len() == 0
     }
 
-    /// What has become of a node's packets.
+    /// Counters of a node's packets.
     ///
     /// # Errors
     /// It has gone.

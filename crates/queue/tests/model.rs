@@ -80,7 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plainest queue manager: what waits where.
+/// The plainest queue manager: the waiting packets of each queue.
 #[derive(Default)]
 struct Model {
     /// All nodes ever made, with parents and settings of queues.

@@ -233,8 +233,8 @@ impl Process {
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
             }
             if wait[0].any() == Some(true) {
-                // What comes mostly leaves, and a core wakes up slowly: the switch's may
-                // do so while the packet is looked at.
+                // Received packets mostly leave again, and a core wakes up slowly: the switch's may
+                // do so while the router works on the packet.
                 self.wake_switch();
             }
             ordered = wait[2].any() == Some(true) || wait[3].any() == Some(true);

@@ -1,4 +1,4 @@
-//! What of the sandbox this kernel can build, for `europa doctor`.
+//! The parts of the sandbox that this kernel can build, for `europa doctor`.
 
 use std::fs;
 

@@ -16,7 +16,7 @@ pub struct Config {
     pub router: IpAddr,
     /// Addresses of the router beside those of its interfaces.
     pub addresses: Vec<IpAddr>,
-    /// The interfaces that speak RSVP.
+    /// The interfaces with RSVP.
     pub interfaces: Vec<Interface>,
     /// R (RFC 2205, section 3.7). State lives for 5.25 R: (K + 0.5) * 1.5 R with K = 3.
     pub refresh: Duration,
@@ -44,7 +44,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// An interface that speaks RSVP.
+/// An interface with RSVP.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// Its number; not 0.

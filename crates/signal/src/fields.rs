@@ -32,7 +32,7 @@ pub(crate) struct Flow {
     pub(crate) record: Option<RecordRoute>,
 }
 
-/// All of a message; what comes twice counts once.
+/// All of a message; a repeated field counts once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) session: Option<Session>,

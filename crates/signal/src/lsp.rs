@@ -1,4 +1,4 @@
-//! What is known of an LSP: path state, reservation state, data plane.
+//! An LSP: path state, reservation state, data plane.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Partners of Hello sessions (RFC 3209, section 5; RFC 4558), and what is known of those nodes.
+//! Partners of Hello sessions (RFC 3209, section 5; RFC 4558), and the state of those nodes.
 
 use std::net::IpAddr;
 use std::time::Duration;

@@ -3,11 +3,11 @@
 /// A rule that the signaller obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// What goes gives its bandwidth back.
+    /// A removed one gives its bandwidth back.
     GiveBandwidthBack,
-    /// What goes gives its label back.
+    /// A removed one gives its label back.
     GiveLabelBack,
-    /// What goes cancels its timers.
+    /// A removed one cancels its timers.
     CancelTimers,
     /// Path state that is not refreshed times out.
     ExpirePath,

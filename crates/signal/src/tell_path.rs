@@ -60,7 +60,7 @@ impl Signaller {
         self.timers.set(Timer::PathRefresh(key), next);
     }
 
-    /// What goes downstream of its own: from the head, to the tail, with Router Alert (RFC 2205, section
+    /// Messages of its own downstream: from the head, to the tail, with Router Alert (RFC 2205, section
     /// 3.1.3).
     pub(crate) fn along(&self, key: LspKey, via: Adjacency, message: Message) -> Option<Outgoing> {
         self.config.interface(via.interface)?;

@@ -1,4 +1,4 @@
-//! What goes out: ids, acknowledgements, retransmissions, bundles, authentication.
+//! Sent messages: ids, acknowledgements, retransmissions, bundles, authentication.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -55,7 +55,7 @@ pub(crate) const EFFECTS: [Effect; 20] = [
     Effect::Commit,
 ];
 
-/// What goes wrong.
+/// Faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// It is refused; nothing has changed.

@@ -26,7 +26,7 @@ const MOST_TURNS: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct Operation {
     what: What,
-    /// What goes wrong meanwhile.
+    /// Faults meanwhile.
     seed: u64,
     faulty: bool,
 }
@@ -47,7 +47,7 @@ enum What {
     Wait,
 }
 
-/// What came of a history.
+/// The result of a history.
 pub struct Report {
     /// What did not hold, and after how many operations.
     pub broken: Option<(usize, String)>,

@@ -12,7 +12,7 @@
 //! | `documents` | random documents                                          |
 //! | `world`     | what outlives a node                                      |
 //! | `effects`   | steps, as the simulated kernel carries them out           |
-//! | `machine`   | a node's side of it: what it remembers, what comes later  |
+//! | `machine`   | a node's side of it: its memory, and later results        |
 //! | `faults`    | what can go wrong, and how often it has                   |
 //! | `history`   | one history, and what must hold                           |
 //! | `search`    | many histories; the first that fails is made small        |

@@ -113,7 +113,7 @@ impl SimMachine {
         }
     }
 
-    /// What goes wrong from now on follows from this seed.
+    /// Later faults follow from this seed.
     pub(crate) fn seed(&mut self, seed: u64) {
         self.rng = Rng::with_seed(seed);
     }
@@ -159,7 +159,7 @@ impl SimMachine {
         self.timers.pop().map(|Reverse((_, _, event))| event)
     }
 
-    /// What goes wrong with an effect, if anything.
+    /// The fault of an effect, if any.
     fn fault(&mut self, effect: Effect) -> Option<Fault> {
         let mut fault = None;
         let one_in = match effect {
@@ -183,7 +183,7 @@ impl SimMachine {
         }
     }
 
-    /// A node begins: what equals `desired` goes on, the rest is taken away.
+    /// A node begins: objects equal to `desired` go on, the rest is removed.
     pub(crate) fn adopt(&mut self, desired: &Desired) {
         self.killed = false;
         self.wanted = Arc::new(desired.documents.clone());

@@ -154,7 +154,7 @@ impl World {
         self.broken.get_or_insert(rule.into());
     }
 
-    /// What is known of the device of a port that a host makes.
+    /// The facts about the device of a port that a host makes.
     pub(crate) fn host_port(&self, port: &str) -> Option<PortFacts> {
         let made = hosts::interfaces(&self.hosts).find_map(|(host, key, interface)| {
             let name = host.port(&key.1, interface)?;
@@ -193,7 +193,7 @@ impl World {
         device.is_none_or(|device| !device.there || device.generation != generation)
     }
 
-    /// What a plan knows of an open port.
+    /// A plan's facts about an open port.
     pub(crate) fn facts(&self, port: &SimPort) -> PortFacts {
         let facts = self.look(&port.document).unwrap_or(PortFacts {
             mac: [2, 0, 0, 0, 0, 1],

@@ -78,7 +78,7 @@ fn named(error: io::Error, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Takes away what [`Environment::make`] has made below `folder`, and what was written there.
+/// Removes the files of [`Environment::make`] below `folder`, and all files written there.
 ///
 /// # Errors
 /// What the kernel refuses.
@@ -101,7 +101,7 @@ fn mount_root(root: &Path) -> io::Result<()> {
 }
 
 impl Environment {
-    /// Makes the directories and files below `folder`, and notes there what goes where.
+    /// Makes the directories and files below `folder`, and notes their places there.
     ///
     /// # Errors
     /// A file with an impossible path, or a user that does not exist.
@@ -303,8 +303,8 @@ fn binds(root: &Path, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>>
     Ok(binds)
 }
 
-/// What of the host's a file hides from programs; nothing if it lies in a directory of the
-/// router's own.
+/// The host's path that a file hides from programs; nothing if it is in a directory of the router's
+/// own.
 pub fn cover(path: &str) -> Option<&Path> {
     (!own(Path::new(path))).then(|| covered(path))
 }
@@ -314,8 +314,8 @@ pub fn own(path: &Path) -> bool {
     OWN.iter().any(|own| path.starts_with(own))
 }
 
-/// What of the host's a file covers: its directory, or, in a directory that too much else
-/// needs, the one file.
+/// The host's path that a file covers: its directory, or the one file in a directory with too many
+/// other uses.
 fn covered(path: &str) -> &Path {
     let target = Path::new(path);
     let directory = if path.ends_with('/') { Some(target) } else { target.parent() };

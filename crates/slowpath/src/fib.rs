@@ -1,4 +1,4 @@
-//! The kernel's routes of one family, and what of them the fast path has been told.
+//! The kernel's routes of one family, and the part that the fast path has.
 //!
 //! Each prefix is sent once a batch, however often it changed meanwhile. Several routes to one
 //! prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel

@@ -216,7 +216,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let child = Pid::from_raw(child.id() as i32);
     // The writing ends are the program's alone.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // Blocked only now: the program must not inherit it. What came before is found below.
+    // Blocked only now: the program must not inherit it. Earlier ones are found below.
     let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
     let mut log = Log { printed: Some(printed), output: Output::new(stderr(), Instant::now()) };
     loop {

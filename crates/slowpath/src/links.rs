@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::message::Link;
 
-/// What is known of a device.
+/// The facts about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Number of the router's interface; `None` for devices that the fast path does not have.

@@ -172,7 +172,7 @@ pub(crate) struct Hop<A> {
     pub(crate) weight: u16,
 }
 
-/// What becomes of a route's packets.
+/// The treatment of a route's packets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way<A> {
     /// Linux decides: its own addresses, unreachable, encapsulations.

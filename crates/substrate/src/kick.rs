@@ -41,8 +41,8 @@ impl Kicker {
         Self { program, frame: vec![0; MAX_LIVE_FRAME as usize].into() }
     }
 
-    /// Runs the program for `frames` entries of the transmit list, the longest of
-    /// them of `longest_bytes` with what goes before it. Costs about 16 µs and 85 ns a frame.
+    /// Runs the program for `frames` entries of the transmit list, the longest of them of
+    /// `longest_bytes` with its outer headers. Costs about 16 µs and 85 ns a frame.
     ///
     /// # Errors
     /// What the kernel says; `EINTR` when a signal cut the run short. Entries that

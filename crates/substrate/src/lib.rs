@@ -8,7 +8,7 @@
 //! | `pool`      | packet pools: the map of one router, and its place in the tables  |
 //! | `ports`     | ports: attach, look-up tables, way out                            |
 //! | `matches`   | which frames are whose                                            |
-//! | `meters`    | what slices may be given of what comes in by a port               |
+//! | `meters`    | the received rates of slices from ports                           |
 //! | `adopt`     | what a killed node has left: found again, or swept away           |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
 //! | `loading`   | programs that other threads load                                  |

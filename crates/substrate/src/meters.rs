@@ -1,5 +1,5 @@
-//! What slices may be given of what comes in by a port: token buckets that receive programs
-//! take from, before they copy anything.
+//! The received rates of slices from ports: token buckets that receive programs take from, before
+//! they copy anything.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -39,14 +39,14 @@ impl Substrate {
         field(offset_of!(layout::Meter, cost)).store(cost, Ordering::Release);
     }
 
-    /// The meter that polices what comes in for an interface; 0 for none.
+    /// The meter that polices an interface's received frames; 0 for none.
     pub fn meter_of(&self, interface: u32) -> u32 {
         let known = interface < MAX_INTERFACES;
         let meter = if known { self.interfaces.get(interface).meter } else { 0 };
         if meter < MAX_METERS { meter } else { 0 }
     }
 
-    /// Has meter `number` police what comes in for an interface; 0 lets everything through.
+    /// Has meter `number` police an interface's received frames; 0 lets everything through.
     ///
     /// # Panics
     /// If there is no such interface.

@@ -476,7 +476,7 @@ pub(crate) fn load_judge(directory: &Path, rows: u32) -> Result<OwnedFd, Error> 
 pub(crate) enum Hook {
     /// XDP, with the kernel's `XDP_FLAGS_`.
     Xdp(u32),
-    /// What comes in, by tc (tcx, Linux 6.6).
+    /// Received frames, by tc (tcx, Linux 6.6).
     Ingress,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct Abilities {
     pub(crate) segments: bool,
 }
 
-/// What waits for a port.
+/// The packets that wait for a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) frames: usize,

@@ -1,4 +1,4 @@
-//! Links with a rate, a delay, losses: what waits on them, and what arrives.
+//! Links with a rate, a delay, losses: waiting and arriving packets.
 //!
 //! A packet on the way keeps its sender's slot, and no other memory.
 

@@ -272,7 +272,7 @@ impl Managed {
         Ok(())
     }
 
-    /// Takes out what goes, before anything comes: a number may go from one router to another, and
+    /// Removes old nodes before it adds new ones: a number may go from one router to another, and
     /// room from one slice to another.
     fn shrink(
         &mut self,

@@ -87,9 +87,9 @@ pub enum Order {
         /// Its rate in bits a second, if known.
         rate_bits: Option<u64>,
     },
-    /// A port's queues and their order, from now on. What waits already stays where it is, as far
-    /// as its queue does. Descriptor, with queues: memory of [`QUEUE_BYTES`](crate::QUEUE_BYTES)
-    /// for their statistics, always the same for a port.
+    /// A port's queues and their order, from now on. Waiting packets stay in their queues, if these
+    /// stay. Descriptor, with queues: memory of [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their
+    /// statistics, always the same for a port.
     Queues {
         /// Number of the port.
         port: u32,
@@ -365,7 +365,7 @@ pub struct PortStats {
 pub struct LinkStats {
     /// Number of the interface that sends.
     pub interface: u32,
-    /// What became of packets.
+    /// Counters of packets.
     pub packets: Statistics,
 }
 

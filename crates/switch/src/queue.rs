@@ -22,7 +22,7 @@ pub const SHARE_PACKETS: u16 = 1024;
 
 /// Frames of at least so many bytes may be a stream's.
 const STREAM_BYTES: u16 = 512;
-/// So many of what waits are looked at, with what stands behind each...
+/// So many waiting packets are checked, with those behind each...
 const STREAM_LOOKS: usize = 8;
 /// ...and so many of these are followed by the next one of their stream, if merging is worth it.
 const STREAM_PAIRS: usize = 6;
@@ -133,8 +133,8 @@ impl PortQueue {
         self.ready.front()
     }
 
-    /// Whether most of what waits are segments of streams that can be merged. Read where
-    /// routers may write: it only decides by which way their packets leave.
+    /// Whether most waiting packets are segments of streams that can be merged. Read where routers
+    /// may write: it only decides by which way their packets leave.
     pub(crate) fn is_stream(&self, pools: &Pools) -> bool {
         let places = self.ready.len().saturating_sub(1);
         if places < STREAM_LOOKS || self.ready[0].word.length() < STREAM_BYTES {

@@ -22,7 +22,7 @@ use crate::train::{MAX_HEADERS, OFFLOAD_BYTES, Train};
 
 /// Packets of one system call.
 pub(crate) const BATCH: usize = 64;
-/// Room for one frame and what goes before it.
+/// Room for one frame and its outer headers.
 const FRAME_BYTES: usize = 16384 + 128;
 /// Room for all packets of one system call: not more than stays near the core.
 const OUTBOX_BYTES: usize = 512 << 10;
@@ -75,7 +75,7 @@ impl Copied {
     }
 }
 
-/// What became of the packets of an outbox.
+/// The results for the packets of an outbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     /// Frames that the device took.

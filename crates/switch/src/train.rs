@@ -45,7 +45,7 @@ pub(crate) struct Segment {
     headers: usize,
     payload: usize,
     sequence: u32,
-    /// The sender wants it to be delivered at once: what comes after it is not merged with it.
+    /// The sender wants it to be delivered at once: later segments are not merged with it.
     push: bool,
 }
 

@@ -174,8 +174,8 @@ impl Worker {
             || self.guests.has_work(Instant::now())
     }
 
-    /// Whether something of an interface can be taken. What waits in its ring because its queue
-    /// is full waits until something leaves.
+    /// Whether something of an interface can be taken. A packet that waits in its ring because its
+    /// queue is full waits until another one leaves.
     fn has_room(&self, interface: &Interface) -> bool {
         let Target::Port(id) = interface.to else { return true };
         let port = self.tables.ports.of(id);

@@ -73,7 +73,7 @@ impl Far {
     }
 }
 
-/// Sends frames, and throws away what comes.
+/// Sends frames, and discards received ones.
 pub(crate) struct Sender(OwnedFd);
 
 impl Sender {

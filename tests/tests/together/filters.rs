@@ -70,7 +70,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// What of the datagrams to a port a host sees within a while, as fields.
+/// The datagrams to a port that a host sees within a while, as fields.
 fn seen(node: &Node, host: &str, port: u16, count: u32, fields: &[&str]) -> Vec<Vec<String>> {
     let filter = format!("udp dst port {port}");
     let capture = node.host(host).capture("eth0", &filter).expect("a capture");

@@ -272,7 +272,7 @@ fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What slices are given of what comes in fits the port too, which is as fast either way.
+/// The slices' received rates must fit the port too, which is as fast either way.
 fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     for port in &documents.ports {
         let Some(rate) = port.rate else { continue };

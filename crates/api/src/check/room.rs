@@ -1,4 +1,4 @@
-//! Room for queues: what waits for a port must fit into the switch's tree for it.
+//! Room for queues: all queues of a port must fit into the switch's tree for it.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What becomes of a packet that a rule matches.
+//! The action on a packet that a rule matches.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,4 +1,4 @@
-//! A rule: what it says of a packet, and what becomes of it.
+//! A rule: its conditions on a packet, and its action.
 
 use ipnet::IpNet;
 use schemars::JsonSchema;

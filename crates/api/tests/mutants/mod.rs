@@ -140,7 +140,7 @@ fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
             _ => false,
         });
         let end = rest.map_or(text.len(), |(end, _)| start + end);
-        // What goes on in the next lines is no value of one line.
+        // A value that continues in the next lines is no value of one line.
         if !text[start..end].starts_with('|') {
             found.push((start..end, name.to_owned()));
         }

@@ -18,7 +18,7 @@
 //!
 //! | file      | concern                                  |
 //! |-----------|------------------------------------------|
-//! | `value`   | what is known of a register              |
+//! | `value`   | the known facts about a register         |
 //! | `state`   | registers and stacks at one place        |
 //! | `walk`    | all paths, function by function          |
 //! | `step`    | one instruction                          |

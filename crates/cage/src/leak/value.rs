@@ -1,4 +1,4 @@
-//! What is known of a register.
+//! The known facts about a register.
 
 /// A range of numbers of 64 bits without sign, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(super) enum Region {
     Function(u32),
 }
 
-/// What is known of a register or of eight bytes of stack.
+/// The known facts about a register or eight bytes of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// It was not set on some path.

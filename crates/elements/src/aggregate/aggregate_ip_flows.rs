@@ -17,9 +17,8 @@
 //!
 //! Ports are only in a packet's first fragment. Where packets are pushed, fragments wait for it,
 //! and with them all packets between the two hosts, so that these stay in order; in all elements
-//! together that keep fragments, an eighth of the router's packet pool at most. What
-//! waits when the router is to stop comes out when `clear` is written: `DriverManager(wait, write
-//! a.clear, stop)`.
+//! together that keep fragments, an eighth of the router's packet pool at most. Waiting packets at
+//! the end of the router leave when `clear` is written: `DriverManager(wait, write a.clear, stop)`.
 //!
 //! ## Arguments
 //! - TCP_TIMEOUT (keyword): seconds after which a TCP flow has ended; default 86400.
@@ -36,7 +35,7 @@
 //!   that file, where packets come from.
 //!
 //! ## Handlers
-//! - `clear` (write): ends all flows and sends what waits.
+//! - `clear` (write): ends all flows and sends the waiting packets.
 //!
 //! ## See also
 //! `AggregateIP`, `AggregateCounter`, `IPReassembler`
@@ -224,7 +223,7 @@ impl Class for AggregateIPFlows {
     const INFO: ClassInfo = ClassInfo::new("AggregateIPFlows", "1/1-2").processing("a/ah");
 }
 
-/// Writes what is known of a flow that has ended. An error ends the file.
+/// Writes the record of a flow that has ended. An error ends the file.
 fn write(trace: &mut Option<Box<dyn Write>>, hosts: Hosts, ports: (u16, u16), flow: &Flow) {
     let Some(file) = trace else { return };
     let (mut from, mut to) = ((hosts.1, ports.0), (hosts.2, ports.1));
@@ -321,7 +320,7 @@ impl AggregateIPFlows {
         self.flows.max(self.pairs.len()) < MOST_FLOWS || known() == Some(true)
     }
 
-    /// What becomes of a packet: it goes on, or is refused; or it is kept, and others go on.
+    /// The verdict for a packet: it goes on, or is refused; or it is kept, and others go on.
     fn take(&mut self, mut packet: Packet, context: &mut Context<'_>) -> Option<Packet> {
         if packet.timestamp_ns() == 0 {
             if !std::mem::replace(&mut self.told, true) {
@@ -539,7 +538,7 @@ mod tests {
         assert_eq!(bench.run().len(), 1024 / 8);
     }
 
-    /// Output, aggregate and paint of what comes out for this packet, which came at a second.
+    /// Output, aggregate and paint of the packets sent for this packet, which arrived at a second.
     fn push(bench: &mut Bench, second: u64, bytes: &[u8]) -> Vec<(usize, u32, u8)> {
         let mut packet = bench.arena.packet(bytes).unwrap();
         packet.set_network_header(0, 20);

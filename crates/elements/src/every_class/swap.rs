@@ -96,7 +96,7 @@ fn used(arena: &Arena) -> usize {
     arena.capacity() - arena.free()
 }
 
-/// What comes out of an element that is given packets, swapped if `swaps`, and given more; how many
+/// The output of an element that gets packets, is swapped if `swaps`, and gets more; how many
 /// packets it kept meanwhile.
 fn outcome(class: &str, arguments: &[&str], single: bool, swaps: bool) -> (Vec<Out>, usize) {
     let arena = Arena::heap(1024, 2048);

@@ -37,7 +37,7 @@ pub(super) fn masked(mut step: Step) -> Step {
     step
 }
 
-/// What is known of the bytes of a test: that they fit or not, or were not there.
+/// The known facts about the bytes of a test: that they fit or not, or were not there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fact {
     test: Test,

@@ -62,7 +62,7 @@ pub(super) enum Expr {
     If(Box<[Expr; 3]>),
 }
 
-/// What comes after a step.
+/// The successor of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Drop,

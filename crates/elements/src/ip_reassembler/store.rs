@@ -51,7 +51,7 @@ struct Whole {
     expires_ns: u64,
 }
 
-/// What became of a fragment.
+/// The result for a fragment.
 pub(super) enum Added {
     /// It waits for others.
     Waits,

@@ -255,8 +255,8 @@ fn seen(packet: &Packet) -> String {
     )
 }
 
-/// Everything that can be seen of a router: what came out of it in order, by output, and what
-/// its handlers say.
+/// Everything that can be observed of a router: its packets in order, by output, and its handlers'
+/// values.
 fn run(registry: &Registry, graph: &Graph, rounds: &[Vec<Sketch>]) -> Vec<String> {
     let arena = Arena::heap(4096, 2048);
     let graph = graph.clone().resolved(registry);

@@ -1,4 +1,4 @@
-//! What all rewriters share: how a packet finds its flow, or makes one, and what becomes of it.
+//! The common part of all rewriters: how a packet finds its flow, or makes one, and the rewriting.
 
 mod handlers;
 mod headers;
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Tcp,
     /// Addresses and ports, whatever protocol has them.
     Udp,
-    /// The source address, on the way back the destination address.
+    /// The source address; for replies the destination address.
     Address,
     /// Both addresses.
     AddressPair,
@@ -323,7 +323,7 @@ impl Rewriter {
         Fate::Output(output)
     }
 
-    /// What becomes of packets that no flow can be made for.
+    /// The verdict for packets without room for a flow.
     fn pass(&self, input: usize) -> Fate {
         match self.specs.get(input) {
             Some(Spec::Pass(output)) => Fate::Output(*output),

@@ -28,7 +28,7 @@ impl FlowId {
         if reply { self.destination_port } else { self.source_port }
     }
 
-    /// The way back.
+    /// The reply direction.
     pub(crate) fn reverse(self) -> FlowId {
         FlowId {
             source: self.destination,
@@ -50,19 +50,19 @@ impl std::fmt::Display for FlowId {
 /// upper one the rewriter among those that share a table.
 pub(crate) type Space = u16;
 
-/// A flow and what becomes of it.
+/// A flow and its rewriting.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) space: Space,
-    /// As it comes, and the way back as it comes.
+    /// Unchanged, and replies unchanged.
     pub(crate) ids: [FlowId; 2],
     /// Where packets leave, by direction.
     pub(crate) outputs: [usize; 2],
     /// Where it came in first.
     pub(crate) input: usize,
-    /// Annotation of the first packet, for the way back.
+    /// Annotation of the first packet, for replies.
     pub(crate) reply_annotation: u8,
-    /// What its kind of rewriter knows of it.
+    /// The rewriter's own state of it.
     pub(crate) state: u8,
     /// Until then no other flow gets its place.
     pub(crate) guaranteed_ns: u64,

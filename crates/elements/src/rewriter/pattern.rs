@@ -1,4 +1,4 @@
-//! What becomes of new flows: patterns of addresses and ports, and specifications of inputs.
+//! The treatment of new flows: patterns of addresses and ports, and specifications of inputs.
 
 use std::net::Ipv4Addr;
 

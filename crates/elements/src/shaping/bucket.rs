@@ -148,7 +148,7 @@ fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Even gaps, as far as they can be kept: what comes late is made up for, up to a second.
+/// Even gaps, as far as they can be kept: a late packet is made up for, up to a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gaps {
     /// Units a second.
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn rates_are_kept() {
-        // A bucket that holds no more than a burst loses what comes while it is full.
+        // A bucket that holds no more than a burst loses tokens while it is full.
         for (rate, burst, passed) in [(2, 1, 20), (2, 50, 69), (100, 1, 909), (1000, 10, 10_008)] {
             let mut bucket = Bucket::new(rate, Burst::Size(burst), 0);
             let mut count = 0;

@@ -75,7 +75,7 @@ struct Port {
     message: Message,
 }
 
-/// Speaks the spanning tree protocol.
+/// Runs the spanning tree protocol.
 pub(crate) struct EtherSpanTree {
     address: [u8; 6],
     suppressors: [String; 2],

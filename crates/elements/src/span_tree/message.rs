@@ -31,7 +31,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// What a bridge says that knows of no other.
+    /// The message of a bridge without a neighbour.
     pub(super) fn own(bridge: u64) -> Message {
         Message {
             root: bridge,

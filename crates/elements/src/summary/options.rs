@@ -63,7 +63,7 @@ fn join(bytes: &[u8], text: impl Fn(&[u8]) -> Option<String>) -> String {
     if parts.is_empty() { ".".to_owned() } else { parts.join(";") }
 }
 
-/// An option that nothing is known of: `99=0:5:10`.
+/// An unknown option: `99=0:5:10`.
 fn unknown(option: &[u8]) -> String {
     let mut text = option.first().map(u8::to_string).unwrap_or_default();
     for (at, byte) in option.iter().skip(2).enumerate() {

@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     pub(crate) ports: [u16; 2],
 }
 
-/// What is known of all packets of a dump.
+/// The facts about all packets of a dump.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) protocol: u8,

@@ -90,7 +90,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
 }
 
 impl ToIPSummaryDump {
-    /// What comes before the first packet.
+    /// The header before the first packet.
     fn head(&self, wall_ns: u64) -> String {
         let mut text = "!IPSummaryDump 1.3\n".to_owned();
         if let Some(banner) = &self.banner {

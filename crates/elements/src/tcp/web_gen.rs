@@ -64,7 +64,7 @@ struct Connection {
     sent_ns: u64,
 }
 
-/// What has become of connections.
+/// The results of connections.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     initiated: u64,
@@ -359,7 +359,7 @@ mod tests {
     use crate::fields::segment_checksum;
     use crate::testing::Bench;
 
-    /// What came out last: the other side's flow, and the segment with its data.
+    /// The last packet: the other side's flow, and the segment with its data.
     fn last(bench: &Bench) -> (Flow, Segment, Vec<u8>) {
         let packet: &Packet = &bench.out.last().unwrap().1;
         let (header, segment) = packet.data().split_at(20);

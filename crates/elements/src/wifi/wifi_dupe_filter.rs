@@ -35,7 +35,7 @@ use crate::prelude::*;
 /// Most senders.
 const SENDERS: usize = 4096;
 
-/// What came from a sender last.
+/// The last frames of a sender.
 #[derive(Clone, Copy, Default)]
 struct Last {
     sequence: u16,

@@ -60,7 +60,7 @@ pub struct Hop {
     pub class: String,
     /// By which input; none if it was asked for the packet.
     pub input: Option<u32>,
-    /// What became of it there.
+    /// Its result there.
     pub fate: Fate,
     /// Its first bytes before, in hexadecimal.
     pub before: String,
@@ -70,7 +70,7 @@ pub struct Hop {
     pub notes: Vec<String>,
 }
 
-/// What became of a packet at an element.
+/// The result for a packet at an element.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {

@@ -1,7 +1,7 @@
 //! What the slow path's Linux knows, in tables of a program in a cage: `bpf_fib_lookup` asks them.
 //!
-//! The mirror of the slow path speaks to this as it does to a router's process (`route.load`,
-//! `forward0.load`, `gate0.policy`); what it says becomes entries of maps. What Linux decides by more
+//! The mirror of the slow path writes to this as to a router's process (`route.load`,
+//! `forward0.load`, `gate0.policy`); its lines become entries of maps. What Linux decides by more
 //! than its tables is left to it: its interface is not open.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ const ROUTES4: &str = "cage_routes4";
 const ROUTES6: &str = "cage_routes6";
 const NEIGHBOURS: &str = "cage_neighbours";
 
-/// Bits of `struct cage_port`: what comes in, what leaves.
+/// Bits of `struct cage_port`: received and sent packets.
 const OPEN_IN: [u16; 2] = [1, 2];
 const OPEN_OUT: [u16; 2] = [4, 8];
 /// `struct cage_route`.

@@ -38,7 +38,8 @@ fn look_at(instance: &Instance, host: &Host) -> Option<HostDrift> {
     (!differs.is_empty()).then_some(HostDrift { host: host_name, really: Some(really), differs })
 }
 
-/// What a host that was to become `new` from `old` has now of either, and what of `old` it lacks.
+/// The present parts, of a host that changed from `old` to `new`, of either, and the missing parts
+/// of `old`.
 ///
 /// # Errors
 /// The namespace cannot be looked at.

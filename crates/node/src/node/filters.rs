@@ -79,7 +79,7 @@ impl Filtering {
         all.filter(|name| self.filters.own(name).next().is_some()).map(SliceId::new).collect()
     }
 
-    /// Slices whose numbered rules wait for what becomes of them.
+    /// Slices whose numbered rules wait for their result.
     pub(super) fn parked(&self) -> BTreeSet<SliceId> {
         self.parked.keys().map(SliceId::new).collect()
     }

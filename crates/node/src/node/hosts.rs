@@ -1,4 +1,4 @@
-//! Hosts, and what they send over links: made, changed and taken away.
+//! Hosts, and the packets that they send over links: made, changed and removed.
 
 use std::sync::Arc;
 

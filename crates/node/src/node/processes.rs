@@ -71,13 +71,13 @@ impl Node {
         self.follow_scene();
     }
 
-    /// Has what waits for ports wait as the documents say.
+    /// Applies the documents' queues of ports.
     pub(super) fn follow_queues(&mut self) -> Result<(), NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
         self.queues.follow(&self.kept, switch, &self.ports, &self.documents, &self.routers)
     }
 
-    /// Has what comes in by ports policed as the documents say.
+    /// Applies the documents' received rates of ports.
     fn follow_meters(&mut self) {
         if let Some(substrate) = &self.substrate {
             self.meters.follow(substrate, &self.documents, &self.routers);
@@ -143,7 +143,7 @@ impl Node {
         }
     }
 
-    /// The interface that sends by a port of a link, and takes what comes over the link.
+    /// The interface that sends by a port of a link, and receives from the link.
     pub(super) fn behind(&self, port: &str) -> Option<u32> {
         self.routers.iter().find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);

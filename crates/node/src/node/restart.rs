@@ -67,8 +67,8 @@ impl Node {
         let _ = reply.send(told);
     }
 
-    /// Gives a router whose process has ended a new one, which finds what came while it built
-    /// its sandbox and its graph.
+    /// Gives a router whose process has ended a new one, which finds the packets that arrived while
+    /// it built its sandbox and its graph.
     pub(super) fn restart_router(&mut self, index: usize) -> Result<(), NodeError> {
         if let Some(router) = self.routers.get_mut(index)
             && let Some(successor) = router.successor.take()
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// Frees a pool that no router has sent from. The switch may have been told of it.
+    /// Frees a pool that no router has sent from. The switch may know it.
     fn give_back(&mut self, pool: PoolHandle) -> Result<(), NodeError> {
         let forgotten = self.switch.as_mut().is_none_or(|switch| switch.forget_pool(pool.id));
         self.free_pool(pool, forgotten)

@@ -24,7 +24,7 @@ impl Found {
 }
 
 impl Node {
-    /// Brings up what the store says; if another node has left something, what of it goes on.
+    /// Starts the stored objects; of another node's objects, the usable ones go on.
     pub(super) fn restore(&mut self, found: Found, left: bool) -> Result<(), NodeError> {
         let Snapshot { revision, documents } = found.snapshot;
         let kept: Vec<Kept> = documents.iter().map(Stored::kept).collect();

@@ -165,7 +165,7 @@ impl Process {
         self.note(kept)
     }
 
-    /// Notes what of `plan` has changed around it.
+    /// Notes the changes of `plan` around it.
     pub(crate) fn note_outside(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
         let outside = plan.outside();
         if self.record.outside == outside {

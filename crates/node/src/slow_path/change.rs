@@ -26,7 +26,7 @@ impl SlowPath {
         instance: &Instance,
         new: &europa_api::Router,
     ) -> Result<(), NodeError> {
-        // Set first: the way back from a failed change begins here.
+        // Set first: a failed change is taken back from here.
         let old = std::mem::replace(&mut self.router, new.clone());
         let actions = slow_path_change::of_routers(&old, new, tools());
         slow_path_change::add(&mut self.pending, actions);

@@ -9,7 +9,7 @@ use europa_api::{At, Problem, Reload, Router};
 use europa_slowpath::environment::{PATH, check_capabilities, missing_on_host, own};
 use nix::unistd::User;
 
-/// Reports what of a router's slow path cannot be.
+/// Reports the impossible parts of a router's slow path.
 pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     let Some(slow_path) = &router.slow_path else { return };
     for file in &slow_path.files {

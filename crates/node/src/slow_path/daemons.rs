@@ -37,7 +37,7 @@ const WAITS_LONG: Duration = Duration::from_secs(3);
 /// The file system keeps times with so little precision.
 const CLOCK: Duration = Duration::from_millis(20);
 
-/// What became of a program.
+/// The state of a program.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Seen {
     /// The first of its processes, while it runs.
@@ -152,7 +152,7 @@ enum End {
 }
 
 impl Daemon {
-    /// Notes, or looks at, what is known of it.
+    /// Notes its state, or reads it.
     pub(super) fn seen<R>(&self, look: impl FnOnce(&mut Seen) -> R) -> R {
         look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -86,8 +86,7 @@ pub(super) fn describe(
     })
 }
 
-/// The programs of a router's document. What is known of those of `before` that have the same
-/// names stays known.
+/// The programs of a router's document. The facts about those of `before` with the same names stay.
 pub(super) fn daemons(
     router: &europa_api::Router,
     inside: u64,

@@ -41,7 +41,7 @@ fn said(from: &str, to: &str, tools: Tools) -> String {
     assert!(ROUTER.contains(from), "{from}");
     let new = slow_path(&ROUTER.replace(from, to));
     let there = in_words(&slow_path(ROUTER), &new, tools);
-    // The way back concerns the same ones.
+    // Taking it back concerns the same ones.
     let back = in_words(&new, &slow_path(ROUTER), tools);
     let words = |text: &str| text.replace("start", "_").replace("stop", "_");
     if !there.contains("start ") || there.contains("restart") {

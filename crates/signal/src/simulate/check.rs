@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// What each node knows of an LSP.
+    /// Each node's view of an LSP.
     fn trace(&self, key: &LspKey) -> String {
         let mut text = String::new();
         for (number, node) in self.nodes.iter().enumerate() {

@@ -66,7 +66,7 @@ impl Route for Surroundings {
     }
 }
 
-/// What a head knows of an LSP that it wants.
+/// A head's view of an LSP that it wants.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) tunnel: Tunnel,

@@ -82,7 +82,7 @@ impl Cause {
     pub const BAD_LABEL: Self = Self::new(24, 6);
     /// RFC 3209, code 24: the recorded route contains this node.
     pub const LOOP: Self = Self::new(24, 7);
-    /// RFC 3209, code 24: a router on the way does not speak RSVP.
+    /// RFC 3209, code 24: a router on the path does not run RSVP.
     pub const NON_RSVP: Self = Self::new(24, 8);
     /// RFC 3209, code 24: no label is left.
     pub const NO_LABEL: Self = Self::new(24, 9);

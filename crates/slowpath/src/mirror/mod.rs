@@ -82,14 +82,15 @@ pub struct Progress {
     pub resyncs: AtomicU64,
     /// Changes that the fast path refused.
     pub refused: AtomicU64,
-    /// What goes to Linux now, and why.
+    /// The packets that go to Linux now, and why.
     by_linux: Mutex<BTreeSet<String>>,
     /// Packets that went to Linux so far, by handler and reason.
     counts: Mutex<BTreeMap<String, Vec<(u64, String)>>>,
 }
 
 impl Progress {
-    /// What goes to Linux now beside what the tables do not answer, and why.
+    /// The packets that go to Linux now in addition to those that the tables do not answer, and
+    /// why.
     pub fn by_linux(&self) -> Vec<String> {
         let all = self.by_linux.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         all.iter().cloned().collect()
@@ -202,9 +203,9 @@ pub fn run(
     Mirror::new(spec, feed, progress, notice)?.follow_to_the_end()
 }
 
-/// Like [`run`], for a fast path that another mirror has told something already: what of that
-/// is not so any more is taken back. Its gates stay as they are until everything has been read:
-/// packets that Linux forwards meanwhile would arrive after those that follow them.
+/// Like [`run`], for a fast path with entries of another mirror: outdated ones are removed. Its
+/// gates stay as they are until everything has been read: packets that Linux forwards meanwhile
+/// would arrive after those that follow them.
 ///
 /// # Errors
 /// What keeps it from following.

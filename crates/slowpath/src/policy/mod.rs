@@ -55,7 +55,7 @@ pub(crate) fn subscribe(
     Ok(socket)
 }
 
-/// What is known of a namespace, and what the fast path has been told of it.
+/// The facts about a namespace, and the policy that the fast path has.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     /// Why the fast path decides nothing at all.
@@ -104,7 +104,7 @@ impl Policy {
         told
     }
 
-    /// The policy of what comes in by an interface.
+    /// The policy of packets received by an interface.
     fn gate(
         &self,
         number: usize,

@@ -35,7 +35,7 @@ impl Qdiscs {
         all.map(|(_, kind)| kind.as_str())
     }
 
-    /// Whether something looks at what comes in by a device.
+    /// Whether a classifier or program sees the packets that a device receives.
     pub(crate) fn has_ingress(&self, device: u32) -> bool {
         self.of(device).any(|kind| matches!(kind, "ingress" | "clsact"))
     }

@@ -24,7 +24,7 @@ const FRA_SPORT_RANGE: u16 = 23;
 const FRA_DPORT_RANGE: u16 = 24;
 const FRA_SUPPRESS_IFGROUP: u16 = 13;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
-/// Newer selectors: DSCP, flow label and what comes after them.
+/// Newer selectors: DSCP, flow label and later ones.
 const FRA_FIRST_UNKNOWN: u16 = 25;
 
 const FR_ACT_TO_TBL: u8 = 1;

@@ -55,7 +55,7 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Policies> {
         found.v6 |= family != u16::from(INET);
     };
     lists.talk(&mut Request::new(GETPOLICY, DUMP, &[0; POLICY_ID_BYTES]), each)?;
-    // What becomes of packets that meet none; older kernels have no such message.
+    // The treatment of packets without a policy; older kernels have no such message.
     if let Ok(answer) = lists.ask(Request::new(GETDEFAULT, 0, &[0; 4]))
         && let Some([_, forward, out]) = answer.first_chunk::<3>()
         && (*forward == BLOCK || *out == BLOCK)

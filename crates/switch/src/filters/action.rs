@@ -42,7 +42,7 @@ pub struct Action {
 pub struct Reply {
     /// What it does.
     pub action: Action,
-    /// What goes with the packet to where a router gets it next.
+    /// The data that goes with the packet to the next router.
     pub result: [u8; RESULT_BYTES],
 }
 

@@ -43,7 +43,7 @@ pub enum FilterOrder {
     },
 }
 
-/// What becomes of it.
+/// Its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterAnswer {
     /// It is done, and every packet from now on is treated so; or there are so many rules.

@@ -14,7 +14,7 @@ pub(crate) struct Figures {
     pub(crate) stream: Received,
 }
 
-/// What came of editing a configuration while packets passed.
+/// The result of editing a configuration while packets passed.
 #[derive(Debug)]
 pub(crate) struct Edits {
     pub(crate) count: u32,

@@ -118,7 +118,7 @@ fn tcp(tenant: &Tenant) -> Outcome<Iperf> {
     Ok(tenant.a.iperf("10.0.2.2", TCP_SECONDS, &[])?)
 }
 
-/// Sends numbered packets through both routers while `work` is done: what came of them.
+/// Sends numbered packets through both routers during `work`; returns their results.
 fn under_load<T>(
     tenants: [&Tenant; 2],
     work: impl FnOnce() -> Outcome<T>,

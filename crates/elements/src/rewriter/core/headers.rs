@@ -15,7 +15,7 @@ pub(super) const BACK_DATA: u8 = 8;
 /// In place of the first two, where nothing ends: packets seen, up to this many.
 pub(super) const STREAM: u8 = 3;
 
-/// What is known of a flow after one more packet.
+/// The state of a flow after one more packet.
 pub(super) fn seen(state: u8, kind: Kind, back: bool, header: &[u8], rest: &[u8]) -> u8 {
     let (done, data) = if back { (BACK_DONE, BACK_DATA) } else { (FORTH_DONE, FORTH_DATA) };
     if kind == Kind::Udp || header.get(9) != Some(&6) {
