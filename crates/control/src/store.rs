@@ -50,7 +50,7 @@ pub enum StoreError {
     /// The file system or the database.
     #[error("{what}: {error}")]
     Access {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
         /// Its result.
         error: String,

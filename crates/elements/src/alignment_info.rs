@@ -7,7 +7,7 @@
 //! None.
 //!
 //! ## Description
-//! What `click-align` writes into configurations: how packets lie in memory at the inputs of
+//! The annotation of `click-align` in configurations: the alignment of packets at the inputs of
 //! elements. The processors that Europa runs on read any address, so nothing follows from it.
 //!
 //! ## Arguments

@@ -57,7 +57,7 @@ pub(crate) struct ARPResponder {
     announce: bool,
     /// Its output is a push output, so that it can announce.
     pushes: bool,
-    /// What has been announced.
+    /// The announced addresses.
     announced: Entries,
 }
 

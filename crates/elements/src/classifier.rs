@@ -40,7 +40,7 @@ pub(crate) struct Classifier {
     usual: Usual,
 }
 
-/// What the last packet that one comparison decided was like, in network order.
+/// The bytes of the last packet that one comparison decided, in network order.
 struct Usual {
     offset: u32,
     mask: u32,
@@ -130,7 +130,7 @@ struct Step {
     no: Target,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Target {
     #[default]
@@ -152,7 +152,7 @@ impl Test {
         self.offset + 4 - self.mask.trailing_zeros() as usize / 8
     }
 
-    /// What the outcome of `known` says about this test, if anything.
+    /// The result of this test that follows from the outcome of `known`, if any.
     fn implied(self, known: Test, outcome: bool) -> Option<bool> {
         if self.offset != known.offset {
             return None;
@@ -181,8 +181,8 @@ struct Clause {
 /// More steps than this are not optimised further.
 const MAX_STEPS: usize = 4096;
 
-/// Compiles patterns to steps. What a step has found out is carried along, so that no path
-/// asks twice, and common beginnings of patterns are tested once.
+/// Compiles patterns to steps. Each step passes its result on, so that no path tests twice, and
+/// common beginnings of patterns are tested once.
 struct Compiler<'a> {
     patterns: &'a [Vec<Clause>],
     program: Vec<Step>,
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(warnings, wanted);
     }
 
-    /// What the manual says, literally.
+    /// The manual's own example.
     fn fits(pattern: &str, data: &[u8]) -> bool {
         pattern == "-"
             || pattern.split(' ').all(|text| {

@@ -149,7 +149,7 @@ impl<A: Gateway> Way<A> {
         self.0.iter().map(part).collect::<Vec<_>>().join(" | ")
     }
 
-    /// What the handler `lookup` says: output and gateway.
+    /// The value of the handler `lookup`: output and gateway.
     pub(crate) fn answer(&self) -> String {
         let part = |part: &Part<A>| match part.gateway {
             none if none == A::default() => part.output.to_string(),

@@ -94,7 +94,7 @@ impl<A: Copy + Ord + std::ops::BitAnd<Output = A>> Selectors<A> {
     }
 }
 
-/// What Linux leaves to the fast path.
+/// The packets that Linux leaves to the fast path.
 #[derive(Clone, Debug, Default)]
 struct Policy {
     mac: [u8; 6],
@@ -339,7 +339,7 @@ mod tests {
         let told = bench.router.read("e.reasons", "").unwrap();
         assert_eq!(told, "2 nftables has a forward hook\n");
         assert_eq!(bench.router.read("e.drops", ""), Ok("1 to another station\n".into()));
-        // What was counted stays when the policy goes.
+        // Counts stay when the policy goes.
         bench.router.write("e.policy", "mac 02:00:00:00:00:01").unwrap();
         assert_eq!(bench.router.read("e.reasons", ""), Ok(told));
     }

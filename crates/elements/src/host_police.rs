@@ -18,7 +18,8 @@
 //! - *exceptions*: whatever comes by input 1, like packets at the end of their time and without a
 //!   route. They are not for the router itself, whatever protocol they have.
 //!
-//! What is of no class has no bound: packets to the router itself, and those that go through Linux.
+//! Packets of no class are not limited: packets to the router itself, and those that go through
+//! Linux.
 //!
 //! ## Arguments
 //! - ROUTING, NEIGHBOURS, EXCEPTIONS: packets a second, by default 50000, 5000 and 20000; 0 for no

@@ -224,7 +224,7 @@ impl ICMPError {
         if self.kind == IcmpType::REDIRECT {
             return None;
         }
-        // The route itself may be what is wrong.
+        // The route itself may be wrong.
         let [byte] = packet.annotation(ICMP_PARAMETER_PROBLEM);
         let at = usize::from(byte).wrapping_sub(Ipv4Header::LEN + offset);
         let guilty = self.kind == IcmpType::PARAMETER_PROBLEM && self.code == 0;

@@ -2,7 +2,7 @@
 //!
 //! A class is here after a review: its work on a packet, a timer or a turn is bounded, it keeps no
 //! more than the pool's slots or its arguments allow, and it has no descriptors and no threads.
-//! Memory is bounded by the router's quota, lines of a log by the worker. What is not here is
+//! Memory is bounded by the router's quota, lines of a log by the worker. All other classes are
 //! refused.
 
 use europa_engine::Registry;

@@ -56,7 +56,7 @@ pub(crate) struct IP6NDAdvertiser {
     router: bool,
     anycast: Anycast,
     announce: bool,
-    /// What has been announced.
+    /// The announced addresses.
     announced: Vec<(Ipv6Addr, MacAddr)>,
     answers: u64,
 }

@@ -11,11 +11,11 @@
 //!
 //! ## Description
 //! The last step of a router whose Linux owns neighbours and errors. Expects IP packets with the
-//! destination annotation set to the next hop and the IP header annotation set. A packet whose
-//! next hop is known, whose time to live is more than 1 and which fits MTU gets one less time to
-//! live and an Ethernet header from ETH to that neighbour. Every other packet leaves as it came,
-//! so that `Unstrip(14)` and `ToHost` give Linux the frame that was received: it asks for the
-//! neighbour, forwards meanwhile, fragments, or tells the sender what is wrong.
+//! destination annotation set to the next hop and the IP header annotation set. A packet whose next
+//! hop is known, whose time to live is more than 1 and which fits MTU gets one less time to live
+//! and an Ethernet header from ETH to that neighbour. Every other packet leaves as it came, so that
+//! `Unstrip(14)` and `ToHost` give Linux the received frame: it asks for the neighbour, forwards
+//! meanwhile, fragments, or sends an error.
 //!
 //! Linux's policy for the interface may change ETH and MTU, and may have all packets leave by output
 //! 3, or those that came in by a certain interface. With an MTU of its own, packets that may be
@@ -55,7 +55,7 @@ use crate::made::encapsulate;
 use crate::neighbour::{Address, pair};
 use crate::reasons::{Reason, Reasons};
 
-/// What differs between the families.
+/// The differences between the families.
 pub(crate) trait Family: Address + Default {
     const ETHER_TYPE: [u8; 2];
     /// The output for packets that the policy has Linux forward.
@@ -246,7 +246,7 @@ impl<A: Family> Table<A> {
     }
 }
 
-/// What Linux says of the interface, as it was written last.
+/// Linux's last written policy of the interface.
 #[derive(Clone, Default)]
 struct Policy {
     text: String,
@@ -256,7 +256,7 @@ struct Policy {
     same: Option<(u16, Reason)>,
 }
 
-/// What both classes do.
+/// The common code of both classes.
 pub(crate) struct Forward<A> {
     table: Table<A>,
     /// As configured: what `IPFragmenter` behind output 2 knows.
@@ -310,7 +310,7 @@ impl<A: Family> Forward<A> {
         }
         let (table, mtu, passed) = (&mut self.table, self.policy.mtu, &mut self.passed);
         let (same, reasons) = (self.policy.same, &mut self.reasons);
-        // What is behind output 2 cuts to the configured length only.
+        // Elements behind output 2 cut to the configured length only.
         let long = match context.outputs() > 2 {
             true if mtu == self.mtu => 2,
             true => linux,

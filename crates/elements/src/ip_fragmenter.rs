@@ -313,7 +313,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is put together again is what was cut.
+        /// A reassembled packet equals the original.
         #[test]
         fn fragments_make_the_packet(
             length in 0usize..1700, mtu in 28usize..1500, offset in 0u16..100, more in any::<bool>(),

@@ -65,7 +65,7 @@ impl IPGWOptions {
         IPGWOptions { address: address.octets(), ..IPGWOptions::default() }
     }
 
-    /// What a time stamp option says now.
+    /// The present contents of a time stamp option.
     pub(crate) fn milliseconds(context: &Context<'_>) -> u32 {
         const DAY_MS: u64 = 86_400_000;
         (context.wall_ns() / 1_000_000 % DAY_MS) as u32

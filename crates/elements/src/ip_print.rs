@@ -123,7 +123,7 @@ fn tcp(header: &Ipv4Header, transport: &[u8], length: usize, out: &mut String) -
     Some(())
 }
 
-/// What follows the header of TCP or UDP; of other protocols, all of it.
+/// The bytes behind the header of TCP or UDP; of other protocols, all of them.
 fn payload<'a>(header: &Ipv4Header, transport: &'a [u8]) -> Option<&'a [u8]> {
     let length = match header.protocol {
         IpProtocol::TCP => usize::from(transport.get(12)? >> 4) * 4,
@@ -133,7 +133,7 @@ fn payload<'a>(header: &Ipv4Header, transport: &'a [u8]) -> Option<&'a [u8]> {
     transport.get(length..)
 }
 
-/// What an ICMP message says.
+/// The text of an ICMP message.
 fn icmp(message: &[u8], swap: bool) -> String {
     let [kind, code, ..] = message else { return "truncated-icmp".to_owned() };
     let (kind, code) = (*kind, *code);

@@ -1,4 +1,5 @@
-//! What all IPv4 look-up elements do: routes, their handlers, and the look-up of a batch.
+//! The common code of all IPv4 look-up elements: routes, their handlers, and the look-up of a
+//! batch.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -53,8 +54,8 @@ pub(crate) struct IpRoutes {
     came: u64,
 }
 
-/// What a batch looks up and finds. Kept, as filling it with zeros for each batch would cost
-/// half a nanosecond a packet.
+/// The keys and results of a batch. Kept, as filling it with zeros for each batch would cost half a
+/// nanosecond a packet.
 struct Addresses {
     addresses: Vec<u32>,
     numbers: Vec<u16>,
@@ -83,7 +84,7 @@ fn key(prefix: Ipv4Prefix) -> Option<europa_packet::Ipv4Prefix> {
     europa_packet::Ipv4Prefix::new(prefix.network().into(), prefix.length).ok()
 }
 
-/// What can be done to a table.
+/// Changes of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     Add,

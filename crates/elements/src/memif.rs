@@ -20,8 +20,8 @@
 //! Servers of a router may share a SOCKET, each with an ID of its own: it is opened once, so that
 //! one grant does for all.
 //!
-//! What is pushed into a ring that is full, or while there is no peer, is dropped; what is
-//! pulled waits in the queue before it.
+//! A packet pushed into a full ring, or without a peer, is dropped; a pulled one waits in the queue
+//! before it.
 //!
 //! In a router of a node it needs the grant `listen: memif SOCKET` for a server, `connect: memif
 //! SOCKET` for a client. The socket lies in the node's namespace, and root's programs alone can
@@ -66,14 +66,14 @@ use connection::{Connection, FULL};
 
 /// How long pulled packets wait for a full ring, at least.
 const FULL_NS: u64 = 100_000;
-/// What buffers of a client may have, in bytes: so much memory may a router's process make.
+/// The most bytes of a client's buffers: a router's process may make so much memory.
 const MOST_BUFFER_BYTES: u64 = 128 << 20;
 
 /// Frames by shared memory.
 #[derive(Default)]
 pub(crate) struct Memif {
     connection: Connection,
-    /// What was pulled and not yet taken by the ring.
+    /// Pulled packets that the ring has not taken yet.
     waiting: Batch,
     pulls: bool,
     drops: u64,

@@ -19,7 +19,7 @@ use crate::made::{make, write};
 /// Only neighbours can send it: every router takes one off.
 pub(crate) const HOP_LIMIT: u8 = 255;
 
-/// What a message says.
+/// The contents of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     /// Asks for the Ethernet address of the target.

@@ -80,7 +80,7 @@ struct Entry<A> {
     address: A,
     /// Until then packets may go without a second thought.
     usable_until_ns: u64,
-    /// What is put before packets to it.
+    /// The header before packets to it.
     header: [u8; 14],
     state: State,
     /// Static: it neither expires nor changes by messages.

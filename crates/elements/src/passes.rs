@@ -29,7 +29,7 @@ use crate::radix_ip_lookup::RadixIPLookup;
 use crate::static_ip_lookup::StaticIPLookup;
 use crate::strip::Strip;
 
-/// What a stage works with: an element, or what several classes have in common.
+/// The subject of a stage: an element, or the common part of several classes.
 trait Stage: Sized {
     /// Of this element, if it is of a class that fits.
     fn of(element: &mut dyn Element) -> Option<&mut Self>;

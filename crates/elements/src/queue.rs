@@ -38,7 +38,7 @@ use europa_engine::{
 pub(crate) struct Queue {
     packets: VecDeque<Packet>,
     capacity: usize,
-    /// What it may keep of the pool.
+    /// Its bound in the pool.
     share: Share,
     highwater: usize,
     drops: u64,

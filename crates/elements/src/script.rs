@@ -113,7 +113,7 @@ pub(crate) struct Scripted<const DRIVER: bool> {
     steps: u64,
     /// While the script runs: steps that were asked for meanwhile.
     running: Option<u64>,
-    /// What `run` was called with, and as which handler.
+    /// The argument of `run`, and the handler's name.
     called: Call,
     status: i32,
     returned: String,

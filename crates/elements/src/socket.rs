@@ -16,9 +16,9 @@
 //! and answers the sender of the last datagram. A client connects when the router starts, and
 //! receives from its peer only; a UDP client whose ADDR is 0.0.0.0 sends to each packet's
 //! destination address annotation. A server accepts the next one when a connection ends; a client
-//! does not connect again. What a socket does not take at once waits; when 1024 packets that were
-//! pushed wait, so does the whole router, until the peer takes some, or for a second: then packets
-//! are dropped. All queues of a router together keep at most five eighths of its packet pool.
+//! does not connect again. Data that a socket does not take at once waits. When 1024 pushed packets
+//! wait, so does the whole router, until the peer takes some, or for a second: then packets are
+//! dropped. All queues of a router together keep at most five eighths of its packet pool.
 //!
 //! At a hot swap the socket is opened again: waiting datagrams go by the new one, and data for a
 //! stream's peer is lost with the connection.
@@ -99,7 +99,7 @@ pub(crate) struct Socket {
     /// The peer that a datagram server answers.
     remote: Option<SockaddrStorage>,
     waiting: VecDeque<Packet>,
-    /// What it may keep of the pool.
+    /// Its bound in the pool.
     share: Share,
     blocked: bool,
     pulls: bool,
@@ -411,7 +411,8 @@ impl Element for Socket {
             }
         }
         if self.kind == Kind::Tcp && !self.nodelay {
-            // What a server accepts has it too. A socket that stands in has no such option.
+            // Connections that a server accepts have it too. A socket that stands in has no such
+            // option.
             let _ = setsockopt(&*opened, sockopt::TcpNoDelay, &false);
         }
         self.opened = Some(opened.clone());

@@ -150,7 +150,7 @@ pub(crate) mod part {
         std::mem::take(&mut puller.1)
     }
 
-    /// What has come to the `TestSink` named "sink": input and packet.
+    /// The packets at the `TestSink` named "sink": input and packet.
     pub(crate) fn sink(router: &mut Router) -> Vec<(usize, Packet)> {
         std::mem::take(&mut of::<TestSink>(router, "sink").0)
     }
@@ -240,7 +240,7 @@ impl Bench {
         Bench::try_new(class, arguments, None, Some(outputs)).unwrap()
     }
 
-    /// What the element says to bad arguments.
+    /// The element's error for bad arguments.
     pub(crate) fn error(class: &str, arguments: &[&str]) -> String {
         Bench::try_new(class, arguments, None, None).err().unwrap()
     }
@@ -260,7 +260,7 @@ impl Bench {
         Bench::try_new(class, arguments, Some(inputs), Some(outputs)).unwrap()
     }
 
-    /// What the element says to bad arguments with this many inputs and two outputs.
+    /// The element's error for bad arguments with this many inputs and two outputs.
     pub(crate) fn error_of_inputs(class: &str, arguments: &[&str], inputs: usize) -> String {
         Bench::try_new(class, arguments, Some(inputs), Some(2)).err().unwrap()
     }

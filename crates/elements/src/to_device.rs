@@ -39,7 +39,7 @@ pub(crate) struct ToDevice {
     name: String,
     interface: usize,
     burst: usize,
-    /// What was pulled and not yet taken by the interface.
+    /// Pulled packets that the interface has not taken yet.
     waiting: Batch,
     count: u64,
     drops: u64,

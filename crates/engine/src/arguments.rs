@@ -3,7 +3,7 @@
 use crate::names::Names;
 use crate::value::Value;
 
-/// What is wrong with a configuration.
+/// The mistake of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// An argument that must be there is not.
@@ -19,9 +19,9 @@ pub enum ConfigError {
         name: String,
         /// Which of the element's arguments, from 0, if known.
         index: Option<usize>,
-        /// What is written.
+        /// The text found.
         found: String,
-        /// What would do.
+        /// The accepted values.
         wanted: String,
     },
     /// There are arguments that the element did not take.
@@ -29,13 +29,13 @@ pub enum ConfigError {
     Unexpected {
         /// Which of the element's arguments, from 0.
         index: usize,
-        /// What is written.
+        /// The text found.
         found: String,
     },
     /// A file or socket that the router may not have.
     #[error("this router has no grant for `{resource}`")]
     NotGranted {
-        /// What a grant would say.
+        /// The grant that would allow it.
         resource: String,
     },
     /// Anything else.
@@ -43,13 +43,13 @@ pub enum ConfigError {
     Other {
         /// Which of the element's arguments, from 0, if any.
         index: Option<usize>,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
 }
 
 impl ConfigError {
-    /// What might help.
+    /// A remedy.
     pub fn help(&self) -> Option<String> {
         match self {
             ConfigError::NotGranted { resource } => Some(format!(

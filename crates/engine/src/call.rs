@@ -7,7 +7,7 @@ use crate::handler::{COMMON, Flags, GLOBAL, HandlerError, TASK, letters};
 use crate::state::{Core, Port, UNCONNECTED, with_element};
 use crate::trace::Tracer;
 
-/// What a call of a router's own handler asks for.
+/// The request of a call of a router's own handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Its value, for this parameter.
@@ -49,8 +49,8 @@ impl Context<'_> {
         }
     }
 
-    /// Writes a handler, as [`Context::read_handler`]. What is written to an element that is
-    /// running just now is written when it has come to its end.
+    /// Writes a handler, as [`Context::read_handler`]. A write to a running element is done after
+    /// its end.
     ///
     /// # Errors
     /// If there is no such handler, or the value does not do.
@@ -81,12 +81,12 @@ impl Context<'_> {
         Ok(Target::Element(index, name.to_owned()))
     }
 
-    /// What a handler of the router itself can do; `None` if it has none of this name.
+    /// The abilities of a handler of the router itself; `None` if it has none of this name.
     pub fn global_flags(&self, name: &str) -> Option<Flags> {
         self.core.global_flags(name)
     }
 
-    /// What an element's handler can do; `None` if it has none of this name. Of an element
+    /// The abilities of an element's handler; `None` if it has none of this name. Of an element
     /// that is running just now, only what all have is known.
     pub fn handler_flags(&self, index: usize, name: &str) -> Option<Flags> {
         if let Some(Some(element)) = self.elements.get(index) {
@@ -417,7 +417,7 @@ impl Core {
         kept.join(", ")
     }
 
-    /// The graph as JSON, with what has gone through each element.
+    /// The graph as JSON, with the packet counts of each element.
     fn graph(&self) -> Result<String, HandlerError> {
         let wiring = &self.wiring;
         let elements = self.described.iter().zip(&self.names).zip(&self.accounts);

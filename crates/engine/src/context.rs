@@ -1,4 +1,4 @@
-//! What an element can reach while it runs.
+//! An element's surroundings while it runs.
 
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::state::{Core, Port, Slot, UNCONNECTED, at, count, with_element};
 /// The value by which [`Context::forward_each`] drops a packet.
 pub const DROP: u16 = u16::MAX;
 
-/// What an element can reach while it runs: its ports, the clock, timers, packets, devices.
+/// An element's surroundings while it runs: its ports, the clock, timers, packets, devices.
 pub struct Context<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) elements: &'a mut [Slot],
@@ -43,9 +43,9 @@ impl Context<'_> {
         }
     }
 
-    /// Only for [`Element::push`], with the batch that it was given, and as its last act: sends
-    /// what is left in the batch out of push output `port`. If nothing else is under way, the
-    /// batch goes straight on to the receiver, which saves the way through the work list.
+    /// Only for [`Element::push`], with its own batch, and as its last act: sends the rest of the
+    /// batch out of push output `port`. If nothing else is under way, the batch goes straight on to
+    /// the receiver, which saves the way through the work list.
     #[inline(always)]
     pub fn forward(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
@@ -247,8 +247,8 @@ impl Context<'_> {
         self.core.stops = 0;
     }
 
-    /// Takes what has been written to handlers of this element while it runs, with the values,
-    /// oldest first. What it does not take is written when it has come to its end.
+    /// Takes the writes to handlers of this element from the time while it runs, with the values,
+    /// oldest first. Writes that it does not take are done after its end.
     pub fn take_writes(&mut self) -> Vec<(String, String)> {
         let me = self.me;
         let own = self.core.deferred.extract_if(.., |(index, _, _)| *index == me);

@@ -39,8 +39,8 @@ pub trait Devices {
     /// Sends packets in order, from the front of `batch`, and leaves those that do not fit.
     fn tx(&mut self, interface: usize, batch: &mut Batch);
 
-    /// Gives packets to the router's own Linux, as if received from `interface`. What it
-    /// cannot take it drops; so it does when fewer than `keep` places are left for other packets.
+    /// Gives packets to the router's own Linux, as if received from `interface`. It drops packets
+    /// that it cannot take; so it does when fewer than `keep` places are left for other packets.
     fn to_host(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         let _ = (interface, keep);
         batch.clear();
@@ -63,8 +63,7 @@ pub trait Devices {
     /// Opens a file or socket that an element asks for; here, whatever the process may open.
     ///
     /// # Errors
-    /// What the system says, or [`io::ErrorKind::PermissionDenied`] if it is not for this
-    /// router.
+    /// The system's error, or [`io::ErrorKind::PermissionDenied`] if it is not for this router.
     fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
         resource.open()
     }

@@ -1,4 +1,4 @@
-//! What every element is.
+//! The trait of every element.
 
 use std::any::Any;
 
@@ -29,7 +29,7 @@ pub struct ClassInfo {
     pub inline: Result<(), &'static str>,
 }
 
-/// What keeps a class that says nothing out of the switch.
+/// The reason that keeps a class without a statement out of the switch.
 const UNKNOWN_WORK: &str = "is not known to do bounded work and nothing else";
 
 impl ClassInfo {
@@ -90,7 +90,7 @@ pub trait Element: Any {
     /// Reads the configuration arguments. Other elements may not exist yet.
     ///
     /// # Errors
-    /// What is wrong with which argument. Further mistakes can be noted in `arguments`.
+    /// The argument and its mistake. Further mistakes can be noted in `arguments`.
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         arguments.finish()
     }
@@ -98,7 +98,7 @@ pub trait Element: Any {
     /// Prepares for packets: all elements are configured and connected now.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing argument.
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let _ = context;
         Ok(())
@@ -169,7 +169,7 @@ pub trait Element: Any {
     /// Carries out a write handler that [`Element::handlers`] lists.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The mistake of the value.
     fn write(
         &mut self,
         handler: &str,
@@ -180,8 +180,8 @@ pub trait Element: Any {
         Err(HandlerError::NotFound(handler.to_owned()))
     }
 
-    /// What a handler that [`Element::handlers`] does not list can do: one whose name is known
-    /// only from the configuration. `None` if there is none.
+    /// The abilities of a handler that [`Element::handlers`] does not list: its name is known only
+    /// from the configuration. `None` if there is none.
     fn dynamic_handler(&self, name: &str) -> Option<Flags> {
         let _ = name;
         None

@@ -1,6 +1,6 @@
 //! Handlers: named values of elements that can be read and written while the router runs.
 
-/// What a handler can do, and how it should be shown. Values are Click's.
+/// The abilities of a handler, and how to show it. Values are Click's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u32);
 
@@ -43,7 +43,7 @@ impl Flags {
 pub struct Handler {
     /// Name, without the element's.
     pub name: &'static str,
-    /// What it can do.
+    /// Its abilities.
     pub flags: Flags,
     /// The argument that a write changes, by keyword and by position: the element is configured
     /// again with it ([`crate::Element::reconfigure`]).
@@ -152,9 +152,9 @@ pub enum HandlerError {
     Value {
         /// Name of the handler.
         handler: String,
-        /// What was written.
+        /// The written value.
         found: String,
-        /// What would do.
+        /// The accepted values.
         wanted: &'static str,
     },
     /// Anything else.

@@ -1,4 +1,4 @@
-//! What an element can reach while it is initialised.
+//! An element's surroundings during its initialisation.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,7 +18,7 @@ use crate::select::{Interest, Watched};
 use crate::signal::Signal;
 use crate::state::{Core, Port, Slot, Task, UNCONNECTED, at, count};
 
-/// What an element can reach while it is initialised.
+/// An element's surroundings during its initialisation.
 pub struct InitContext<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) elements: &'a mut [Slot],
@@ -62,7 +62,7 @@ impl InitContext<'_> {
         &self.core.arena
     }
 
-    /// What this element may keep of the packet pool.
+    /// This element's bound in the packet pool.
     pub fn share(&self, purpose: Purpose) -> Share {
         self.core.rooms.share(purpose)
     }
@@ -159,13 +159,13 @@ impl InitContext<'_> {
         }
     }
 
-    /// What to ask ([`Context::is_active`]) whether there may be packets for a pull input.
-    /// Elements that are initialised later have no other answer then.
+    /// The signal ([`Context::is_active`]) for packets at a pull input. Elements that are
+    /// initialised later have no other answer then.
     pub fn upstream(&self, port: usize) -> Signal {
         crate::signal::upstream(self.core, self.elements, self.me, port)
     }
 
-    /// What to ask whether there may be room behind a push output.
+    /// The signal for room behind a push output.
     pub fn downstream(&self, port: usize) -> Signal {
         crate::signal::downstream(self.core, self.elements, self.me, port)
     }

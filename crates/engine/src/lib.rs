@@ -34,10 +34,10 @@
 //!
 //! # What it costs
 //! A hop costs 10 to 20 ns a batch, most of it mispredicted ends of loops: 0.1 ns a packet in
-//! batches of 128. Batches change hands by moving 8 bytes; they come
-//! from a stock and are never allocated on the packet path. The clock is read once a round, by
-//! the caller. A round ends after a fixed number of batches even if a graph leads packets in
-//! a circle; what is left goes on in the next.
+//! batches of 128. Batches change hands by moving 8 bytes; they come from a stock and are never
+//! allocated on the packet path. The clock is read once a round, by the caller. A round ends after
+//! a fixed number of batches even if a graph leads packets in a circle; the rest follows in the
+//! next.
 
 mod arguments;
 mod call;

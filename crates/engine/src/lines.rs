@@ -9,7 +9,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A time that never comes.
 const NEVER: u64 = u64::MAX;
 
-/// What an element has written since a time.
+/// An element's lines since a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     since_ns: u64,
@@ -17,7 +17,7 @@ struct Account {
     left_out: u64,
 }
 
-/// What all elements have written.
+/// All elements' lines.
 pub(crate) struct Lines {
     /// Lines of an element in a second; `None`: as many as it likes.
     limit: Option<u32>,

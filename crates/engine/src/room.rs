@@ -50,7 +50,7 @@ impl Rooms {
     }
 }
 
-/// What one element has of a room; it is given back with the element. The default has no bound.
+/// One element's part of a room; it is given back with the element. The default has no bound.
 #[derive(Debug, Default)]
 pub struct Share {
     room: Option<Rc<Room>>,

@@ -35,7 +35,7 @@ const MOST_STOPS: usize = 1024;
 /// Most timers that fire in one round.
 const MAX_TIMERS: usize = 1024;
 
-/// What was found while a graph was made: why it cannot run, or what is odd about it.
+/// A finding while a graph is made: an error, or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// There is no such class.
@@ -45,7 +45,7 @@ pub enum BuildError {
         element: usize,
         /// Its name.
         name: String,
-        /// What was asked for.
+        /// The request.
         class: String,
     },
     /// An element does not like its configuration.
@@ -59,7 +59,7 @@ pub enum BuildError {
         name: String,
         /// Its class.
         class: String,
-        /// What is wrong.
+        /// The error.
         error: ConfigError,
     },
     /// An oddity that does not prevent the graph from running.
@@ -73,7 +73,7 @@ pub enum BuildError {
         name: String,
         /// Its class.
         class: String,
-        /// What is odd.
+        /// The warning.
         message: String,
     },
 }
@@ -385,7 +385,7 @@ impl Router {
         let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
         self.settle(devices);
         if self.core.stopped {
-            // What a handler sent before the end still goes its way, as it would have in Click.
+            // Packets that a handler sent before the end still go on, as in Click.
             self.deliver(&mut budget, devices);
             return true;
         }
@@ -508,8 +508,8 @@ impl Router {
         worked
     }
 
-    /// Gives a batch to the element that it is for. Returns the input that what is left of it
-    /// goes to, if any.
+    /// Gives a batch to the element that it is for. Returns the input that the rest of it goes to,
+    /// if any.
     #[inline(always)]
     fn hand_over(&mut self, work: &mut Work, devices: &mut dyn Devices) -> Option<u32> {
         if self.core.trace.is_some()
@@ -593,7 +593,7 @@ impl Router {
         self.core.stopped
     }
 
-    /// What to add to the clock of [`Router::run_once`] for nanoseconds since 1970.
+    /// The difference between the clock of [`Router::run_once`] and nanoseconds since 1970.
     pub fn set_wall_offset_ns(&mut self, offset_ns: u64) {
         self.core.wall_offset_ns = offset_ns;
     }
@@ -624,7 +624,7 @@ impl Router {
         &self.core.names
     }
 
-    /// What has gone through element `index`.
+    /// The packet counts of element `index`.
     pub fn account(&self, index: usize) -> Option<Account> {
         self.core.accounts.get(index).copied()
     }
@@ -700,7 +700,7 @@ impl Router {
         result
     }
 
-    /// What an element could reach that is none of the graph.
+    /// The surroundings of an element outside the graph.
     fn context<'a>(&'a mut self, devices: &'a mut dyn Devices) -> Context<'a> {
         Context { core: &mut self.core, elements: &mut self.elements, devices, me: usize::MAX }
     }

@@ -7,7 +7,7 @@
 use crate::devices::Devices;
 use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
 
-/// What an element can tell of itself beyond «always».
+/// An element's own signal beyond «always».
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notifies {
     /// [`crate::Element::has_packets`] says whether its pull outputs have packets.
@@ -27,7 +27,7 @@ impl Notifies {
     pub const BOTH: Notifies = Notifies { packets: true, room: true };
 }
 
-/// What a signal is about.
+/// The subject of a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum About {
     #[default]

@@ -1,4 +1,4 @@
-//! What a running graph is made of: elements, connections, tasks, and what all share.
+//! The parts of a running graph: elements, connections, tasks, and the shared state.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ fn range(base: &[u32], element: usize) -> Range<usize> {
     }
 }
 
-/// What has gone through an element.
+/// The packet counts of an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Calls with packets.
@@ -107,7 +107,7 @@ pub(crate) struct Task {
     pub(crate) thread: u32,
 }
 
-/// What a router has beside its elements.
+/// A router's state apart from its elements.
 pub(crate) struct Core {
     pub(crate) wiring: Wiring,
     pub(crate) work: WorkList,
@@ -115,10 +115,10 @@ pub(crate) struct Core {
     pub(crate) forward: u32,
     pub(crate) timers: Timers,
     pub(crate) arena: Arena,
-    /// What elements may keep of the pool.
+    /// The elements' bounds in the pool.
     pub(crate) rooms: Rooms,
     pub(crate) now_ns: u64,
-    /// What to add to `now_ns` for nanoseconds since 1970.
+    /// The difference between `now_ns` and nanoseconds since 1970.
     pub(crate) wall_offset_ns: u64,
     pub(crate) accounts: Vec<Account>,
     pub(crate) tasks: Vec<Task>,
@@ -150,9 +150,9 @@ pub(crate) struct Core {
     pub(crate) address_names: Names,
     /// Handlers of the router that were added to it.
     pub(crate) globals: Vec<Global>,
-    /// What was written to elements while they ran.
+    /// Writes to elements while they ran.
     pub(crate) deferred: Vec<(usize, String, String)>,
-    /// What the element that is being initialised finds odd.
+    /// The warnings of the element during its initialisation.
     pub(crate) warnings: Vec<String>,
     pub(crate) watched: Vec<Watched>,
     /// Elements that want to know when the process sleeps.

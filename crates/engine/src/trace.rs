@@ -309,7 +309,7 @@ pub(crate) fn hand_over(
     true
 }
 
-/// Gives packets to an element as the engine does; what is left of them goes to the work list.
+/// Gives packets to an element as the engine does; the rest goes to the work list.
 fn give(
     core: &mut Core,
     elements: &mut [Slot],

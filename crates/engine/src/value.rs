@@ -17,7 +17,7 @@ pub fn parse<T: Value>(handler: &str, text: &str) -> Result<T, HandlerError> {
 
 /// Something that can be read from one argument.
 pub trait Value: Sized {
-    /// What to say was expected.
+    /// The text after "expected".
     const WANTED: &'static str;
 
     /// Reads it; `None` if the text is something else.

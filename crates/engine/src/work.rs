@@ -1,4 +1,4 @@
-//! Packets on their way: what has been pushed and not yet taken.
+//! Packets under way: pushed and not yet taken.
 
 use std::collections::VecDeque;
 

@@ -29,7 +29,7 @@ pub enum MemifError {
     Kernel {
         /// What was tried, as the words after "cannot".
         doing: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Errno,
     },
     /// A socket's path.
@@ -39,7 +39,7 @@ pub enum MemifError {
         path: PathBuf,
         /// What was tried, as the words after "cannot".
         doing: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Errno,
     },
 }

@@ -26,7 +26,7 @@ pub enum Verdict {
 /// Something that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What was tried.
+    /// The attempted operation.
     pub what: String,
     /// How it went.
     pub verdict: Verdict,

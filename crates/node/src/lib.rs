@@ -126,9 +126,9 @@ pub enum NodeError {
     /// A file or directory.
     #[error("{what}: {error}{}", descriptors_hint(error.raw_os_error().unwrap_or(0)))]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
     /// The substrate.

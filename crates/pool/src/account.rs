@@ -30,7 +30,7 @@ pub fn enter(account: Account) -> Account {
     NOW.replace(account)
 }
 
-/// What the account of this thread is now.
+/// The bytes charged to this thread.
 pub fn current() -> Account {
     NOW.get()
 }

@@ -35,7 +35,7 @@ pub const MAX_BUFFER_BYTES: usize = 32768;
 /// Size and alignment of a huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What all handles and packets of one arena share.
+/// The shared part of all handles and packets of one arena.
 pub(crate) struct Shared {
     /// One per buffer: what the forwarding path touches. Of a fresh one only the state is valid.
     hot: NonNull<Hot>,
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     book: (NonNull<u8>, Layout),
     /// The allocation that the buffers lie in, if this arena made it.
     own: Option<(NonNull<u8>, Layout)>,
-    /// What keeps a foreign mapping alive.
+    /// The handle that keeps a foreign mapping alive.
     keep: RefCell<Vec<Box<dyn Any>>>,
 }
 

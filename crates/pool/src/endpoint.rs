@@ -1,10 +1,10 @@
 //! The router's end of its pool: rings in, rings out, and where its slots are.
 //!
-//! A slot is in one of three places: in the rings (it will carry a received frame),
-//! away with the switch, or with the router: in a packet, or in the arena's stock. The
-//! router keeps a small stock, so that it can make packets of its own: errors, queries,
-//! tests. What it takes from the stock and sends comes back through the `done` ring;
-//! everything else goes straight to reception again, without passing through here.
+//! A slot is in one of three places: in the rings (it will carry a received frame), away with the
+//! switch, or with the router: in a packet, or in the arena's stock. The router keeps a small
+//! stock, so that it can make packets of its own: errors, queries, tests. Slots from the stock that
+//! it sends come back through the `done` ring; all others go straight to reception again, without
+//! passing through here.
 
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
@@ -146,7 +146,7 @@ impl Endpoint {
                 self.returning = self.returning.saturating_sub(returned.into());
             }
             packet.set_interface(interface as u16);
-            // What has an answer was sent here by a rule, wherever it goes next.
+            // A packet with an answer was sent here by a rule, for any later destination.
             if let Some(destination) = packet.data().first_chunk()
                 && packet.filter_result().is_none()
             {

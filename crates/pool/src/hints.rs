@@ -1,4 +1,4 @@
-//! What makes memory faster and changes nothing in it.
+//! Hints that make memory faster without a change of its contents.
 
 /// Has the processor fetch the cache line that `value` starts in.
 #[inline(always)]

@@ -26,7 +26,7 @@ const NAPS: u32 = 8;
 const NAP: Duration = Duration::from_micros(30);
 /// No nap is longer.
 const LONGEST_NAP: Duration = Duration::from_millis(16);
-/// What each busy poller that a core has beyond one adds to the naps of all.
+/// The time that each busy poller beyond one a core adds to the naps of all.
 const NAP_EACH: Duration = Duration::from_micros(200);
 /// How long a poller keeps polling after its last packet: about the time to sleep, be woken, and be
 /// back.
@@ -77,7 +77,7 @@ impl Pace {
         (self.nap.as_nanos() as u64) << 1 | u64::from(!self.looks_on)
     }
 
-    /// What such a number says.
+    /// The meaning of such a number.
     pub fn from_bits(bits: u64) -> Self {
         let nap = Duration::from_nanos(bits >> 1).clamp(NAP, LONGEST_NAP);
         Self { nap, looks_on: bits & 1 == 0 }
@@ -90,7 +90,7 @@ impl Default for Pace {
     }
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Look again at once.

@@ -74,7 +74,7 @@ pub struct Header {
     pub reserved_to_end: [u32; 111],
 }
 
-/// What stands at the start of each slot; 64 bytes. Words in rings say which of it means anything.
+/// The header of each slot; 64 bytes. Words in rings say which of it means anything.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
@@ -136,7 +136,7 @@ const _: () = {
     assert!(size_of::<Metadata>() == SLOT_METADATA_BYTES as usize);
 };
 
-/// What a pool is asked to be.
+/// The requested shape of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Number of slots: a power of two, 2 to [`MAX_SLOTS`].
@@ -164,7 +164,7 @@ pub enum GeometryError {
 /// Where everything lies in a pool of a given [`Geometry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// What was asked for.
+    /// The requested value.
     pub geometry: Geometry,
     /// See [`Header::fill`].
     pub fill: RingPlace,

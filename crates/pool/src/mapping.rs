@@ -16,7 +16,7 @@ pub struct Mapping {
     _mapped: Arc<Mapped>,
 }
 
-/// What is unmapped with the last handle.
+/// The mapping that is unmapped with the last handle.
 struct Mapped {
     base: NonNull<u8>,
     bytes: usize,
@@ -36,7 +36,7 @@ impl Mapping {
     /// Maps the first `bytes` bytes of `fd`, shared, readable and writable.
     ///
     /// # Errors
-    /// What mmap(2) says, e.g. `EPERM` for a descriptor without write permission.
+    /// The error of mmap(2), e.g. `EPERM` for a descriptor without write permission.
     pub fn new(fd: impl AsFd, bytes: usize) -> nix::Result<Self> {
         Self::with_protection(fd, 0, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
     }
@@ -44,7 +44,7 @@ impl Mapping {
     /// Maps `bytes` bytes of `fd` from byte `offset` on, shared, readable only.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn read_only(fd: impl AsFd, offset: usize, bytes: usize) -> nix::Result<Self> {
         Self::with_protection(fd, offset, bytes, ProtFlags::PROT_READ)
     }

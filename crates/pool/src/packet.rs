@@ -65,7 +65,8 @@ pub enum PacketType {
 }
 
 impl PacketType {
-    /// What a frame with this destination address is, to the host whose address is `own`.
+    /// The packet type of a frame with this destination address, for the host with the address
+    /// `own`.
     pub fn of(destination: [u8; 6], own: [u8; 6]) -> PacketType {
         if destination == own {
             PacketType::Host
@@ -93,7 +94,7 @@ pub(crate) enum State {
     Away,
 }
 
-/// What forwarding touches: one cache line.
+/// The fields that forwarding uses: one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Hot {
     /// First byte of the packet, always in the buffer.
@@ -582,7 +583,7 @@ impl Packet {
         self.hot_mut().keyed = true;
     }
 
-    /// What a rule has answered to the key with which the packet was sent here, or back.
+    /// A rule's result for the key with which the packet was sent here, or back.
     #[inline]
     pub fn filter_result(&self) -> Option<&[u8; RESULT_BYTES]> {
         self.hot().answered.then(|| &self.metadata().result)

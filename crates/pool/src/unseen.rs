@@ -1,4 +1,4 @@
-//! What has been written and cannot be seen yet.
+//! Stores that other CPUs cannot see yet.
 //!
 //! The sleeper sets its flag, then checks the ring; the publisher writes the ring, then reads the
 //! flag. For that to work, publishing has to be over before the flag is read. Receive programs and

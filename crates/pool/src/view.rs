@@ -85,7 +85,7 @@ impl PoolView {
     /// Checks the header. For a router, which gets the geometry from the node.
     ///
     /// # Errors
-    /// What was found instead of a header of this version.
+    /// The version found instead of this one.
     pub fn check(&self) -> Result<(), ViewError> {
         let mut start = [0; 8];
         self.mapping.copy_out(self.control(0), &mut start);

@@ -33,7 +33,7 @@ const NETNSA_FD: u16 = 3;
 const LINK_BYTES: usize = 16;
 const UP: u32 = libc::IFF_UP.cast_unsigned();
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One end of a pair.
@@ -108,7 +108,7 @@ pub struct Device {
     pub mtu: u32,
     /// The device is set up (IFF_UP).
     pub up: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// It carries Ethernet frames.
     pub ethernet: bool,
@@ -199,8 +199,7 @@ impl Device {
         }
     }
 
-    /// What its driver can do with XDP just now. None on a kernel that cannot
-    /// say (before 6.3).
+    /// Its driver's present XDP features. None on a kernel that cannot say (before 6.3).
     ///
     /// # Errors
     /// When the device is gone or the namespace cannot be entered.
@@ -230,7 +229,7 @@ pub enum LinkState {
     Gone,
 }
 
-/// What may change of a device while it is a port.
+/// The facts about a device that may change while it is a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Of its link.
@@ -272,7 +271,7 @@ fn names(netlink: &mut Netlink) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// What a device is known by, and whether it is up.
+/// The identity of a device, and whether it is up.
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) mac: [u8; 6],

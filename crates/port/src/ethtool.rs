@@ -144,8 +144,7 @@ impl<'a> Ethtool<'a> {
         Ok(names.into_iter().enumerate().map(describe).collect())
     }
 
-    /// Asks for offloads to be on or off. What the kernel made of it only
-    /// [`Self::features`] tells.
+    /// Asks for offloads to be on or off. Only [`Self::features`] shows the kernel's result.
     pub(crate) fn set_features(&self, orders: &[(&str, bool)]) -> io::Result<()> {
         let names = self.strings(Strings::Features)?;
         let blocks = names.len().div_ceil(32);

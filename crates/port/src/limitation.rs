@@ -1,4 +1,4 @@
-//! What a port cannot do, told before it matters.
+//! The limits of a port, reported before they matter.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,9 +12,9 @@ pub enum Limitation {
     VlanUntrusted {
         /// The port.
         device: String,
-        /// What hides them.
+        /// The feature that hides them.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// Redirected frames would be dropped: only a socket sends.
@@ -24,9 +24,9 @@ pub enum Limitation {
     SocketOnly {
         /// The port.
         device: String,
-        /// What drops them.
+        /// The part that drops them.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// The receive program can only be attached in generic mode.
@@ -34,9 +34,9 @@ pub enum Limitation {
     GenericOnly {
         /// The port.
         device: String,
-        /// What is missing.
+        /// The missing feature.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// Frames longer than the MTU may arrive: merged, or not yet segmented.
@@ -46,7 +46,7 @@ pub enum Limitation {
         device: String,
         /// The sender of such frames.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
 }

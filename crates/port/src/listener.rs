@@ -71,9 +71,9 @@ pub struct Frame {
     pub kind: u8,
     /// The VLAN tag that the kernel took off: its kind and its value.
     pub tag: Option<[u16; 2]>,
-    /// What is left to do for its checksum.
+    /// The remaining work for its checksum.
     pub partial: Option<Partial>,
-    /// What it consists of, if it is more than one.
+    /// Its segments, if it has more than one.
     pub merged: Option<Merged>,
 }
 
@@ -113,7 +113,7 @@ pub fn prepare_listener(
 /// Receives a frame from a socket that [`prepare_listener`] has prepared.
 ///
 /// # Errors
-/// What the kernel says; [`io::ErrorKind::WouldBlock`] if there is none.
+/// The kernel's error; [`io::ErrorKind::WouldBlock`] if there is none.
 pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<Frame> {
     let mut header = [0u8; HEADER_BYTES];
     let mut parts = [

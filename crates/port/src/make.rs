@@ -188,7 +188,7 @@ fn share_names() -> io::Result<()> {
 /// Makes a veth pair, both ends up.
 ///
 /// # Errors
-/// What the kernel says: a name is taken.
+/// The kernel's error: a name is taken.
 pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     let [a_up, b_up] = [&a, &b].map(|end| (end.namespace, end.name));
     make_quiet_veth(a, b, mtu)?;
@@ -199,7 +199,7 @@ pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
 /// Makes a veth pair, both ends down: nothing is sent over it, nor received.
 ///
 /// # Errors
-/// What the kernel says: a name is taken.
+/// The kernel's error: a name is taken.
 pub fn make_quiet_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     let attributes = |end: &End<'_>| {
         let mut list = attribute_bytes(IFLA_IFNAME, format!("{}\0", end.name).as_bytes());

@@ -91,8 +91,7 @@ impl Namespace {
         })
     }
 
-    /// What to call it in front of people: its name for `ip netns`, else
-    /// `net:[inode]`.
+    /// Its name for users: that of `ip netns`, else `net:[inode]`.
     pub fn label(&self) -> String {
         list("/run/netns")
             .into_iter()

@@ -18,7 +18,7 @@ use crate::steering::{self, Steering};
 use crate::undo::Undo;
 use crate::xdp::XdpFeatures;
 
-/// What a port will be used for.
+/// The use of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// Interfaces match on VLAN tags.
@@ -37,7 +37,7 @@ pub struct Wants {
 pub struct Prepared {
     /// How to put everything back.
     pub undo: Undo,
-    /// What it cannot do: refuse or warn.
+    /// The consequence of a limit: refuse or warn.
     pub limitations: Vec<Limitation>,
     /// It cuts a packet of merged TCP segments, from a socket, into what they were, or hands it
     /// uncut to a receiver that wants it so.
@@ -211,8 +211,8 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     end.want(false, |feature| wants.generic && feature == "rx-gro");
     // Without a program of XDP a veth takes its peer's live frames only with this.
     end.want(true, |feature| wants.tc && feature == "rx-gro");
-    // What a socket sends to a veth joins the queue of live frames only if it may be merged
-    // there, and that is said of a sender that does not segment itself.
+    // A socket's frames to a veth join the queue of live frames only if they may be merged there,
+    // which requires a sender that does not segment itself.
     let is_veth = matches!(device.kind, Kind::Veth);
     prepared.segments =
         (wants.two_queues || !is_veth) && CUTTING.iter().all(|name| end.is_on(name));

@@ -446,7 +446,7 @@ fn merged_segments_reach_the_peer_as_one_packet() -> Result {
     Ok(())
 }
 
-/// What stands before [`merged`]: a checksum to complete, TCP over IPv4, 54 bytes of headers,
+/// The header before [`merged`]: a checksum to complete, TCP over IPv4, 54 bytes of headers,
 /// segments of 1000, where TCP's header begins, where its checksum is.
 const MERGED: [u8; 10] = [1, 1, 54, 0, 0xe8, 3, 34, 0, 16, 0];
 

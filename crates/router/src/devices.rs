@@ -18,7 +18,7 @@ pub(crate) struct PoolDevices {
     pub(crate) sent: bool,
     /// Not everything could be sent in this round: an element may keep the rest.
     pub(crate) blocked: bool,
-    /// What a graph may take while it is built.
+    /// The descriptors that a graph may take while it is built.
     pub(crate) grants: Grants,
 }
 

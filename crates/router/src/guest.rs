@@ -1,9 +1,9 @@
 //! A router that runs inside the switch's worker, among others: within a budget of time for
 //! each of its turns and a quota of memory, and with its panics caught.
 //!
-//! This protects configurations of Europa's own elements from each other. It is no isolation:
-//! they share a process. What its work costs is looked at after each batch of each element, so
-//! a turn may be longer than its budget by what one element does with one batch.
+//! This protects configurations of Europa's own elements from each other. It is no isolation: they
+//! share a process. The engine checks the cost after each batch of each element, so a turn may
+//! exceed its budget by one element's work on one batch.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -44,7 +44,7 @@ const MOST_ORDERS: usize = 16;
 /// How a router inside the switch goes, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestStats {
-    /// What it may take.
+    /// Its limits.
     pub budget_ns: u64,
     /// Turns.
     pub turns: u64,
@@ -112,7 +112,7 @@ impl Guest {
         }
     }
 
-    /// What is readable when there is an order. Another one after each order.
+    /// The descriptor that is readable when there is an order. Another one after each order.
     pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let admitted = self.admitted.as_ref().map(AsFd::as_fd);
         std::iter::once(self.orders.as_fd()).chain(admitted)
@@ -326,7 +326,7 @@ impl Drop for Guest {
 /// Does something that may panic, and puts the memory that it takes and frees on an account.
 fn counted<R>(account: &mut Account, work: impl FnOnce() -> R) -> Result<R, String> {
     let outer = account::enter(*account);
-    // What a panic leaves half-changed is the router's alone, and is dropped.
+    // State that a panic leaves half-changed belongs to the router alone, and is dropped.
     let done = catch_unwind(AssertUnwindSafe(work));
     *account = account::enter(outer);
     done.map_err(|panic| format!("it panicked: {}", message(&*panic)))

@@ -1,4 +1,4 @@
-//! What the node tells a router, and what a router answers.
+//! The node's orders to a router, and a router's answers.
 
 use std::net::Ipv4Addr;
 
@@ -42,7 +42,7 @@ pub enum Order {
     Write {
         /// Its path.
         path: String,
-        /// What to write.
+        /// The value to write.
         value: String,
     },
 }
@@ -78,7 +78,7 @@ impl Start {
     }
 }
 
-/// What a router that runs inside the switch may take.
+/// The limits of a router inside the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inline {
     /// Nanoseconds of each of its turns.
@@ -105,14 +105,14 @@ pub struct Interface {
 pub const START_DESCRIPTORS: [&str; 6] =
     ["packet pool", "waker", "wake pipe", "doorbell", "status page", "listening socket"];
 
-/// What a router answers.
+/// A router's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// It is done; for a read, what was read.
     Done(String),
     /// It is not, and nothing has changed.
     Refused(String),
-    /// What was read has so many bytes, more than a message.
+    /// The value has so many bytes, more than a message.
     TooLong(usize),
     /// Of a router inside the switch, and no answer to anything: why it has ended.
     Ended(String),

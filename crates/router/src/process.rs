@@ -38,9 +38,9 @@ pub enum RouterError {
     /// The kernel.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: nix::Error,
     },
 }
@@ -49,7 +49,7 @@ pub enum RouterError {
 /// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it. A node that goes before it has told what to be ends it silently.
+/// The reason for its end. A node that goes before it has told what to be ends it silently.
 pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (start, mut descriptors) = loop {
@@ -311,7 +311,7 @@ impl Process {
     }
 }
 
-/// What elements wait for.
+/// The descriptors that elements wait for.
 fn watched(router: &Router) -> impl Iterator<Item = PollFd<'_>> {
     router.watched().iter().map(|watched| {
         let events = match watched.interest {

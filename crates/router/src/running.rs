@@ -111,7 +111,7 @@ impl Running {
             graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns)?;
         (self.log.borrow_mut())(&warnings);
         lend(&self.log, &mut new);
-        // What is under way inside the old graph is brought to its end.
+        // Packets under way inside the old graph are brought to their end.
         for _ in 0..self.inline.map_or(MOST_ROUNDS, |_| MOST_ROUNDS_INLINE) {
             if !self.router.is_busy() {
                 break;
@@ -150,7 +150,7 @@ impl Running {
     }
 }
 
-/// What to add to time since `started` for nanoseconds since 1970.
+/// The difference between time since `started` and nanoseconds since 1970.
 fn wall_offset_ns(started: Instant) -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since_1970.saturating_sub(started.elapsed()).as_nanos() as u64

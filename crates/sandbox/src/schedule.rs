@@ -30,7 +30,7 @@ pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
 /// processes too. For what is not urgent, and holds no lock that others wait for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn only_when_idle() -> Result<(), SandboxError> {
     become_of(libc::SCHED_IDLE).step("working only when nobody else does")
 }
@@ -46,7 +46,7 @@ fn become_of(policy: i32) -> nix::Result<()> {
 /// another one gets. For what watches and must not slow what it watches.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn give_way() -> Result<(), SandboxError> {
     // SAFETY: the call takes numbers and changes no memory.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };

@@ -30,7 +30,7 @@ impl Substrate {
     /// The pool of this number, if it is there and has this geometry.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn adopt_pool(&self, id: u32, geometry: Geometry) -> Result<Option<PoolHandle>, Error> {
         if id == 0 || id >= MAX_POOLS {
             return Ok(None);
@@ -99,7 +99,7 @@ impl Substrate {
     /// programs.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn sweep(&self, claims: &Claims) -> Result<(), Error> {
         let lost = |id: &u32| !claims.interfaces.contains(id);
         let all = 0..MAX_INTERFACES;

@@ -40,7 +40,7 @@ impl Substrate {
     /// Has the judge, which follows every program in a cage, be the one of this version.
     ///
     /// # Errors
-    /// What the verifier says.
+    /// The verifier's message.
     pub fn seat_judge(&self) -> Result<(), Error> {
         let judge = load_judge(self.directory(), self.counter_rows())?;
         let number = judge.as_raw_fd().to_ne_bytes();
@@ -61,7 +61,7 @@ impl Substrate {
     /// A table of a router's devices: interfaces of the node by the router's own numbers.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new_targets() -> Result<HeldMap, Error> {
         let what = "making a table of devices";
         let shape = MapShape {
@@ -83,7 +83,7 @@ impl Substrate {
     /// Enters into a router's table of devices which interfaces they are, from device 1 on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_targets(targets: &HeldMap, interfaces: &[u32]) -> Result<(), Error> {
         for (device, interface) in (1_u32..).zip(interfaces) {
             targets
@@ -96,7 +96,7 @@ impl Substrate {
     /// Gives the frames that come in by an interface to a program, from the next one on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_cage(&self, interface: u32, program: BorrowedFd<'_>) -> Result<(), Error> {
         let number = program.as_raw_fd().to_ne_bytes();
         self.map("cages")
@@ -122,7 +122,7 @@ impl Substrate {
     /// The maps of the program that stands for an interface; none where there is no program.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn maps_of_cage(&self, interface: u32) -> Result<Vec<HeldMap>, Error> {
         let what = "looking at a kernel router's program";
         let found = self.map("cages").lookup(&interface.to_ne_bytes(), MapFlags::ANY);
@@ -137,7 +137,7 @@ impl HeldMap {
     /// Makes a map.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn create(shape: &MapShape<'_>) -> io::Result<HeldMap> {
         Ok(HeldMap {
             map: create_map(shape)?,
@@ -229,7 +229,7 @@ impl HeldMap {
     /// The first keys, at most so many.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn keys(&self, most: usize) -> io::Result<Vec<Vec<u8>>> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         while keys.len() < most {

@@ -10,7 +10,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use crate::programs::KeepSkelBuilder;
 use crate::substrate::Error;
 
-/// What the marks of all frames for Linux begin with. `bpf/keep.bpf.c` has the same numbers.
+/// The common prefix of the marks of all frames for Linux. `bpf/keep.bpf.c` has the same numbers.
 const MARK: u32 = 0xe17a_0000;
 /// Marks a frame that only programs that listen to a device see.
 const SNIFFERS: u32 = 0x100;
@@ -41,7 +41,7 @@ impl Given {
     }
 }
 
-/// What is attached to a device. The kernel undoes it when the last descriptor is closed, also
+/// The program attached to a device. The kernel undoes it when the last descriptor is closed, also
 /// when the process is killed.
 #[derive(Debug)]
 pub struct Kept {

@@ -13,7 +13,7 @@ use crate::pool::PoolHandle;
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate};
 
-/// What makes a frame of a port an interface's own.
+/// The property by which a frame of a port belongs to an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchKind {
     /// Its destination MAC address.
@@ -35,7 +35,7 @@ pub enum MatchKind {
 pub struct Match {
     /// VLAN identifier; 0 for untagged frames.
     pub vlan: u16,
-    /// What to look for.
+    /// The match to find.
     pub kind: MatchKind,
 }
 
@@ -128,8 +128,8 @@ impl Substrate {
         Ok(())
     }
 
-    /// Takes out what has been entered of an interface, whatever fails meanwhile: its number, and
-    /// that of its pool, may soon be another's.
+    /// Removes an interface's entries, also after a failure: its number, and that of its pool, may
+    /// soon be another's.
     fn withdraw(
         &self,
         id: u32,
@@ -166,7 +166,7 @@ impl Substrate {
     /// the present owner: every frame goes to the one or to the other, and none is lost.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn connect(
         &self,
         id: u32,
@@ -181,7 +181,7 @@ impl Substrate {
     /// Takes an interface from a port that goes.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn disconnect(
         &self,
         id: u32,
@@ -197,7 +197,7 @@ impl Substrate {
     /// Ends an interface's part in the groups of a port; another interface has its match.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn leave(&self, id: u32, spec: &InterfaceSpec, port: &PortAttachment) -> Result<(), Error> {
         self.leave_group(port, spec.vlan, id)?;
         self.next_of(id).store(NONE, Ordering::Release);
@@ -232,7 +232,7 @@ impl Substrate {
     /// Takes an interface and its matches out of the tables.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn remove_interface(
         &self,
         id: u32,
@@ -493,7 +493,7 @@ mod tests {
     const PASS: u32 = 2;
     const DROP: u32 = 1;
 
-    /// What the receive program says to a frame of the loopback device to this MAC address.
+    /// The receive program's verdict on a frame of the loopback device to this MAC address.
     fn receive(program: i32, mac: [u8; 6]) -> u32 {
         let mut frame = [0_u8; 64];
         frame[..6].copy_from_slice(&mac);

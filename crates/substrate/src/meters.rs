@@ -27,8 +27,8 @@ fn bucket(bits: u64) -> (u64, u64) {
 }
 
 impl Substrate {
-    /// Sets meter `number` to a rate in bits a second; `None` lets everything through. What is
-    /// in the bucket stays there.
+    /// Sets meter `number` to a rate in bits a second; `None` lets everything through. The bucket
+    /// keeps its contents.
     ///
     /// # Panics
     /// If there is no such meter.

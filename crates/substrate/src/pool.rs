@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) fn of(layout: &Layout) -> Self {
-        // What is missing is made and never used: at most 5 % of the memory.
+        // Missing elements are added and never used: at most 5 % of the memory.
         let fits = layout.elements() <= USUAL_ELEMENTS;
         match (layout.geometry.slot_bytes, layout.geometry.slots) {
             (SMALL_SLOT_BYTES, USUAL_SLOTS) if fits => Self::Usual,
@@ -110,7 +110,7 @@ impl PoolMemory {
     }
 }
 
-/// What a sleeping router polls.
+/// The ring that a sleeping router polls.
 pub type Waker = OwnedFd;
 
 impl PoolHandle {
@@ -129,13 +129,13 @@ impl PoolHandle {
     /// Writes the interface table, for a router that is about to start.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn name_interfaces(&self, rows: &[InterfaceRow]) -> Result<(), Error> {
         PoolView::open(&self.map, self.layout.geometry)?.write_rows(rows);
         Ok(())
     }
 
-    /// What the pool's router polls when it sleeps.
+    /// The ring that the pool's router polls when it sleeps.
     ///
     /// # Errors
     /// When this process has no descriptor left.
@@ -235,7 +235,7 @@ impl Substrate {
     /// works on it any more: the kernel has waited for RCU, about 8 ms.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn retire_pool(&self, pool: &PoolHandle) -> Result<(), Error> {
         self.map(Kind::of(&pool.layout).table())
             .delete(&pool.id.to_ne_bytes())
@@ -246,7 +246,7 @@ impl Substrate {
     /// maps it has let go.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn delete_pool(&self, pool: PoolHandle) -> Result<(), Error> {
         self.map("wakers")
             .delete(&pool.id.to_ne_bytes())
@@ -256,7 +256,7 @@ impl Substrate {
     }
 }
 
-/// What stands in the tables of a pool as `format` has filled it.
+/// The table entries of a pool as `format` has filled it.
 fn first_state(layout: &Layout) -> layout::PoolState {
     let slots = layout.geometry.slots;
     layout::PoolState {

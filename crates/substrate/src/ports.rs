@@ -137,7 +137,7 @@ impl Substrate {
     /// stays: what the driver does not take is on its way there.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn receive_in_driver(
         &mut self,
         port: &mut PortAttachment,

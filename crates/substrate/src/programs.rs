@@ -36,8 +36,8 @@ pub(crate) use receive::ReceiveSkelBuilder;
 pub(crate) use receive_tc::ReceiveTcSkelBuilder;
 pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 
-/// What the programs share with the switch: the structs of `bpf/substrate.h`, as
-/// their own type information describes them, and its constants.
+/// The programs' shared part with the switch: the structs of `bpf/substrate.h`, as their own type
+/// information describes them, and its constants.
 pub mod layout {
     pub use super::receive::types::{
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,

@@ -22,23 +22,23 @@ use crate::programs::{
 };
 use crate::table::Table;
 
-/// What can go wrong between the node and the kernel's eBPF.
+/// The errors between the node and the kernel's eBPF.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file, mount or descriptor.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// libbpf or the verifier.
     #[error("{what}: {error}")]
     Bpf {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What libbpf said.
+        /// libbpf's error.
         error: libbpf_rs::Error,
     },
     /// A device that another XDP program is attached to.
@@ -61,7 +61,7 @@ pub enum Error {
     AnotherVersion {
         /// Where the pins lie.
         directory: PathBuf,
-        /// What is missing.
+        /// The missing feature.
         table: &'static str,
     },
 }
@@ -170,7 +170,7 @@ impl Substrate {
     /// Opens the substrate whose pins lie in `directory`, or makes it.
     ///
     /// # Errors
-    /// What the kernel refuses, and when.
+    /// The refused operation, and when.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
             tracing::warn!(target: "libbpf", "{}", text.trim_end());
@@ -254,7 +254,7 @@ impl Substrate {
     /// Worker `worker`'s instance of the transmit program; loaded if it is not yet.
     ///
     /// # Errors
-    /// What the verifier says.
+    /// The verifier's message.
     pub fn transmit_program(&self, worker: u32) -> Result<OwnedFd, Error> {
         if let Some(program) = self.transmit.get(&worker) {
             return program.try_clone().doing("duplicating a descriptor");
@@ -265,7 +265,7 @@ impl Substrate {
     /// The program that [`Drained`](crate::Drained) runs; loaded at first use.
     ///
     /// # Errors
-    /// What the verifier says, or libbpf where the kernel does not describe its types (BTF), or
+    /// The verifier's message, or libbpf's where the kernel does not describe its types (BTF), or
     /// has no veth.
     pub fn drained_program(&self) -> Result<&OwnedFd, Error> {
         if let Some(program) = self.drained.get() {
@@ -283,7 +283,7 @@ impl Substrate {
     /// go while the switch works on. One of each worker is parked at a time.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn park(&self, worker: u32, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
         let what = "parking the transmit program";
         let device = match worker {
@@ -323,7 +323,7 @@ impl Substrate {
     /// Counts of received frames by CPU, for a thread that reads them at intervals.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn receivers(&self) -> Result<Table<layout::Receiver>, Error> {
         Table::new(self.map("receivers"), self.counter_rows).doing("mapping a table")
     }

@@ -92,7 +92,7 @@ pub mod line {
     pub const SHARE: u8 = 0xf2;
 }
 
-/// What a cause of a drop means, in a few words.
+/// The meaning of a cause of a drop, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
     const NAMES: [(u8, &str); 16] = [
         (line::LOST, "lost on the link"),
@@ -192,7 +192,7 @@ impl Taps {
     /// Opens the taps of the substrate whose pins lie in `directory`.
     ///
     /// # Errors
-    /// What the kernel says; there may be no substrate yet.
+    /// The kernel's error; there may be no substrate yet.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let map = |name: &str| {
             MapHandle::from_pinned_path(directory.join(name))
@@ -209,7 +209,7 @@ impl Taps {
     /// Makes tap `number` ready, on no interface yet. Returns the ring of the programs.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn begin(&self, number: u32, snaplen: u32, rate: u32) -> Result<OwnedFd, Error> {
         self.set(number, &[]);
         let mut tap = layout::Tap { snaplen, rate, ..Default::default() };
@@ -244,7 +244,7 @@ impl Taps {
         }
     }
 
-    /// What tap `number` has lost.
+    /// The losses of tap `number`.
     pub fn lost(&self, number: u32) -> Lost {
         let layout::Tap { received, sent, .. } = self.state.get(number);
         Lost {
@@ -271,7 +271,7 @@ impl MemoryTaps {
     /// Takes the descriptors of the table `tap_state` and of memory of [`MEMORY_BYTES`].
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(state: impl AsFd, memory: impl AsFd) -> nix::Result<Self> {
         let memory = Mapping::new(memory, MEMORY_BYTES)?;
         Ok(Self { state: Table::new(state, MAX_TAPS)?, memory })
@@ -387,7 +387,7 @@ impl MemoryRing {
     /// Opens tap `number`'s ring in the switch's memory; what is in it already is forgotten.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(memory: impl AsFd, number: u32) -> nix::Result<Self> {
         let memory = Mapping::new(memory, MEMORY_BYTES)?;
         let base = (number % MAX_TAPS) as usize * STRIDE;
@@ -446,7 +446,7 @@ impl ProgramRing {
     /// Takes the descriptor that [`Taps::begin`] gave.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(ring: impl AsFd) -> nix::Result<Self> {
         let consumer = Mapping::new(&ring, PAGE)?;
         let producer = Mapping::read_only(&ring, PAGE, PAGE + 2 * RING_BYTES as usize)?;

@@ -122,7 +122,7 @@ fn frames_have_arrived_when_their_receiver_has_taken_them_in() {
         ip(&["-n", &name, "link", "set", "drained1", "up"]);
         let device = Device::open(&namespace, "drained0").unwrap();
         prepare(&device, Wants::default()).unwrap();
-        // What is sent there waits for a thread, which waits for this one.
+        // Frames sent there wait for a thread, which waits for this one.
         let inside = |command: &str| ip(&["netns", "exec", &name, "sh", "-c", command]);
         inside("echo 1 > /sys/class/net/drained1/threaded");
         only(napi_thread("drained1"), 0);

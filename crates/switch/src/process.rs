@@ -43,9 +43,9 @@ pub enum SwitchError {
     /// The kernel.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: nix::Error,
     },
 }

@@ -67,7 +67,7 @@ const CLOSED: u8 = 3;
 /// Protocol and two addresses, the smaller first.
 type Hosts = (u8, u32, u32);
 
-/// What a packet says of its flow.
+/// A packet's statement about its flow.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     hosts: Hosts,

@@ -54,7 +54,7 @@ pub(crate) struct RED {
     average: f64,
     /// Packets since the last one chosen; `None` below MIN_THRESH.
     since: Option<u32>,
-    /// What `since` times the probability must exceed.
+    /// The bound that `since` times the probability must exceed.
     bar: f64,
     random: Random,
     empty_ns: Option<u64>,
@@ -175,7 +175,7 @@ impl RED {
 
     fn sift(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let (now_ns, length) = (context.now_ns(), self.watched.length(context));
-        // What is ahead in the batch will be in the queue when the next one gets there.
+        // Packets ahead in the batch will be in the queue when the next one gets there.
         let pushed = self.is_push;
         let mut ahead = 0;
         let drops = part(batch, context, |_| {

@@ -534,7 +534,7 @@ proptest! {
             model.now_ns += 100_000_000;
             for (out, frame) in model.receive(interface, &[frame]) {
                 let most = 14 + description.interfaces[out].mtu as usize;
-                // What arrives here may be longer than any MTU, which a bridge does not cut.
+                // Arriving frames may be longer than any MTU, and a bridge does not fragment.
                 prop_assert!(as_bridge || frame.len() <= most, "{} bytes by {out}", frame.len());
             }
         }
@@ -597,7 +597,7 @@ fn with_a_slow_path_linux_gets_what_is_not_forwarded() {
     let alert = v6().transport(IpProtocol(0), &alert);
     assert_eq!(model.receive(0, std::slice::from_ref(&alert)), [], "hop-by-hop options");
     assert_eq!(std::mem::take(&mut model.devices.host[0]), [alert]);
-    // What Linux sends leaves as it is.
+    // Linux's packets leave unchanged.
     let own = Frame::new(OWN[1], B).ipv4(OWN_B, HOST_B).udp(1, 2, b"");
     assert_eq!(model.receive(3, std::slice::from_ref(&own)), [(1, own)]);
     let free = model.arena.free();

@@ -58,7 +58,8 @@ impl Class for AnonymizeIPAddr {
     const INFO: ClassInfo = ClassInfo::new("AnonymizeIPAddr", "1/1-2").processing("a/ah");
 }
 
-/// What an address becomes that has the first `same` bits of another, and not the next one.
+/// The anonymous form of an address that has the first `same` bits of another, and not the next
+/// one.
 fn output(other: u32, same: u32) -> u32 {
     let flipped = other ^ (1 << (31 - same));
     let rest = 0x7fff_ffff_u32 >> same;

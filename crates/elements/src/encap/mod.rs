@@ -67,7 +67,7 @@ impl Ipv4 {
     }
 }
 
-/// What a packet has to hold behind its IPv4 header, with the header.
+/// The bytes that a packet must hold from its IPv4 header on.
 fn parts(packet: &mut Packet) -> (&mut [u8], &mut [u8]) {
     fields::network_mut(packet).unwrap_or_default()
 }

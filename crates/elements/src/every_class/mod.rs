@@ -1,5 +1,5 @@
-//! What holds for every class of the library: nothing is lost at a hot swap, and a configuration
-//! that is refused changes nothing.
+//! Properties of every class of the library: nothing is lost at a hot swap, and a refused
+//! configuration changes nothing.
 
 mod refused;
 mod swap;

@@ -5,7 +5,7 @@ use europa_engine::{Arena, Flags, Router};
 use super::{build, fitting, is_left_out};
 use crate::testing::Bench;
 
-/// What all handlers of the element say that can be read without a parameter.
+/// The values of all handlers of the element that need no parameter.
 fn state(router: &mut Router) -> Vec<(String, String)> {
     let index = router.find("e").unwrap();
     let handlers = router.handlers(index);
@@ -61,7 +61,7 @@ fn a_value_that_is_refused_changes_nothing() {
         let mut router = build(class, arguments, single, &arena, 0).unwrap();
         let index = router.find("e").unwrap();
         let writable = router.handlers(index).into_iter();
-        // What writes files would write some.
+        // Elements that write files would write some.
         let writable = writable.filter(|(name, _)| !name.contains("file"));
         for (name, _) in writable.filter(|(_, flags)| flags.has(Flags::WRITE)) {
             for value in values {

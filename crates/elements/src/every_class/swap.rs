@@ -55,7 +55,7 @@ fn first(arena: &Arena, time_ns: u64) -> Vec<Packet> {
     all.iter().zip(time_ns..).map(|(bytes, time_ns)| packet(arena, bytes, time_ns)).collect()
 }
 
-/// What lets them go on: the first fragments, and the neighbour's answer.
+/// The packets that release the others: the first fragments, and the neighbour's answer.
 fn second(arena: &Arena, time_ns: u64) -> Vec<Packet> {
     let all = (1..4).map(|id| fragment(id, 0, true));
     all.zip(time_ns..).map(|(bytes, time_ns)| packet(arena, &bytes, time_ns)).collect()
@@ -69,7 +69,7 @@ fn packet(arena: &Arena, bytes: &[u8], time_ns: u64) -> Packet {
     packet
 }
 
-/// What has come out: of a push output with its number, of a pull output with none.
+/// The output: of a push output with its number, of a pull output with none.
 type Out = (Option<usize>, Vec<u8>);
 
 fn run(router: &mut Router, now_ns: u64) {
@@ -78,7 +78,7 @@ fn run(router: &mut Router, now_ns: u64) {
     }
 }
 
-/// What has come out since.
+/// The output since then.
 fn take_out(router: &mut Router, pull: usize, now_ns: u64) -> Vec<Out> {
     let pulls = router.find("puller").is_some();
     if pulls {

@@ -77,7 +77,7 @@ impl Fact {
     }
 }
 
-/// What has been settled on a way, in its order.
+/// The settled tests on a path, in order.
 type Way = Vec<Fact>;
 
 fn decided(way: &Way, step: &Step) -> Option<bool> {
@@ -119,7 +119,7 @@ fn thread(program: &mut Program) {
     }
 }
 
-/// What holds on all ways.
+/// The facts that hold on all paths.
 fn common(ways: &[Way]) -> Way {
     let (first, others) = ways.split_first().unwrap_or((const { &Way::new() }, &[]));
     first.iter().filter(|fact| others.iter().all(|way| way.contains(fact))).copied().collect()

@@ -42,7 +42,7 @@ enum Side {
     And,
 }
 
-/// What a test says of the transport protocol.
+/// A test's condition on the transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
     Number(u8),
@@ -69,7 +69,7 @@ const fn segment_field(protocol: u8, offset: usize, length: usize) -> Kind {
     Kind::Field(Field { transport: Some(Transport::Number(protocol)), offset, length })
 }
 
-/// What a test is about.
+/// The subject of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Host,
@@ -146,7 +146,7 @@ enum Relation {
     Less,
 }
 
-/// What the next test may leave out.
+/// The parts that the next test may omit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Previous {
     kind: Option<Kind>,
@@ -194,7 +194,7 @@ pub(super) struct Parser<'a> {
     version: Version,
     previous: Previous,
     depth: usize,
-    /// What is odd.
+    /// The warning.
     pub(super) warnings: Vec<String>,
 }
 

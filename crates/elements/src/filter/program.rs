@@ -15,8 +15,8 @@ pub(super) enum Base {
 }
 
 impl Base {
-    /// What programs that people read add to the offset. Offsets from the Ethernet header count
-    /// from two bytes before it.
+    /// The offset that listings of programs add. Offsets from the Ethernet header count from two
+    /// bytes before it.
     fn shown(self) -> usize {
         match self {
             Base::Mac => 0,

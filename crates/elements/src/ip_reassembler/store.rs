@@ -55,7 +55,7 @@ struct Whole {
 pub(super) enum Added {
     /// It waits for others.
     Waits,
-    /// What it says is there already.
+    /// The bytes that it has already.
     Twice(Packet),
     /// The packet has more fragments than any that could be put together.
     TooMany(Packet),

@@ -27,7 +27,7 @@ const DIGEST: usize = 12;
 /// Bytes of a key.
 const KEY: usize = 16;
 
-/// What both ends of a tunnel know of it.
+/// The shared state of both ends of a tunnel.
 #[derive(Debug)]
 struct Association {
     spi: u32,

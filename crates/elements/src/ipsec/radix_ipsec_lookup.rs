@@ -156,7 +156,7 @@ impl RadixIPsecLookup {
         routes.is_some_and(|routes| routes.contains_key(&prefix.network()))
     }
 
-    /// What annotations call the tunnel of this number.
+    /// The annotation's number of a tunnel.
     fn tunnel(&self, spi: u32) -> Option<u32> {
         let mut tunnels = self.routes.iter().flat_map(HashMap::values);
         tunnels.find_map(|route| {

@@ -37,7 +37,7 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// Reasons are logged no more often.
 const LOG_NS: u64 = 1_000_000_000;
 
-/// What was opened for it.
+/// The descriptor that was opened for it.
 enum Door {
     /// Clients come here.
     Listener(Rc<OwnedFd>),
@@ -55,7 +55,7 @@ pub(super) struct Link {
     armed: bool,
 }
 
-/// What all connections have done.
+/// The counters of all connections.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) sent: u64,
@@ -103,7 +103,7 @@ pub(super) struct Connection {
     past: Counts,
     pub(super) disconnects: u64,
     pub(super) reason: String,
-    /// What was logged last, and when.
+    /// The last log message, and its time.
     told: Option<(String, u64)>,
 }
 

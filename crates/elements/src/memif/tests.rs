@@ -106,7 +106,7 @@ fn frame(number: usize) -> Vec<u8> {
 fn frames_go_both_ways_in_order_and_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = socket(folder.path());
-    // What is pushed must fit into the ring, what is pulled waits for room.
+    // A pushed packet must fit into the ring, a pulled one waits for room.
     let mut run = Run::new(&[
         ("server", "Null", &[&path, "ID 7", "SECRET sesame", "RING_SIZE 256"]),
         ("client", "Queue", &[&path, "ID 7", "SECRET sesame", "SERVER false", "RING_SIZE 16"]),

@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     /// Only packets make questions, as in Click: at most one in 100 ms, and after ten without an
     /// answer one in 2 s. No question is repeated by itself, and entries go when they expire.
     pub(crate) on_demand: bool,
-    /// What fraction of the packets that wait makes room for others where that is so.
+    /// The fraction of the waiting packets that is dropped to make room, if any is.
     pub(crate) slim: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What elements that have a table do alike: sending, timers, arguments.
+//! The common code of elements with a table: sending, timers, arguments.
 
 use europa_engine::{Arguments, Batch, ConfigError, Context, Names, Packet, Value};
 

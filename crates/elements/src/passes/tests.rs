@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::testing::{Bench, part};
 
-/// What a packet is like.
+/// The kind of a packet.
 #[derive(Clone, Debug)]
 struct Sketch {
     ether_type: u16,

@@ -16,9 +16,9 @@
 //!
 //! The transport packets of a stream, 188 bytes each, are expected at the packet's end, after
 //! whatever headers, and in clear. A frame is a key frame by its picture header (MPEG-2), its first
-//! slice (H.264) or the transport packet (random access indicator). What is no transport stream,
-//! and sound, tables and all else in one, counts like a key frame. It is an example of what a
-//! router can know of its traffic and a network cannot.
+//! slice (H.264) or the transport packet (random access indicator). Packets without a transport
+//! stream, and those with sound, tables and all else in one, count like a key frame. It is an
+//! example of what a router can know of its traffic and a network cannot.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
@@ -40,7 +40,7 @@ use crate::queue::Queue;
 const TRANSPORT_BYTES: usize = 188;
 const SYNC: u8 = 0x47;
 
-/// What a transport packet carries.
+/// The contents of a transport packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Carries {
     /// A key frame, or something else.
@@ -51,7 +51,7 @@ enum Carries {
     Spoilt,
 }
 
-/// What each stream of pictures is in the middle of, by its number (PID).
+/// The present frame of each stream of pictures, by its number (PID).
 struct Frames(Box<[Carries; 1 << 13]>);
 
 impl Default for Frames {
@@ -72,7 +72,7 @@ fn stream(one: &[u8; TRANSPORT_BYTES]) -> usize {
     usize::from(u16::from_be_bytes([one[1], one[2]]) & 0x1fff)
 }
 
-/// What begins in a transport packet, if something does. ISO 13818-1, 2.4.3.
+/// The frame that begins in a transport packet, if one does. ISO 13818-1, 2.4.3.
 fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
     let (starts, adaptation, payload) =
         (one[1] & 0x40 != 0, one[3] & 0x20 != 0, one[3] & 0x10 != 0);
@@ -111,7 +111,7 @@ fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
 }
 
 impl Frames {
-    /// What a packet carries: the most precious thing in it.
+    /// The contents of a packet: the most important part.
     fn judge(&mut self, data: &[u8]) -> Carries {
         let mut found = None;
         for one in transport(data) {
@@ -233,7 +233,8 @@ mod tests {
         assert_eq!(bench.push(0, &[&b]), [(1, b.clone())]);
         assert_eq!(bench.pull(1), std::slice::from_ref(&b));
         assert_eq!(bench.push(0, &[&more]), [(1, more.clone())]);
-        // Key frames fit, and what stands in one packet with them, and what is no stream at all.
+        // Key frames fit, and so do the parts in one packet with them, and packets without a
+        // stream.
         let mixed = packet(&[one(9, &B), one(8, &[])]);
         assert_eq!(bench.push(0, &[&i, &mixed, b"other"]), []);
         assert_eq!(bench.push(0, &[&i]), [(1, i.clone())], "full");

@@ -19,7 +19,7 @@ use crate::fields::{be16, be32, is_first, network, network_mut};
 
 pub(super) use self::handlers::{HANDLERS, TCP_HANDLERS};
 
-/// What makes a flow.
+/// The parameters of a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Addresses and ports; TCP and UDP apart.
@@ -47,7 +47,7 @@ pub(crate) struct Rewriter {
     failures: Vec<u64>,
     /// Perhaps shared with other rewriters, and then bounded together.
     table: Rc<RefCell<Table>>,
-    /// What its spaces in the table begin with.
+    /// The names of its spaces in the table.
     owner: u8,
     /// The rewriter whose table it uses, if not its own.
     host: Option<String>,
@@ -62,7 +62,7 @@ enum Fate {
     Output(usize),
 }
 
-/// What identifies a packet's flow.
+/// The identity of a packet's flow.
 struct Key {
     space: Space,
     id: FlowId,
@@ -91,7 +91,7 @@ impl Rewriter {
         }
     }
 
-    /// Forgets what has expired, and what is too much.
+    /// Removes expired flows, and those over the limit.
     fn shrink(&self, now_ns: u64) {
         let mut table = self.table.borrow_mut();
         let most = table.capacity;
@@ -120,7 +120,7 @@ impl Rewriter {
         }
     }
 
-    /// What a packet's flow is known by; `None` if rewriters of this kind leave it alone.
+    /// The key of a packet's flow; `None` if rewriters of this kind ignore it.
     fn key(&self, packet: &Packet) -> Option<Key> {
         let (header, rest) = network(packet)?;
         let (source, destination) = (be32(header, 12)?, be32(header, 16)?);

@@ -28,7 +28,7 @@ impl Change {
     }
 }
 
-/// What is done to the sequence numbers of both directions.
+/// The change of the sequence numbers of both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deltas {
     /// By direction, oldest first.

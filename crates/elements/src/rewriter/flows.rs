@@ -85,7 +85,7 @@ impl Flow {
         self.space as u8
     }
 
-    /// What packets of a direction become.
+    /// The rewritten form of a direction's packets.
     pub(crate) fn rewritten(&self, back: bool) -> FlowId {
         let [forth, reply] = self.ids;
         if back { forth.reverse() } else { reply.reverse() }
@@ -350,7 +350,7 @@ mod tests {
         assert!(table.find(0, flow(2, 0, 0).ids[1]).is_some_and(|(_, back)| back));
         // One without guarantee that would be the first to go does not come in.
         assert_eq!(table.add(flow(4, 0, 50), 7), None);
-        // What is kept for less long than before goes first.
+        // Flows with a shortened lifetime go first.
         table.add(flow(5, 0, 300), 12).unwrap();
         table.keep(second, 0, 13);
         table.add(flow(6, 0, 301), 12).unwrap();

@@ -111,7 +111,7 @@ impl FTPPortMapper {
             let rewriter = core::of(element)?;
             let (index, back) = rewriter.connection(data_id, Some(self.input), packet, context)?;
             rewriter.flow(index, |flow| {
-                // What holds for the control connection holds for its data.
+                // The mapping of the control connection also holds for its data.
                 flow.reply_annotation = annotation;
                 flow.rewritten(back)
             })

@@ -45,7 +45,7 @@ impl Class for ICMPRewriter {
     const INFO: ClassInfo = ClassInfo::new("ICMPRewriter", "1-/1-").processing("h/h");
 }
 
-/// What an error says about the packet that it is about.
+/// The header of the packet that an error quotes.
 struct Inner {
     protocol: u8,
     /// As a reply to that packet would come.

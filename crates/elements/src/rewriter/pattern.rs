@@ -110,7 +110,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// What a new flow becomes: `None` if all that it could become is in use.
+    /// The mapping of a new flow: `None` if all mappings are in use.
     pub(crate) fn rewrite(
         &mut self,
         id: FlowId,
@@ -194,7 +194,7 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// What an input does with packets of new flows.
+/// The treatment of new flows at an input.
 #[derive(Clone, Debug)]
 pub(crate) enum Spec {
     Drop,

@@ -32,7 +32,7 @@ use crate::prelude::*;
 #[derive(Default)]
 pub(crate) struct TimeSortedSched {
     buffer: usize,
-    /// What it may keep of the pool.
+    /// Its bound in the pool.
     share: Share,
     stop: bool,
     /// The lack of packets has been signalled.

@@ -7,7 +7,7 @@
 //! One push input, one or two push outputs.
 //!
 //! ## Description
-//! Lets packets pass up to RATE, with bursts after a pause (token bucket). What is more leaves by
+//! Lets packets pass up to RATE, with bursts after a pause (token bucket). The excess leaves by
 //! output 1, or is dropped.
 //!
 //! ## Arguments

@@ -14,7 +14,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): forgets what has passed.
+//! - `reset` (write): clears the counts.
 //!
 //! ## See also
 //! `Shaper`, `RatedUnqueue`, `DelayShaper`

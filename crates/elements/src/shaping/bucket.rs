@@ -16,7 +16,7 @@ const THRESHOLD_BYTES: u64 = 131_072;
 /// How large a burst is.
 #[derive(Clone, Copy, Debug)]
 enum Burst {
-    /// What the rate brings in so many milliseconds.
+    /// The tokens of so many milliseconds.
     Milliseconds(u128),
     Size(u64),
 }
@@ -101,7 +101,7 @@ impl Bucket {
             Burst::Size(size) => size,
             Burst::Milliseconds(time) => saturated(u128::from(rate).saturating_mul(time) / 1000),
         };
-        // What a tick brings must fit.
+        // The tokens of a tick must fit.
         let least = saturated(u128::from(rate).div_ceil(TICKS)).max(1);
         let capacity = size.saturating_add(self.threshold).max(least);
         self.rate = rate;

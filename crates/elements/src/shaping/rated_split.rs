@@ -1,4 +1,4 @@
-//! What `RatedSplitter` and `BandwidthRatedSplitter` have in common.
+//! The common part of `RatedSplitter` and `BandwidthRatedSplitter`.
 
 use super::bucket::Bucket;
 use crate::prelude::*;

@@ -15,7 +15,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): forgets what has passed.
+//! - `reset` (write): clears the counts.
 //!
 //! ## See also
 //! `BandwidthShaper`, `RatedUnqueue`, `DelayShaper`

@@ -36,7 +36,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Bridges of a lower priority become the root.
 const PRIORITY: u64 = 0xdead;
 
-/// What a port does.
+/// The state of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]

@@ -202,7 +202,7 @@ pub(crate) fn tcp_bytes(bytes: &[u8], wanted: Wanted) -> Vec<u8> {
     walk(bytes).map_while(|option| option).filter(keep).flatten().copied().collect()
 }
 
-/// What is left of a text while it is read.
+/// The rest of a text while it is read.
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {

@@ -28,7 +28,7 @@ pub(crate) struct Defaults {
     pub(crate) checksum: bool,
 }
 
-/// What a field of a line says.
+/// The value of a field of a line.
 pub(crate) enum Given {
     Number(u64),
     Ether([u8; 6]),

@@ -28,7 +28,7 @@
 //! - BANNER (keyword): among them this text.
 //! - BINARY (keyword): write records, not lines; default false.
 //! - MULTIPACKET (keyword): write a line for each packet that a packet stands for; default false.
-//! - BAD_PACKETS (keyword): say in a line of its own what is wrong with a packet; default false.
+//! - BAD_PACKETS (keyword): a line of its own for each mistake of a packet; default false.
 //! - CAREFUL_TRUNC (keyword): also that it is shorter than its IP length; default true.
 //! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
 //!
@@ -60,7 +60,7 @@ pub(crate) struct ToIPSummaryDump {
     binary: bool,
     multipacket: bool,
     bad_packets: bool,
-    /// What the next packet writes.
+    /// The lines before the next packet.
     line: String,
     record: Vec<u8>,
 }

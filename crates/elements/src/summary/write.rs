@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) extra_length: bool,
 }
 
-/// What a field says of a packet.
+/// The value of a packet's field.
 enum Found<'a> {
     Number(u64),
     Time(u64),
@@ -53,7 +53,7 @@ struct View<'a> {
     transport: Option<&'a [u8]>,
     /// Bytes behind the IP packet.
     tail: usize,
-    /// What is left of the extra length annotation.
+    /// The rest of the extra length annotation.
     extra: u64,
     bad: Option<String>,
 }
@@ -124,7 +124,7 @@ impl<'a> View<'a> {
         self.ip.and_then(|ip| ip.get(9)).copied()
     }
 
-    /// What is bad about a packet that lacks something.
+    /// The mistake of a packet with a missing part.
     fn complain(&mut self, missing: Missing) {
         let name = |protocol| match protocol {
             6 => "TCP",

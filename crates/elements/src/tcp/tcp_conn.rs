@@ -33,7 +33,7 @@ use crate::prelude::*;
 use crate::random::Random;
 use crate::values::Port;
 
-/// What the connection is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]

@@ -9,8 +9,8 @@
 //! ## Description
 //! Loads a web server: opens so many connections a second to port 80 of DST, each from a random
 //! address of PREFIX, and asks each for one page of a set (`/spec/D/D-C-F`). Packets start with the
-//! IP header; those that go out have all checksums. What is not answered within a second is sent
-//! again, six times; segments of no connection are answered by a RST.
+//! IP header; those that go out have all checksums. Unanswered segments are sent again after a
+//! second, six times; segments of no connection are answered by a RST.
 //!
 //! Every five seconds it reports connections opened, completed, timed out and reset.
 //!
@@ -36,7 +36,7 @@ use crate::fields::{be16, ip_header, network_mut, segment_checksum, set, set_ip_
 use crate::prelude::*;
 use crate::random::Random;
 
-/// What is not answered is sent again after this time, so often at most.
+/// Unanswered segments are sent again after this time, so often at most.
 const RESEND_NS: u64 = 1_000_000_000;
 const RESENDS: u32 = 6;
 /// The interval of reports.

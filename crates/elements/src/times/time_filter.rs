@@ -106,7 +106,7 @@ impl TimeFilter {
             if let Some(call) = &self.end_call {
                 call.write_with("t", &time.to_string(), context);
             }
-            // What the handler writes to this element counts at once.
+            // A write of the handler to this element counts at once.
             for (handler, value) in context.take_writes() {
                 if let Err(error) = self.write(&handler, &value, context) {
                     context.log(&format!("{}: {error}", context.name()));

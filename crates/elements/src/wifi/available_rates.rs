@@ -13,8 +13,8 @@
 //! Of at most 4096 stations: when there would be more, those that were heard are forgotten.
 //!
 //! ## Arguments
-//! - DEFAULT RATE...: rates of unknown stations. What is heard of others counts only as far as
-//!   these have it too.
+//! - DEFAULT RATE...: rates of unknown stations. Others' rates count only as far as these have them
+//!   too.
 //! - ETH RATE...: rates of the station with this Ethernet address.
 //!
 //! ## Handlers

@@ -63,7 +63,7 @@ impl Extra {
         zerocopy::transmute!(bytes)
     }
 
-    /// What stands at the front of a frame, if it is that.
+    /// The header at the front of a frame, if it has this type.
     pub(super) fn before(data: &[u8]) -> Option<Extra> {
         let bytes: [u8; Extra::BYTES] = crate::fields::bytes(data, 0)?;
         Some(zerocopy::transmute!(bytes)).filter(Extra::is_marked)

@@ -129,7 +129,7 @@ pub(super) fn field(data: &[u8], at: usize) -> Option<u16> {
     bytes(data, Header::BYTES + at).map(u16::from_le_bytes)
 }
 
-/// The first information element with this number, from an offset on. What is cut off is left out.
+/// The first information element with this number, from an offset on. Truncated parts are omitted.
 pub(super) fn find(data: &[u8], from: usize, number: u8) -> Option<&[u8]> {
     let mut rest = data.get(from..)?;
     let mut found = None;
@@ -150,7 +150,7 @@ pub(super) fn ssid(data: &[u8], from: usize) -> String {
     String::from_utf8_lossy(name.get(..32).unwrap_or(name)).into_owned()
 }
 
-/// What a beacon or a response to a probe says of a network.
+/// The description of a network in a beacon or a probe response.
 #[derive(Clone, Debug)]
 pub(super) struct Beacon {
     pub(super) interval: u16,

@@ -43,7 +43,7 @@ impl Class for OpenAuthRequester {
     const INFO: ClassInfo = ClassInfo::new("OpenAuthRequester", "1/1").processing("h/h");
 }
 
-/// What an authentication frame says: algorithm, which step, status.
+/// The fields of an authentication frame: algorithm, step, status.
 pub(super) fn steps(
     packet: &Packet,
     class: &str,

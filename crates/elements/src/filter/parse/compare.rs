@@ -93,7 +93,7 @@ impl Primitive {
         Ok(Ok((test, negated)))
     }
 
-    /// What it says in comparisons of bytes.
+    /// The field's name in comparisons of bytes.
     pub(super) fn expr(
         &self,
         kind: Kind,

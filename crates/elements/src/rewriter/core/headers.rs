@@ -1,4 +1,4 @@
-//! What packets say about their flow, and what is written into them.
+//! The fields of packets that identify a flow, and those that are rewritten.
 
 use europa_engine::Packet;
 use europa_packet::checksum;
@@ -7,7 +7,7 @@ use super::Kind;
 use crate::fields::{be16, is_first, network_mut, set, set_address};
 use crate::rewriter::flows::FlowId;
 
-/// Bits of a flow's state: what has been seen.
+/// Bits of a flow's state: the packets seen so far.
 pub(super) const FORTH_DONE: u8 = 1;
 pub(super) const BACK_DONE: u8 = 2;
 pub(super) const FORTH_DATA: u8 = 4;
