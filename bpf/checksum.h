@@ -70,9 +70,9 @@ static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32
 #define PARTIAL(transport, field, size) ((transport) | (field) << 10 | (size) << 16)
 
 /* Finds it, `skip` bytes into what was received, in the `length` bytes that follow. In the frame,
- * not in its copy: what has just been written to memory that another CPU used last can be read only
- * when it has come from there.
- * Not static: so it is verified once, and not with each way that leads here. */
+ * not in its copy: a read of bytes just written to memory that another CPU used last waits until
+ * that memory has come. Not static: so it is verified once, and not with each way that leads
+ * here. */
 __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a receive program is given: a frame in a driver's buffer (XDP), or a socket buffer (tc).
+ * The argument of a receive program: a frame in a driver's buffer (XDP), or a socket buffer (tc).
  *
  * A socket buffer may be a packet that is yet to be cut into segments, of up to 64 kB (GSO), and its
  * VLAN tag always stands beside its bytes. So a frame is read by pieces: `struct piece` says which

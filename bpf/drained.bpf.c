@@ -92,7 +92,7 @@ static __always_inline unsigned long kept_back(struct napi_struct *napi)
 	return BPF_CORE_READ(napi, gro.bitmask);
 }
 
-/* What cannot be read does not count as drained. */
+/* An unreadable ring does not count as drained. */
 static __always_inline int is_drained(struct veth_rq *queue)
 {
 	struct ptr_ring *ring = (void *)queue + bpf_core_field_offset(queue->xdp_ring);

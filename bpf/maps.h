@@ -150,7 +150,7 @@ struct {
 	__type(value, __u32);
 } cages SEC(".maps");
 
-/* What follows a router's program: the one that judges (bpf/judge.h). */
+/* The program behind a router's own: the judge (bpf/judge.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);

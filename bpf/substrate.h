@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the eBPF programs share with the switch and the node, and no router can
- * map. The Rust twin is made from this header when the crate europa-substrate is built.
+ * Structs shared by the eBPF programs, the switch and the node, in maps that no router can map. The
+ * Rust twin is made from this header when the crate europa-substrate is built.
  */
 #ifndef EUROPA_SUBSTRATE_H
 #define EUROPA_SUBSTRATE_H
@@ -205,7 +205,7 @@ struct europa_caged {
 	uint32_t reserved[2];
 };
 
-/* What one CPU has received for routers. Table `receivers`, by CPU. */
+/* Frames that one CPU has received for routers. Table `receivers`, by CPU. */
 struct europa_receiver {
 	uint64_t frames;
 	uint64_t reserved_to_end[7];
@@ -227,7 +227,7 @@ struct europa_worker {
 	uint32_t reserved[14];
 };
 
-/* What a capture wants, and what it lost. Table `tap_state`, by tap. */
+/* The settings of a capture, and its losses. Table `tap_state`, by tap. */
 #define EUROPA_MAX_TAPS 8
 /* Of frames that go one way; each way has its own, as they are on different CPUs. */
 struct europa_tap_side {

@@ -18,7 +18,7 @@
 /* The frame does not hold it. */
 #define TAPPED_NOTHING 2
 
-/* What is copied. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
+/* The copied part. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
 struct tapped {
 	__u64 copy; /* address of the router's copy; 0: the frame is as it sees it */
 	__u32 taps;

@@ -35,9 +35,9 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 		return -1;
 	if (length > EUROPA_MAX_LIVE_FRAME - MAX_ENCAP)
 		return -1;
-	/* The verifier does not relate two variables: it needs a bound on each whose sum
-	 * fits. What a small slot can hold lies in one of these (but for a frame of over
-	 * 1536 bytes that a router has moved back from where it came, which is refused). */
+	/* The verifier does not relate two variables: it needs a bound on each whose sum fits. The
+	 * contents of a small slot lie in one of these (except a frame of over 1536 bytes that a router
+	 * has moved back from its place, which is refused). */
 	if (offset <= 384) {
 		if (length > slot_bytes - 384)
 			return -1;

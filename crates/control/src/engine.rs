@@ -34,7 +34,7 @@ pub struct Submission {
 pub enum Refusal {
     /// Desired state is another one by now: check again.
     Stale,
-    /// What is wrong.
+    /// The mistakes.
     Problem(Box<ProblemDetails>),
 }
 
@@ -61,7 +61,7 @@ impl Engine {
         Self { accepted, ..Self::default() }
     }
 
-    /// What is accepted.
+    /// The accepted state.
     pub fn accepted(&self) -> &Accepted {
         &self.accepted
     }

@@ -26,7 +26,7 @@ pub(crate) enum Purpose {
         /// When it was submitted, as RFC 3339 has it.
         at: String,
     },
-    /// What is accepted is not all there: as much as can be is done.
+    /// The accepted state is not all there: as much as possible is done.
     Restore,
     /// The error to return once the state of before is back.
     Rollback {
@@ -76,10 +76,10 @@ pub(crate) struct Job {
     updates: BTreeMap<RouterId, usize>,
     /// Slow paths whose programs are still to read their files again.
     reloads: usize,
-    /// What updates and reloads of this job are known by: answers to those of others do not count.
+    /// The id of this job's updates and reloads: answers to those of others do not count.
     ticket: Ticket,
     failure: Option<Failure>,
-    /// What is in doubt, as a step of a tolerant job failed: steps that need it are left out.
+    /// Objects in doubt after a failed step of a tolerant job: steps that need them are left out.
     doubts: BTreeSet<Subject>,
     until: Time,
     /// Ports that were open when it began.
@@ -126,7 +126,7 @@ impl Job {
         self.steps.is_empty()
     }
 
-    /// What it leads to.
+    /// The desired state after it.
     pub(crate) fn desired(&self) -> &Desired {
         &self.desired
     }
@@ -300,7 +300,7 @@ impl Job {
         self.desired = desired;
     }
 
-    /// Everything is there: what stands beside it follows, and the state is written down.
+    /// All objects are there: the steps beside them follow, and the state is written down.
     fn settle(&mut self, accepted: &Accepted, machine: &mut impl Machine) -> Progress {
         if let Err(why) = machine.settle() {
             if !self.is_tolerant() {
@@ -429,7 +429,7 @@ fn tried(step: &Step) -> Option<Arc<europa_plan::RouterPlan>> {
 
 /// A router that does not start as desired.
 fn of_router(name: &str, why: &str) -> Failure {
-    // What a router says of its configuration shows the place itself.
+    // A router's error about its configuration shows the place itself.
     let faults = match why.contains('\n') {
         true => Vec::new(),
         false => vec![Fault::new(Key::new("router", name), &[], why)],

@@ -1,8 +1,8 @@
 //! Carries out plans over a machine: accepts documents, takes steps, takes them back.
 //!
-//! The [`Engine`] decides; it never touches anything itself. What it has done stands behind the
-//! trait [`Machine`], so that the same engine runs on a real host and on a simulated one. It takes
-//! the time as an argument, and events by its methods.
+//! The [`Engine`] decides; it never touches anything itself. All its effects are behind the trait
+//! [`Machine`], so that the same engine runs on a real host and on a simulated one. It takes the
+//! time as an argument, and events by its methods.
 //!
 //! | file      | concern                                                      |
 //! |-----------|--------------------------------------------------------------|

@@ -62,7 +62,7 @@ pub trait Machine {
     /// The parts that are impossible.
     fn settle(&mut self) -> Result<(), Failure>;
 
-    /// What is worth knowing about what runs now.
+    /// Reports on the running state.
     fn warnings(&self) -> Vec<String>;
 
     /// Has a change of desired state written down, and calls [`crate::Engine::committed`] when it
@@ -73,7 +73,7 @@ pub trait Machine {
     fn note(&mut self, note: Note<'_>);
 }
 
-/// What updates of one change are known by.
+/// The id of one change's updates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
@@ -111,7 +111,7 @@ impl From<Failure> for Stop {
     }
 }
 
-/// What is said of configurations that are tried.
+/// The answers about configurations that are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// They are still tried.
@@ -129,12 +129,12 @@ pub enum Verdict {
 pub enum Note<'a> {
     /// A port's device is not there.
     Missing(&'a str, &'a str),
-    /// A change was carried out: what has changed.
+    /// A change was carried out: its differences.
     Applied(&'a str),
     /// A step of a change failed.
     Failed(&'a str),
     /// The state of before is back, except these parts.
     TakenBack(&'a [String]),
-    /// What was wanted runs again, as far as can be.
+    /// The stored state runs again, as far as possible.
     Restored,
 }

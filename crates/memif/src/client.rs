@@ -22,7 +22,7 @@ struct Offer {
     server: String,
     to_server: Vec<Ring>,
     to_client: Vec<Ring>,
-    /// What is still to be said, with a copy of the descriptor that goes with it.
+    /// Unsent messages, with a copy of the descriptor that goes with each.
     unsaid: VecDeque<(Message, Option<OwnedFd>)>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     step: Step,
 }
 
-/// What to send next.
+/// The next message.
 pub(crate) type Say = (Message, Option<OwnedFd>);
 
 impl Client {

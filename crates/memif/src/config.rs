@@ -7,7 +7,7 @@ use crate::wire::SECRET_BYTES;
 pub(crate) const MOST_LOG2_ENTRIES: u8 = 14;
 /// As many rings as DPDK has in a direction.
 const MOST_RINGS: u16 = 255;
-/// What a frame may need: anything shorter has room in a buffer of this many.
+/// The largest need of a frame: anything shorter fits into a buffer of this many.
 const LEAST_BUFFER_BYTES: u32 = 64;
 
 /// Which side of a connection an interface is.

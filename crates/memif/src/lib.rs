@@ -11,9 +11,9 @@
 //!   make a system call only to wake a peer that asks for it.
 //!
 //! A peer may be hostile. It can break its own connection and put nonsense into its own frames:
-//! every message, index and descriptor is checked where it is read, memory is only taken if
-//! it cannot go away, and no call here waits for it. What it does wrong ends in a
-//! [`MemifError`], a [`Fault`] or a [counter](Counters).
+//! every message, index and descriptor is checked where it is read, memory is only taken if it
+//! cannot go away, and no call here waits for it. Its mistakes end in a [`MemifError`], a [`Fault`]
+//! or a [counter](Counters).
 //!
 //! Not supported: IP mode, private headers, regions in huge pages (DPDK's `zero-copy=yes`).
 

@@ -26,7 +26,7 @@ struct Connection {
     connected: bool,
 }
 
-/// What has happened to an interface.
+/// An event of an interface.
 pub enum Event {
     /// Its rings are ready. Those of an earlier connection must be dropped.
     Connected(Link),

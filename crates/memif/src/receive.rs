@@ -218,7 +218,7 @@ impl Receiver {
         look_on(|| self.waiting() != Ok(0))
     }
 
-    /// Wants no more interrupts, and forgets what has come.
+    /// Wants no more interrupts, and clears the pending one.
     pub fn disarm(&self) {
         self.set_flags(MASK_INTERRUPT);
         drain(&self.ring.eventfd);
@@ -236,7 +236,7 @@ impl Receiver {
         self.ring.eventfd.as_fd()
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -256,7 +256,7 @@ fn waiting(parts: &Parts<'_>, ring: &Ring, next: u16) -> Result<u16, Fault> {
     Ok(found)
 }
 
-/// What a descriptor points to, if it is there.
+/// The bytes of a descriptor, if they exist.
 #[inline(always)]
 fn segment<'a, const OWN: bool>(parts: &Parts<'a>, index: u16) -> Option<Chunk<'a>> {
     let head = parts.descriptor(index);

@@ -207,7 +207,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// What a ring has done since its connection was made.
+/// The counters of a ring since its connection was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames passed on.

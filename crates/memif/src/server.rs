@@ -47,7 +47,7 @@ pub(crate) fn admits(config: &Config, init: &Init) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What a client has said so far.
+/// The messages of a client up to now.
 pub(crate) struct Server {
     client: String,
     regions: Vec<Region>,

@@ -53,7 +53,7 @@ pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
 /// Takes the next client of a listening socket; `None` when there is none. Needs no rights.
 ///
 /// # Errors
-/// What accept(2) says.
+/// The error of accept(2).
 pub fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, MemifError> {
     match sys::accept(listener) {
         Ok(socket) => Ok(Some(socket)),

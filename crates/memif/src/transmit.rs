@@ -50,7 +50,7 @@ pub struct MappedPacket<'a> {
     pub mapping: &'a Mapping,
     /// Where it begins there, bytes.
     pub offset: usize,
-    /// Its length. What is beyond the mapping's end is sent as whatever the buffer held.
+    /// Its length. Bytes beyond the mapping's end are sent with the old contents of the buffer.
     pub bytes: usize,
 }
 
@@ -176,7 +176,7 @@ impl Transmitter {
         free.map(usize::from)
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }

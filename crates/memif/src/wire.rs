@@ -13,7 +13,7 @@ const NAME_BYTES: usize = 32;
 const REASON_BYTES: usize = 96;
 const CLIENT_TO_SERVER: u16 = 1;
 
-/// What a server can take.
+/// The limits of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) name: String,

@@ -197,7 +197,7 @@ fn as_client_frames_come_back_and_a_server_that_was_killed_is_found_again() {
     all_return(&mut link, 0, false, COUNT);
     testpmd.kill();
     ends(&mut port);
-    // What it was still to get goes nowhere, and does no harm.
+    // Its later frames go nowhere, without effect.
     assert!(link.transmitters[0].transmit(&[&frame(0)[..]]).is_ok());
     std::fs::remove_file(&path).unwrap();
     let _again = Testpmd::start(folder.path(), "server", 1, "macswap").unwrap();

@@ -57,7 +57,7 @@ impl Body {
         matches!(self, Self::Switch { .. })
     }
 
-    /// What its record is called.
+    /// The name of its record.
     pub(crate) fn record(&self) -> String {
         match self {
             Self::Process(child) => format!("router.{}", child.pid()),

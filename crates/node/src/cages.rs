@@ -38,7 +38,7 @@ pub(crate) struct Loaded {
     /// One for each device.
     programs: Vec<OwnedFd>,
     targets: HeldMap,
-    /// What `bpf_fib_lookup` asks, if the program does.
+    /// The tables of `bpf_fib_lookup`, if the program calls it.
     tables: Option<Arc<Tables>>,
     /// By their numbers in the object.
     pub(crate) maps: HashMap<usize, HeldMap>,
@@ -46,7 +46,7 @@ pub(crate) struct Loaded {
     _stages: Vec<HeldMap>,
 }
 
-/// What loading needs of the node.
+/// The node's part that loading needs.
 pub(crate) struct Means {
     shared: Vec<(&'static str, OwnedFd)>,
     /// Maps of the program that runs.
@@ -86,7 +86,7 @@ impl Means {
 /// Asks this machine's kernel about a program, as a kernel router would have it.
 ///
 /// # Errors
-/// What its author has to mend, or what the kernel says.
+/// The mistake for its author to mend, or the kernel's error.
 pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<(), Problems> {
     let failed = |what: String| Problem::new(what, "");
     let means = Means::apart(&Cage::read(CAGE)?).map_err(|error| failed(error.to_string()))?;
@@ -100,7 +100,7 @@ pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<
 /// Links, checks and loads a router's program. Takes the verifier's time.
 ///
 /// # Errors
-/// What its author has to mend, or what the kernel says.
+/// The mistake for its author to mend, or the kernel's error.
 pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> {
     let told = |error: &dyn std::fmt::Display| Problems::from(Problem::new(error.to_string(), ""));
     let cage = Cage::read(CAGE)?;
@@ -159,7 +159,7 @@ fn drop_privileges() -> Result<(), caps::errors::CapsError> {
     caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_PERFMON)
 }
 
-/// What the kernel makes of a map.
+/// The kernel's view of a map.
 fn shape(definition: &MapDefinition) -> MapShape<'_> {
     let Shape { type_number, key_bytes, value_bytes, max_entries, flags } = Shape::of(definition);
     let data = definition.data.as_ref().map(|(bytes, constant)| (bytes.as_slice(), *constant));
@@ -420,7 +420,7 @@ impl Loaded {
         Some((definition, self.maps.get(&number)?))
     }
 
-    /// What a map or a variable of the program holds; of a map with a key only that entry.
+    /// The contents of a map or a variable of the program; of a map with a key only that entry.
     ///
     /// # Errors
     /// There is none of this name, or no such key.

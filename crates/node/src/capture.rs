@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long a client may take for its first question.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the thread knows.
+/// The thread's state.
 #[derive(Default)]
 struct Known {
     scene: scene::Scene,

@@ -22,7 +22,7 @@ const MEMORY_BYTES: u64 = 1 << 30;
 /// How long one configuration may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A configuration to try, and what stands for its grants.
+/// A configuration to try, and stand-ins for its grants.
 pub(crate) struct Trial {
     pub(crate) start: Start,
     pub(crate) grants: Vec<OwnedFd>,
@@ -91,7 +91,7 @@ impl Checker {
         self.until
     }
 
-    /// What to wait for.
+    /// The answer to wait for.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.orders.as_fd()
     }

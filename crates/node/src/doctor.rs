@@ -1,4 +1,4 @@
-//! What this machine can and cannot do, and what follows.
+//! Checks of this machine, and the consequences.
 
 use std::fmt;
 use std::time::Instant;
@@ -30,7 +30,7 @@ pub struct Finding {
     pub what: String,
     /// How it went.
     pub verdict: Verdict,
-    /// What was seen, and what follows or would help.
+    /// The observation, and the consequence or remedy.
     pub detail: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 /// Measures of the sandbox without which a router is still locked in.
 const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
 
-/// What a measure of the sandbox means for Europa.
+/// The consequence of a missing measure of the sandbox.
 fn verdict(measure: &str, state: State) -> Verdict {
     match state {
         State::Full => Verdict::Works,

@@ -13,7 +13,7 @@ use crate::{Doing, Instance, NodeError, hosts};
 /// How often.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// What was made.
+/// The object that was made.
 pub(crate) struct Made {
     pub(crate) hosts: Arc<Vec<Host>>,
     /// Routers with a slow path: name, network namespace, and its inode.

@@ -72,7 +72,7 @@ pub(crate) enum FilterError {
 const SHARES: usize = 16;
 const WAYS_OF_A_SLICE: usize = NOWHERE as usize / SHARES;
 
-/// What the next node must know.
+/// The record for the next node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FiltersRecord {
     slices: Numbers<String>,

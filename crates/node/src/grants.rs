@@ -54,7 +54,7 @@ impl Granted {
 /// Names and descriptors.
 ///
 /// # Errors
-/// What this machine refuses.
+/// The grants that this machine refuses.
 pub(crate) fn renewed(plan: &RouterPlan) -> Result<(Vec<String>, Vec<OwnedFd>), NodeError> {
     let ended =
         |resource: &&Resource| resource.access() == Access::Connect && resource.shares_memory();

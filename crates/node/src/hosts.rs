@@ -52,14 +52,14 @@ use crate::kept::replace;
 use crate::{Doing, Instance, NodeError};
 use europa_api::stats::HostStats;
 
-/// What must be known to take a host away.
+/// The facts that the removal of a host needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {
     host: String,
     /// The file of its namespace.
     namespace: PathBuf,
     moved: Vec<Moved>,
-    /// What its programs see, of a host that Europa makes.
+    /// The view of its programs, for a host that Europa makes.
     #[serde(default)]
     inside: Option<Inside>,
 }
@@ -229,7 +229,7 @@ pub(crate) fn make(
         let Some(inside) = places.get(&*host.name.to_string()) else { continue };
         let Some(old) = made.iter_mut().find(|old| old.name == host.name) else { continue };
         if let Err(error) = configure(old, host, inside) {
-            // What has been done of it is there.
+            // The finished part of it is there.
             if let Ok((really, _)) = survey::really(old, host, inside) {
                 *old = Host { sysctls: host.sysctls.clone(), ..really };
             }
@@ -241,7 +241,7 @@ pub(crate) fn make(
     Ok(wanted.iter().zip(&kept).map(|(host, record)| told(host, record)).collect())
 }
 
-/// What programs of a host see.
+/// The view of a host's programs.
 fn inside(host: &Host, namespace: &Path) -> Inside {
     let text = |(name, value): &(At<String>, At<String>)| (name.value.clone(), value.value.clone());
     // The document was checked: all of them can be read.

@@ -96,7 +96,7 @@ impl Instance {
         parent.join("state.redb")
     }
 
-    /// What was changed on devices, so that it can be undone by a later process.
+    /// The changes on devices, so that a later process can undo them.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")
     }

@@ -1,4 +1,4 @@
-//! What a node writes down for the one that comes after it, which adopts what still runs.
+//! Records of a node for the next one, which adopts running processes.
 //!
 //! It lies in `/run/europa/NAME/kept`, a small file system in memory that only root can enter:
 //!
@@ -44,8 +44,8 @@ pub(crate) struct Kept {
     folder: PathBuf,
 }
 
-/// A record as it is written. What stands here is the same in all formats, so that what is
-/// not understood can be ended.
+/// A record as it is written. These fields are the same in all formats, so that an unknown process
+/// can be ended.
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     format: u32,

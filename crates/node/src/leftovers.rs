@@ -1,4 +1,4 @@
-//! What a node that was killed left behind, and taking it away.
+//! The remains of a killed node, and their removal.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,12 +13,12 @@ use serde_json::Value;
 use crate::kept::{Kept, replace};
 use crate::{Doing, Instance, Lifetime, NodeError, hosts};
 
-/// What is written down of a device that is a port.
+/// The record of a device that is a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Noted {
     /// How it was.
     pub(crate) undo: Undo,
-    /// What the next node must know to adopt the port.
+    /// The facts that the next node needs to adopt the port.
     pub(crate) port: Value,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn note(instance: &Instance, ports: &[Noted]) -> Result<(), NodeError
         .doing("writing down changes of devices")
 }
 
-/// What was written down of the ports.
+/// The records of the ports.
 pub(crate) fn noted(instance: &Instance) -> Result<Vec<Noted>, NodeError> {
     match fs::read(instance.undo()) {
         Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),

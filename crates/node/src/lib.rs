@@ -115,7 +115,7 @@ use europa_sandbox::descriptors_hint;
 /// Removes the objects of a killed node; returns those that could not be removed.
 ///
 /// # Errors
-/// What kept things from being removed.
+/// The errors that prevented a removal.
 pub fn clean_up(instance: &Instance) -> Result<Vec<String>, NodeError> {
     leftovers::remove(instance)
 }
@@ -148,13 +148,13 @@ pub enum NodeError {
     Channel {
         /// The receiver.
         who: String,
-        /// What went wrong.
+        /// The error.
         error: europa_channel::ChannelError,
     },
     /// Desired state.
     #[error(transparent)]
     Store(#[from] store::StoreError),
-    /// What an object says cannot be on this machine.
+    /// A field of an object that this machine refuses.
     #[error("{0}")]
     Fault(Box<Fault>),
     /// Another node runs, or none does, or a document cannot be carried out.

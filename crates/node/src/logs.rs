@@ -81,8 +81,8 @@ pub(crate) fn tail(path: &Path, lines: usize) -> io::Result<(Vec<u8>, u64)> {
     Ok((bytes.split_off(first), length))
 }
 
-/// What was written after byte `from`, and how long the log is now. One that has become
-/// shorter was cut, and is shown from its beginning.
+/// The text after byte `from`, and the present length of the log. One that has become shorter was
+/// cut, and is shown from its beginning.
 pub(crate) fn since(path: &Path, from: u64) -> io::Result<(Vec<u8>, u64)> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

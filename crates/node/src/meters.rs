@@ -15,7 +15,7 @@ type Pair = (String, String);
 
 struct Meter {
     number: u32,
-    /// What the programs know. None before that.
+    /// The present state of the programs. None before that.
     bits: Option<u64>,
 }
 
@@ -104,7 +104,7 @@ impl Meters {
         });
     }
 
-    /// What a killed node has left: the programs take from it still.
+    /// The meters of a killed node: the programs still use them.
     fn find(&mut self, substrate: &Substrate, routers: &[Router]) {
         for (pair, id) in on_ports(routers) {
             let number = substrate.meter_of(id);

@@ -239,7 +239,7 @@ impl Node {
     fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
         let mut told = false;
         loop {
-            // What was asked for before this start is up again, as far as can be.
+            // The stored state from before this start is up again, as far as possible.
             if !told && self.engine.is_settled() {
                 told = true;
                 if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {

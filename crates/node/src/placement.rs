@@ -72,7 +72,7 @@ pub(crate) fn watch(
     thread.spawn(work).doing("starting a thread for placement").map(drop)
 }
 
-/// What a CPU has received.
+/// The frames that a CPU has received.
 struct Counted {
     cpu: usize,
     frames: u64,
@@ -130,8 +130,8 @@ impl Placement {
             return;
         }
         self.used = Some((used, now));
-        // An ended process is missing, a new one counts with all that it has used. What was used
-        // before anything was received says nothing.
+        // An ended process is missing, a new one counts with all that it has used. Usage from
+        // before any receiving has no meaning.
         if time < USE_EVERY * 2 {
             let lately = used.saturating_sub(before).as_secs_f64() / time.as_secs_f64();
             self.note_use(cores, lately);

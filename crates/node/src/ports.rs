@@ -83,7 +83,7 @@ pub(crate) struct Port {
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
-    /// What it was made from.
+    /// The document that it was made from.
     pub(crate) document: europa_api::Port,
     /// Its device went, and another one of this name has come.
     pub(crate) stale: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Port {
     promiscuous: bool,
     socket: OwnedFd,
     counters: OwnedFd,
-    /// What the device has lost, for statistics.
+    /// The device's losses, for statistics.
     losses: DropCounters,
     mode: PortMode,
     /// Packets that had come in, and what the peer had sent, when it was last decided where to
@@ -132,14 +132,14 @@ impl Port {
     /// Adds to `undo` what may be changed by becoming able to do what interfaces need.
     pub(crate) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
-            // Of what has been changed already, the older state counts.
+            // Of a repeated change, the older state counts.
             self.undo.changes.extend(before(&self.device)?.changes);
         }
         Ok(())
     }
 
-    /// Opens the device of a port and makes it fit. What was changed on it is in `undo`. `asks`:
-    /// this kernel says if live frames have arrived behind a veth.
+    /// Opens the device of a port and makes it fit. The changes on it are in `undo`. `asks`: this
+    /// kernel says if live frames have arrived behind a veth.
     pub(crate) fn open(
         id: u32,
         document: &europa_api::Port,
@@ -221,7 +221,7 @@ impl Port {
         !attachment.is_attached() || is_live && !substrate.has_way_out(self.id)
     }
 
-    /// What its device has been made able to do.
+    /// The present abilities of its device.
     pub(crate) fn needs(&self) -> Needs {
         Needs { vlan: self.vlan, promiscuous: self.promiscuous }
     }
@@ -295,7 +295,7 @@ impl Port {
         [&self.socket, &self.counters]
     }
 
-    /// What a plan must know of it.
+    /// A plan's facts about it.
     pub(crate) fn facts(&self) -> PortFacts {
         let untrusted = self
             .limitations

@@ -89,7 +89,7 @@ fn settings(queue: &Queue, port_bits: Option<u64>) -> QueueSettings {
 fn of_interface(id: u32, queues: &Queues, port_bits: Option<u64>) -> Vec<QueueOf> {
     let own = queues.0.iter().find(|(number, _)| number.0 == 0).map(|(_, queue)| queue.value);
     let own = own.unwrap_or_default();
-    // What names another queue must not wait behind what does not.
+    // Packets for another queue must not wait behind those for none.
     let holds = !own.drops() && queues.0.iter().all(|(number, _)| number.0 == 0);
     let mut own = settings(&own, port_bits);
     if holds {

@@ -47,7 +47,7 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// Largest request: a configuration of very many routers.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What every handler has.
+/// The state of every handler.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) control: Control,

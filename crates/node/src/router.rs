@@ -37,11 +37,11 @@ const MEMORY_BYTES: u64 = 1 << 30;
 pub(crate) struct Router {
     /// Number on this node, from which its uid follows.
     pub(crate) number: u32,
-    /// What its documents say.
+    /// Its documents.
     pub(crate) wanted: Arc<RouterPlan>,
     /// The same with what was found out: next hops of tunnels.
     pub(crate) plan: RouterPlan,
-    /// What its process runs is not known: an update was refused half-way.
+    /// The configuration of its process is unknown: an update was refused half-way.
     pub(crate) astray: bool,
     /// Its removal has begun: if that fails, its remains must be removed again.
     pub(crate) half: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Router {
     pub(crate) granted: Granted,
 }
 
-/// What the next node must know of a router's process.
+/// The facts that the next node needs of a router's process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RouterRecord {
     name: String,

@@ -1,8 +1,8 @@
-//! What slices reserve of CPU and memory: admitted, and kept by control groups.
+//! The slices' reserved CPU and memory: admitted, and kept by control groups.
 //!
-//! A slice's routers are in a group each, `slice_SLICE/ROUTER`. What the slice has of CPU is a
-//! quota of the group above them, and a weight that lets it go first until that is used up: so
-//! whatever others do, it has it, and whatever it does, no more.
+//! A slice's routers are in a group each, `slice_SLICE/ROUTER`. The slice's CPU share is a quota of
+//! the group above them, and a weight that lets it go first until that is used up. So it always
+//! gets its share, and never more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ pub(crate) fn router_group(router: &RouterId) -> String {
     format!("{}/{}", group(router.slice()), router.name())
 }
 
-/// What a slice has reserved.
+/// The reservation of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Reserved {
     cpu: Option<Cores>,
@@ -62,9 +62,9 @@ impl Reserved {
 /// The groups of slices.
 #[derive(Default)]
 pub(crate) struct SliceGroups {
-    /// What each was last set to.
+    /// The last setting of each.
     made: BTreeMap<String, Reserved>,
-    /// What was refused.
+    /// The refused change.
     tried: BTreeMap<String, Reserved>,
 }
 
@@ -128,7 +128,7 @@ fn machine_bytes() -> Option<u64> {
 /// Whether the slices' reserved CPU and memory fit.
 ///
 /// # Errors
-/// What is too much or cannot be kept here, and in which document it stands.
+/// The excess or the unavailable, and its document.
 pub(crate) fn check(
     documents: &Documents,
     cgroups: &Cgroups,

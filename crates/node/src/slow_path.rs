@@ -69,7 +69,7 @@ pub(crate) struct SlowPaths {
 
 /// One of them.
 struct SlowPath {
-    /// What it was made from.
+    /// The document that it was made from.
     router: europa_api::Router,
     spec: Spec,
     progress: Arc<Progress>,
@@ -87,7 +87,7 @@ struct SlowPath {
     /// Set once its programs have been started.
     base: Option<Arc<Base>>,
     board: Arc<Board>,
-    /// What a change asks of programs that run and has not been done, by program.
+    /// The pending actions of a change on running programs, by program.
     pending: BTreeMap<String, Action>,
     /// Documents that it was made from before, while a change to the present one is not done: any
     /// of what they want may still be there.
@@ -394,7 +394,7 @@ fn start_one(one: &mut SlowPath, base: &Arc<Base>, doors: &Doors) -> Result<(), 
         one.keep(base, &daemon, false)?;
     }
     if one.daemons.is_empty() {
-        // What `europa exec` runs has limits too.
+        // Programs of `europa exec` have limits too.
         let base = Arc::clone(base);
         let limit = move || {
             if let Err(error) = base.group() {

@@ -40,7 +40,7 @@ pub(crate) struct Lasting {
     /// The same memory, opened for reading only: for routers.
     pub(crate) status_for_routers: OwnedFd,
     held: OwnedFd,
-    /// What each of its workers has of its own. The number of workers never changes: routers know
+    /// The private part of each of its workers. The number of workers never changes: routers know
     /// which worker they wake.
     workers: Vec<WorkerParts>,
     /// Records for captures, written by the switch.
@@ -119,7 +119,7 @@ pub(crate) struct Switch {
     workers: u32,
 }
 
-/// What the next node must know of a switch.
+/// The facts that the next node needs of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SwitchRecord {
     /// It has its identity.
@@ -224,7 +224,7 @@ impl Switch {
         worker_of(number, self.workers)
     }
 
-    /// What its record is called.
+    /// The name of its record.
     fn name(&self) -> String {
         format!("switch.{}", self.child.pid())
     }
@@ -245,7 +245,7 @@ impl Switch {
         kept.forget(&self.name());
     }
 
-    /// What it serves.
+    /// The objects that it serves.
     pub(crate) fn describe(&mut self) -> Result<Served, NodeError> {
         match self.order(&Order::Describe, &[])? {
             Answer::Served(served) => Ok(served),

@@ -19,7 +19,7 @@ pub struct ActualPort {
     pub document: Port,
     /// The facts about its device.
     pub facts: PortFacts,
-    /// What its device has been made able to do.
+    /// The present abilities of its device.
     pub needs: Needs,
     /// Its device is gone, or another one has its name.
     pub stale: bool,
@@ -28,7 +28,7 @@ pub struct ActualPort {
 /// A router that is there, whether or not its process runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActualRouter {
-    /// What it was made from.
+    /// The document that it was made from.
     pub plan: Arc<RouterPlan>,
     /// Which configuration it runs is not known: an update was refused half-way.
     pub astray: bool,
@@ -72,7 +72,7 @@ impl ActualPort {
 
     /// Whether its device can do what is needed.
     pub fn can(&self, needs: Needs) -> bool {
-        // What a VLAN match has had switched off stays off.
+        // A VLAN offload that a match has switched off stays off.
         (self.needs.vlan || !needs.vlan) && self.needs.promiscuous == needs.promiscuous
     }
 }

@@ -5,7 +5,7 @@ use europa_elements::builtin;
 
 use crate::interface::InterfacePlan;
 
-/// What `builtin: ipv4` is made from, if the router runs that.
+/// The settings of `builtin: ipv4`, if the router runs that.
 pub(crate) fn description(
     router: &Router,
     interfaces: &[InterfacePlan],
@@ -74,7 +74,7 @@ pub(crate) fn bridge(router: &Router, interfaces: &[InterfacePlan]) -> String {
     builtin::bridge(&described(router, interfaces))
 }
 
-/// What the process of a router does whose program runs in the kernel.
+/// The text for the process of a router whose program runs in the kernel.
 pub(crate) fn kernel(router: &Router, interfaces: &[InterfacePlan]) -> String {
     let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
     let interfaces: Vec<_> = described(router, interfaces).into_iter().take(own).collect();

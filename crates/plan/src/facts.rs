@@ -1,4 +1,4 @@
-//! What the machine says before anything is changed.
+//! The machine's facts before any change.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -58,7 +58,7 @@ pub struct InterfacePlan {
     pub spec: InterfaceSpec,
     /// The tunnel that it is an end of.
     pub tunnel: Option<Tunnel>,
-    /// What its link does to what it sends.
+    /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,
     /// Its addresses, written or made.
     pub addresses: Vec<IpNet>,

@@ -1,10 +1,10 @@
-//! What the interfaces on a port need of its device.
+//! The needs of a port's interfaces from its device.
 
 use europa_api::{Documents, Selector};
 
 use crate::hosts;
 
-/// What the interfaces on a port need of it.
+/// The needs of the interfaces on a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The frames must contain their VLAN tags.

@@ -46,7 +46,7 @@ pub struct RouterPlan {
     pub configuration: String,
     /// Where that stands.
     pub file: String,
-    /// What `builtin: ipv4` was made from.
+    /// The settings of `builtin: ipv4`.
     pub description: Option<Description>,
     /// The first IPv4 address of each interface.
     pub addresses: Vec<Option<Ipv4Addr>>,
@@ -136,7 +136,7 @@ impl RouterPlan {
         }
     }
 
-    /// What a process of this plan lacks to go on as one of `new`: the fields that differ.
+    /// The fields in which a process of this plan differs from one of `new`.
     pub fn differences(&self, new: &Self) -> Vec<String> {
         let mut all = Vec::new();
         let mut note = |differs: bool, what: &str| {

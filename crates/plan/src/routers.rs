@@ -32,7 +32,7 @@ enum LinkEnd {
     Host(PortId),
 }
 
-/// What the routers of a set of documents have in common.
+/// The common facts of the routers of a set of documents.
 struct Context<'a> {
     documents: &'a Documents,
     ports: &'a HashMap<PortId, PortFacts>,

@@ -1,4 +1,4 @@
-//! What a change of a slow path's document means for its programs.
+//! The effects of a changed slow path on its programs.
 //!
 //! | what differs                      | effect                                               |
 //! |-----------------------------------|------------------------------------------------------|
@@ -40,7 +40,7 @@ pub struct Tools {
     pub birdc: bool,
 }
 
-/// What happens to a program.
+/// The action on a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is new.
@@ -231,7 +231,7 @@ fn changed(old: &SlowPath, new: &SlowPath) -> BTreeMap<String, bool> {
         .collect()
 }
 
-/// What happens to the programs of a slow path that becomes another, by program.
+/// The actions on the programs of a slow path that becomes another, by program.
 pub fn actions(old: &SlowPath, new: &SlowPath, tools: Tools) -> BTreeMap<String, Action> {
     let mut actions = BTreeMap::new();
     let find = |all: &'_ [At<Daemon>], name: &str| {
@@ -241,7 +241,7 @@ pub fn actions(old: &SlowPath, new: &SlowPath, tools: Tools) -> BTreeMap<String,
         actions.insert(daemon.name.to_string(), Action::Stop);
     }
     let changed = changed(old, new);
-    // What it used before counts too: it may not be named any more.
+    // Its former files count too: they may not be named any more.
     let uses = |daemon: &At<Daemon>| {
         let before = old.run.iter().find(|other| other.name == daemon.name);
         let mut paths = uses(new, daemon);
@@ -300,8 +300,7 @@ fn with_dependents(
     }
 }
 
-/// What happens to the programs of a router that becomes another; nothing unless both have a
-/// slow path.
+/// The actions on the programs of a router that becomes another; none unless both have a slow path.
 pub fn of_routers(old: &Router, new: &Router, tools: Tools) -> BTreeMap<String, Action> {
     match (&old.slow_path, &new.slow_path) {
         (Some(old), Some(new)) => actions(old, new, tools),
@@ -322,7 +321,7 @@ pub fn add(all: &mut BTreeMap<String, Action>, later: BTreeMap<String, Action>) 
     }
 }
 
-/// What happens to programs in words, one for each kind of action.
+/// The actions on programs in words, one for each kind.
 pub(crate) fn told(actions: &BTreeMap<String, Action>) -> Vec<(&'static str, String)> {
     let of = |what: &'static str, is: &dyn Fn(&Action) -> bool| {
         let names: Vec<&str> =

@@ -18,7 +18,7 @@ use crate::{hosts, slow_paths};
 pub enum Step {
     /// A router ends.
     RemoveRouter(Arc<RouterPlan>),
-    /// What a host sends by this port goes straight to the router again.
+    /// A host's packets by this port go straight to the router again.
     RemoveRelay(RelayPlan),
     /// A device is Linux's again.
     ClosePort(Port),
@@ -45,7 +45,7 @@ pub enum Step {
     },
     /// A device becomes a port.
     OpenPort(Port),
-    /// What is said of a port changes, its device apart.
+    /// The settings of a port change, except its device.
     ChangePort {
         /// Its document before.
         from: Port,
@@ -56,9 +56,9 @@ pub enum Step {
     AdaptPort {
         /// The port.
         port: PortId,
-        /// What it can do.
+        /// Its abilities.
         from: Needs,
-        /// What is needed.
+        /// The needed abilities.
         to: Needs,
     },
     /// A switch starts.
@@ -70,7 +70,7 @@ pub enum Step {
         /// Documents that are wanted.
         to: Vec<Filters>,
     },
-    /// What a line does to what a host sends changes.
+    /// The line's effects on a host's packets change.
     ImpairRelay {
         /// The relay as it is.
         from: RelayPlan,
@@ -81,20 +81,20 @@ pub enum Step {
     AddRouter(Arc<RouterPlan>),
     /// A router goes on as another.
     UpdateRouter {
-        /// What it is.
+        /// Its kind.
         from: Arc<RouterPlan>,
         /// The desired object.
         to: Arc<RouterPlan>,
         /// How.
         change: RouterChange,
     },
-    /// What a host sends by this port passes its link's queue.
+    /// A host's packets by this port pass its link's queue.
     MakeRelay(RelayPlan),
     /// Programs of slow paths start, and link states are followed.
     StartSlowPaths,
 }
 
-/// What steps make, and other steps need.
+/// Objects that steps make, and other steps need.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A router.
@@ -113,7 +113,7 @@ impl Step {
         matches!(self, Step::AddRouter(_))
     }
 
-    /// What is in doubt when it fails.
+    /// The objects in doubt when it fails.
     pub fn makes(&self) -> Vec<Subject> {
         match self {
             Step::RemoveRouter(plan) | Step::AddRouter(plan) => {
@@ -136,7 +136,7 @@ impl Step {
         }
     }
 
-    /// What must not be in doubt before it is taken.
+    /// The objects that must not be in doubt before it is taken.
     pub fn needs(&self) -> Vec<Subject> {
         let ports = |plan: &RouterPlan| plan.ports().cloned().map(Subject::Port).collect();
         match self {

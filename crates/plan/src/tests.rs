@@ -1,4 +1,4 @@
-//! What steps follow from two sets of documents, as tables.
+//! The steps that follow from two sets of documents, as tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ fn told(from: &str, to: &str) -> BTreeMap<String, Option<String>> {
     let kept = |documents: &Documents| -> Vec<Kept> {
         documents.iter().filter_map(|document| Kept::of(&document).ok()).collect()
     };
-    // What is kept is what users have written.
+    // The store keeps the users' documents.
     let (old_kept, new_kept) = (kept(&written(from)), kept(&written(to)));
     let (mut all, _): (Vec<Change>, u64) = difference(&old_kept, &new_kept);
     let there = actual(&old);

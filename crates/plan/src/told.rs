@@ -31,10 +31,10 @@ impl Fate {
     }
 }
 
-/// What steps do to routers that are there before and after.
+/// The effects of steps on routers that are there before and after.
 struct Fates {
     routers: BTreeMap<RouterId, Fate>,
-    /// What happens to programs of slow paths that stay.
+    /// The actions on programs of slow paths that stay.
     programs: BTreeMap<RouterId, String>,
     hosts: BTreeMap<String, &'static str>,
 }
@@ -158,7 +158,7 @@ fn changed<'a>(
     pairs(from, to).filter(|(old, new)| !slow_paths::same_whole(old, new))
 }
 
-/// What happens to the programs of a slow path that stays, in words.
+/// The actions on the programs of a slow path that stays, in words.
 fn programs(old: &Router, new: &Router, actual: &Actual) -> Vec<(&'static str, String)> {
     if !slow_paths::same(old, new) {
         return Vec::new();
@@ -242,7 +242,7 @@ fn told(
     }
 }
 
-/// What happens to programs: of slow paths that change in place, and of those that are new.
+/// The actions on programs: of slow paths that change in place, and of new ones.
 fn start_slow_paths(steps: &[Step], actual: &Actual) -> String {
     let mut parts = Vec::new();
     let mut is_new = !actual.idle.is_empty();

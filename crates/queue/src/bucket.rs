@@ -53,7 +53,7 @@ impl Bucket {
         self.full_ns.saturating_sub(self.burst_ns)
     }
 
-    /// What it holds, at least 1 if it is open.
+    /// Its contents, at least 1 if it is open.
     #[inline]
     pub(crate) fn tokens(&self, now_ns: u64) -> u32 {
         let level_ns = now_ns.saturating_add(self.burst_ns).saturating_sub(self.full_ns);

@@ -1,4 +1,4 @@
-//! What is set changes while packets wait.
+//! Settings change while packets wait.
 
 use std::sync::atomic::AtomicU64;
 

@@ -71,8 +71,8 @@
 //! With very many queues, memory is what a packet waits for. The caller can announce the queues of
 //! its next packets ([`Tree::prefetch`]); the tree itself prefetches the queues whose turns come
 //! next. Lists alone would name the next only when the one before has come from memory: so large
-//! classes write down in which order their children have come to stand in line. What stands there is
-//! a hint; whose turn it is, the lists say.
+//! classes write down in which order their children have come to stand in line. The order is a hint;
+//! the lists decide whose turn it is.
 
 mod account;
 mod bucket;

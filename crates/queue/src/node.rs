@@ -6,7 +6,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// The port.
 pub(crate) const ROOT: u32 = 0;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -23,7 +23,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// What a node's children are.
+    /// The kind of a node's children.
     pub(crate) fn below(self) -> Option<Self> {
         match self {
             Self::Port => Some(Self::Scheduler),
@@ -106,8 +106,8 @@ pub(crate) struct Node {
     pub(crate) next: u32,
     pub(crate) prev: u32,
     pub(crate) parent: u32,
-    /// What it may still send in its turn. Below zero when the last packet was longer than
-    /// what was left: charged to the next turn.
+    /// The rest of its turn. Below zero when the last packet was longer than what was left: charged
+    /// to the next turn.
     pub(crate) deficit: i32,
     /// Of a queue, the entry that waits longest; of a class, whose turn it is among those with
     /// guarantees.
@@ -204,7 +204,7 @@ pub(crate) trait Nodes {
     /// Takes a node that is ready out of its parent's list.
     fn unlink(&mut self, node: u32);
 
-    /// What a node may send in a turn: at most 16384 times 65535, below 2^30.
+    /// The bytes of a node's turn: at most 16384 times 65535, below 2^30.
     fn turn(&self, node: u32) -> u32;
 
     /// Gives a node another turn's worth.

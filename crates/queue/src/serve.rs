@@ -15,7 +15,7 @@ use crate::tree::PolicyState;
 /// How many turns ahead a node is fetched, where its class has an order: 6, 12 and 16 were no better.
 const FAR: u32 = 8;
 
-/// What a visit to the tree needs of it.
+/// The parts of the tree that a visit needs.
 pub(crate) struct Visit<'a, T, F> {
     pub(crate) standing: Standing<'a>,
     pub(crate) entries: &'a mut Entries<T>,

@@ -1,4 +1,4 @@
-//! What can be set.
+//! The settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ pub struct Settings {
     pub nodes: u32,
     /// Most packets that wait at a time.
     pub packets: u32,
-    /// What the lightest of several children may send in a turn; within 64 to 16384. The longest
-    /// packet of the port is best: a packet k times as long takes k turns.
+    /// The turn of the lightest of several children; within 64 to 16384. The longest packet of the
+    /// port is best: a packet k times as long takes k turns.
     pub quantum_bytes: u32,
 }
 
@@ -47,8 +47,8 @@ impl Rate {
 /// A child's part of what its parent may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Part of what is left when all guarantees are served, in proportion to its siblings'
-    /// weights. 0 counts as 1.
+    /// Share of the rest after all guarantees, in proportion to its siblings' weights. 0 counts as
+    /// 1.
     pub weight: u16,
     /// Bytes that are served before the weights apply. The caller makes sure that the guarantees of
     /// the children fit into their parent's assured rate.
@@ -144,7 +144,7 @@ impl Default for Codel {
     }
 }
 
-/// What a queue is.
+/// The settings of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueSettings {
     /// Its part of what its router may send.

@@ -156,7 +156,7 @@ impl Standing<'_> {
     }
 
     /// Takes a node that has no work left out of line, and those above it that have none either.
-    /// What it did not use of its turn is lost, what it used too much stays charged.
+    /// The unused part of its turn is lost, the excess stays charged.
     #[inline]
     pub(crate) fn quiet(&mut self, mut node: u32) {
         while node != ROOT && !self.nodes.at(node).has_work() {

@@ -80,7 +80,7 @@ impl Cause {
         [Self::Packets, Self::Bytes, Self::Early, Self::Delay, Self::Share, Self::Room];
 }
 
-/// What the words of a node said.
+/// The values of a node's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets that left.
@@ -166,7 +166,7 @@ pub fn bucket_ns(bucket: usize) -> u64 {
     if bucket + 1 < BUCKETS { 1 << (10 + bucket) } else { u64::MAX }
 }
 
-/// What each packet touches of a node's words: a cache line.
+/// The part of a node's words that each packet touches: a cache line.
 pub(crate) type Hot = [AtomicU64; HOT];
 
 /// All nodes', by index.

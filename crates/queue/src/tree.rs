@@ -43,7 +43,7 @@ pub enum Error {
     /// Nothing of this kind can be where it is wanted.
     #[error("found a {found:?} where another level is wanted")]
     Level {
-        /// What was named.
+        /// The named object.
         found: Level,
     },
     /// All nodes are in use.
@@ -61,14 +61,14 @@ pub enum Error {
     /// The memory for statistics is too small.
     #[error("statistics need {wanted} words, found {found}")]
     Words {
-        /// What is needed.
+        /// The needed object.
         wanted: usize,
         /// The contents.
         found: usize,
     },
 }
 
-/// What a queue's policy remembers.
+/// The state of a queue's policy.
 pub(crate) enum PolicyState {
     /// Nothing.
     Plain,
@@ -76,7 +76,7 @@ pub(crate) enum PolicyState {
     Codel(CodelState),
 }
 
-/// What no packet looks at.
+/// The part that no packet touches.
 struct Kin {
     child: u32,
     next: u32,
@@ -89,8 +89,8 @@ struct Kin {
     queues: Vec<u32>,
 }
 
-/// One port's queues. `T` is what stands for a packet, `S` the memory for statistics, as
-/// [`Statistics`] reads it.
+/// One port's queues. `T` stands for a packet, `S` is the memory for statistics, as [`Statistics`]
+/// reads it.
 pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) nodes: Vec<Node>,
     pub(crate) shapes: Vec<Shape>,
@@ -316,7 +316,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         self.local(self.find(slice)?, local).map(|node| self.id(node))
     }
 
-    /// What a node is.
+    /// The kind of a node.
     ///
     /// # Errors
     /// It has gone.
@@ -324,7 +324,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(self.nodes.at(self.get(id)?).level)
     }
 
-    /// Removes a node and all below it. What waited there is handed back.
+    /// Removes a node and all below it. The packets that waited there are handed back.
     ///
     /// # Errors
     /// It has gone, or is the port.

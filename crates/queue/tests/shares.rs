@@ -167,7 +167,7 @@ fn plan(levels: u32) -> BoxedStrategy<Plan> {
 }
 
 impl Plan {
-    /// What it can make use of, as a part of the port's rate.
+    /// Its demand, as a part of the port's rate.
     fn usable(&self) -> f64 {
         let below = if self.children.is_empty() {
             self.demand.unwrap_or(1.0)
@@ -177,13 +177,13 @@ impl Plan {
         below.min(self.cap.unwrap_or(1.0))
     }
 
-    /// What it is sure to get of what its parent is.
+    /// Its guaranteed part of its parent's rate.
     fn sure(&self, parent: f64) -> f64 {
         (self.guarantee.unwrap_or(0.0) * parent).min(self.cap.unwrap_or(1.0))
     }
 
-    /// Shares out as a fluid would: guarantees, and then what is left by weight. Adds what each
-    /// queue gets to `queues`.
+    /// Shares out as a fluid would: guarantees, and then the rest by weight. Adds what each queue
+    /// gets to `queues`.
     fn ideal(&self, rate: f64, sure: f64, queues: &mut Vec<f64>) {
         if self.children.is_empty() {
             queues.push(rate);
@@ -254,7 +254,7 @@ proptest! {
         let root = Plan { weight: 1, guarantee: None, cap: None, demand: None, children: schedulers };
         let mut ideal = Vec::new();
         root.ideal(1.0, 1.0, &mut ideal);
-        // What the bursts allow passes first.
+        // The bursts pass first.
         run(&mut tree, &mut sources, 0, SECOND / 4, 100_000);
         sources.iter_mut().for_each(|source| (source.left, source.lost) = (0, 0));
         run(&mut tree, &mut sources, SECOND / 4, SECOND * 5 / 4, 100_000);

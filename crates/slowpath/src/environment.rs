@@ -1,5 +1,5 @@
-//! What a program in a slow path sees: the router's network, the host's files for reading
-//! only, and directories and files of the router's own.
+//! The view of a program in a slow path: the router's network, the host's files for reading only,
+//! and directories and files of the router's own.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::users::{Ids, become_root};
 
 /// Directories that every router has for itself.
 const OWN: [&str; 4] = ["/run", "/tmp", "/var/log", "/var/tmp"];
-/// What a router's programs may write in all. It is memory, and counts as theirs.
+/// The bytes that a router's programs may write together. It is memory, and counts as theirs.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 /// Where mounts are put together. It stays: its removal would remove the files of others there.
 const ASIDE: &str = "/run/.europa";
@@ -51,7 +51,7 @@ const KEPT: [Capability; 14] = [
 pub struct FileSpec {
     /// Where programs see it.
     pub path: String,
-    /// What stands in it.
+    /// Its contents.
     pub text: String,
     /// Whose it is.
     pub owner: Option<String>,
@@ -59,7 +59,7 @@ pub struct FileSpec {
     pub mode: Option<u32>,
 }
 
-/// What programs of one router see.
+/// The view of one router's programs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Environment {
     /// Name of the network namespace.
@@ -70,7 +70,7 @@ pub struct Environment {
     pub group: String,
     /// Its users and groups.
     pub ids: Ids,
-    /// What is put in the place of what.
+    /// The mounts: source and target.
     binds: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -81,7 +81,7 @@ fn named(error: io::Error, path: &Path) -> io::Error {
 /// Removes the files of [`Environment::make`] below `folder`, and all files written there.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn remove(folder: &Path) -> io::Result<()> {
     // Programs that still run there keep it until they end.
     let _ = umount2(&folder.join("root"), MntFlags::MNT_DETACH);
@@ -175,7 +175,7 @@ impl Environment {
     /// of every program here and `more`, and cannot get them back.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's error.
     pub fn enter(&self, more: &[String]) -> io::Result<()> {
         let more = more.iter().map(|name| capability(name)).collect::<Result<Vec<_>, _>>()?;
         let network = Namespace::named(&self.namespace)?;
@@ -323,7 +323,7 @@ fn covered(path: &str) -> &Path {
     if SHARED.iter().any(|shared| Path::new(shared) == directory) { target } else { directory }
 }
 
-/// What the host would have to have for a file to be put there.
+/// The host's directory that a file needs.
 pub fn missing_on_host(path: &str) -> Option<&Path> {
     let covered = covered(path);
     (!own(Path::new(path)) && !covered.exists()).then_some(covered)

@@ -60,7 +60,7 @@ struct Entry {
     is_doubtful: bool,
 }
 
-/// What a way comes to with the links as they are now.
+/// The next hops of a route with the present links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// No way: the next route counts.
@@ -215,8 +215,8 @@ impl<A: Address> Fib<A> {
         self.mark(prefix);
     }
 
-    /// A route was removed. False if it was not known, or perhaps there twice: only a list can tell
-    /// what is left.
+    /// A route was removed. False if it was not known, or perhaps there twice: only a list can show
+    /// the rest.
     pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
@@ -358,7 +358,7 @@ impl<A: Address> Fib<A> {
         if text.is_empty() { Meaning::None } else { Meaning::Text(self.texts.number(text)) }
     }
 
-    /// What the fast path should have for a prefix: the number of a text.
+    /// The entry that the fast path should have for a prefix: the number of a text.
     fn answer(&self, prefix: (A, u8)) -> Option<u32> {
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
         if candidates.iter().any(|candidate| candidate.narrow) {
@@ -453,7 +453,7 @@ fn insert<A: Address>(
     candidates.insert(index, new);
 }
 
-/// What a next hop object comes to; groups have single ones in them.
+/// The next hops of a next hop object; groups have single ones in them.
 fn resolve<A: Address>(id: u32, objects: &HashMap<u32, Object>) -> Option<Way<A>> {
     match objects.get(&id)? {
         Object::Blackhole => Some(Way::Discard),

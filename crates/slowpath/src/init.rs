@@ -98,7 +98,7 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
 /// path, or in a new one if there is none.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn choose_numbers(numbers: Option<OwnedFd>) -> io::Result<()> {
     match numbers {
         Some(namespace) => setns(namespace, CloneFlags::CLONE_NEWPID)?,
@@ -111,7 +111,7 @@ pub fn choose_numbers(numbers: Option<OwnedFd>) -> io::Result<()> {
 /// orphans. It has no rights.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn first() -> io::Result<()> {
     let refused = |error: caps::errors::CapsError| io::Error::other(error.to_string());
     for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
@@ -153,7 +153,7 @@ fn blocked(wanted: &[Signal]) -> io::Result<SignalFd> {
 /// Unblocks the signals that [`accompany`] has blocked in this process, its child.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn begin_anew() -> io::Result<()> {
     Ok(SigSet::all().thread_unblock()?)
 }
@@ -204,7 +204,7 @@ pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// Runs `command` to its end. What it prints goes to this process's standard error.
+/// Runs `command` to its end. Its output goes to this process's standard error.
 ///
 /// # Errors
 /// It cannot be started.
@@ -254,7 +254,7 @@ fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// What a program prints.
+/// The output of a program.
 struct Log {
     /// `None` once all writers have gone.
     printed: Option<PipeReader>,

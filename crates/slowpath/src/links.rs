@@ -19,7 +19,7 @@ impl Known {
     }
 }
 
-/// What a message about a device changes.
+/// The changes of a message about a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     /// Routes may have changed with it.

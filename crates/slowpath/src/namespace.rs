@@ -40,7 +40,7 @@ pub fn outside_name(instance: &str) -> String {
 /// Makes the namespace of a router, which belongs to the host's root.
 ///
 /// # Errors
-/// What the kernel refuses. A setting that this kernel has not is left out.
+/// The kernel's error. A setting that this kernel has not is left out.
 pub fn create(name: &str) -> io::Result<Namespace> {
     Ok(settled(Namespace::create(name)?))
 }
@@ -67,7 +67,7 @@ fn settled(namespace: Namespace) -> Namespace {
 /// Makes the namespace of the other ends, which have no IP.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn create_outside(instance: &str) -> io::Result<Namespace> {
     let namespace = Namespace::create(&outside_name(instance))?;
     for setting in ["net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6"] {

@@ -14,7 +14,7 @@ use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
 
-/// What a new text is called until it takes the place of the old one.
+/// The name of a new file until it replaces the old one.
 const NEW: &str = ".europa-new";
 
 /// The owner of a file, in the host's numbers, and its permissions.

@@ -35,7 +35,7 @@ const FILE: &str = "ids";
 /// limits by user (processes, pipes, watches) is each slow path's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// What the host calls its user and group 0.
+    /// The host's number of its user and group 0.
     first: u32,
 }
 
@@ -81,7 +81,7 @@ impl Ids {
         self.first.saturating_sub(FIRST_ID) / IDS
     }
 
-    /// What the host calls one of its users or groups.
+    /// The host's number of one of its users or groups.
     pub(crate) fn on_host(self, id: u32) -> u32 {
         self.first.saturating_add(id.min(IDS - 1))
     }
@@ -94,7 +94,7 @@ impl Ids {
     /// Gives an open file to the root of the slow path, which may open it again then.
     ///
     /// # Errors
-    /// What the file system refuses.
+    /// The file system's error.
     pub fn give_to_root(self, file: &File) -> io::Result<()> {
         fchown(file, Some(self.on_host(0)), Some(self.on_host(0)))
     }
@@ -156,14 +156,14 @@ fn delegated(text: &str) -> Vec<Range<u64>> {
     text.lines().filter_map(range).collect()
 }
 
-/// What [`hold`] says when its namespaces are there.
+/// The word of [`hold`] when its namespaces are there.
 const READY: &[u8] = b"ready\n";
 
 /// A process that makes a user and a network namespace, reports this on standard output, and holds
 /// them until it is killed. Needs a process with one thread.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn hold() -> io::Result<std::convert::Infallible> {
     use std::io::Write as _;
     set_pdeathsig(Signal::SIGKILL)?;

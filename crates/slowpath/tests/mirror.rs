@@ -29,11 +29,11 @@ struct Bench {
     outside: String,
     tables: Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>,
     progress: Arc<Progress>,
-    /// What was written, in order: handlers, and values.
+    /// The writes, in order: handlers, and values.
     log: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-/// What a fast path says that has such a table and sends no more than this much at once.
+/// The answers of a fast path with such a table that sends no more than this much at once.
 fn read(table: &BTreeMap<String, String>, within: &str, most_bytes: usize) -> Answer {
     let within: IpNet = within.parse().unwrap();
     let is_inside = |prefix: &str| within.contains(&prefix.parse::<IpNet>().unwrap());

@@ -39,7 +39,7 @@ pub(crate) enum Way {
     Socket,
 }
 
-/// What may leave now.
+/// The frames that may leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) way: Way,
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     pub(crate) all: bool,
 }
 
-/// What a port's device can do.
+/// The abilities of a port's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
     /// Frames may leave live.
@@ -104,8 +104,8 @@ impl Batching {
         }
     }
 
-    /// What may leave now. `None` while the way must not change. `has_left` says whether all frames
-    /// of one way have left, `None` if unknown.
+    /// The frames that may leave now. `None` while the way must not change. `has_left` says whether
+    /// all frames of one way have left, `None` if unknown.
     pub(crate) fn plan(
         &self,
         waiting: Waiting,

@@ -216,7 +216,7 @@ impl Crew {
     }
 }
 
-/// What takes an order back that several workers get and may refuse.
+/// The order that takes back one which several workers get and may refuse.
 fn opposite(order: &Order) -> Option<Order> {
     match *order {
         Order::AddPool { pool, .. } => Some(Order::RemovePool { pool }),

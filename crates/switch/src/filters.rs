@@ -168,8 +168,8 @@ impl Judge<'_> {
         self.act(action, shared, pool, packet, place)
     }
 
-    /// What a rule does that is found by the key that the router has written; what it answers is
-    /// written beside the key, for the next router or this one.
+    /// The action of a rule that was found by a router's own key. The result is written beside the
+    /// key, for the next router or this one.
     #[inline]
     fn reply(&mut self, pool: &Pool, packet: &mut Queued) -> Option<Action> {
         let word = packet.word;

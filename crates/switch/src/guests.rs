@@ -50,7 +50,7 @@ impl Guests {
         self.all.is_empty()
     }
 
-    /// What a sleeper waits for.
+    /// The descriptors that a sleeper waits for.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.orders.0.as_fd()
     }

@@ -88,7 +88,7 @@ fn tell(
     lost(shared, &Lost { interface, taps, direction, memory, offset, length, cause });
 }
 
-/// Passes on what has arrived: how many packets, and how many of them over links.
+/// Passes on the arrived packets; returns how many, and how many of them over links.
 pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
     let Tables { pools, interfaces, ports, outgoing, .. } = tables;
     let (mut arrived, mut linked) = (0, 0);
@@ -177,8 +177,8 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
 }
 
 impl Tables {
-    /// Sets what the link of interface `id` does. What is on the way over a link that does
-    /// nothing any more arrives at once.
+    /// Sets what the link of interface `id` does. Packets on a link that has lost its effects
+    /// arrive at once.
     pub(crate) fn impair(&mut self, shared: &Shared, id: u32, settings: Option<Settings>) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(pool) = self.pools.get(&interface.pool) else { return };

@@ -90,7 +90,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let mut onward = Onward::of(interface, pools, ports, outgoing, shared, now_ns);
     let witness = impaired::witness(interface);
     let mut impairment = interface.impairment.as_deref_mut();
-    // What is on the way asks for room when it arrives.
+    // A packet on a link asks for room when it arrives.
     let room = if impairment.is_some() { TURN } else { onward.room(interface.id).min(TURN) };
     if room == 0 {
         return (0, 0);

@@ -37,7 +37,7 @@ impl AsRef<[std::sync::atomic::AtomicU64]> for Words {
     }
 }
 
-/// What an interface on the port has.
+/// The nodes of an interface on the port.
 #[derive(Clone, Copy)]
 struct Own {
     slice: Id,

@@ -1,4 +1,4 @@
-//! What the node tells a switch, and what a switch answers.
+//! The node's orders, and a switch's answers.
 
 use europa_impair::{Settings, Statistics};
 use europa_pool::Geometry;
@@ -113,7 +113,7 @@ pub enum Order {
         to: Target,
         /// Source addresses it is bound to.
         bound: Vec<IpNet>,
-        /// What its link does to what it sends.
+        /// The link's effects on its sent packets.
         impairment: Option<Settings>,
         /// Whose rules hold for what it sends.
         filtered_by: Option<FilteredBy>,
@@ -135,12 +135,12 @@ pub enum Order {
     /// The connection that sends changes of rules from now on. Descriptor: one end of a connection
     /// for [`FilterOrder`](crate::FilterOrder)s.
     Filters,
-    /// What an interface's link does from now on. Packets on the way arrive as they would
+    /// The effects of an interface's link from now on. Packets on the way arrive as they would
     /// have; without an impairment, at once.
     Impair {
         /// Number of the interface.
         interface: u32,
-        /// What its link does to what it sends.
+        /// The link's effects on its sent packets.
         impairment: Option<Settings>,
     },
     /// Forget an interface.
@@ -229,14 +229,14 @@ pub struct QueueOf {
     pub number: u16,
     /// Number of the interface.
     pub interface: u32,
-    /// What it is.
+    /// Its kind.
     pub settings: QueueSettings,
     /// Of an interface's own: nothing is dropped there. Its filler waits in its ring.
     pub holds: bool,
 }
 
 impl QueueOf {
-    /// What tells it from its router's others.
+    /// Its number among its router's interfaces.
     pub(crate) fn key(&self) -> (u16, u32) {
         (self.number, if self.number == 0 { self.interface } else { 0 })
     }
@@ -273,7 +273,7 @@ pub struct Way {
     pub own_source: bool,
 }
 
-/// What a switch answers.
+/// A switch's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// It is done.
@@ -282,14 +282,14 @@ pub enum Answer {
     Refused(String),
     /// How it goes.
     Stats(SwitchStats),
-    /// What it serves.
+    /// The objects that it serves.
     Served(Served),
     /// Where the statistics of a port's queues are: those of each slice, after it of each of its
     /// routers, after that of each of its queues.
     Places(Vec<u32>),
 }
 
-/// What a switch serves, as orders have it.
+/// The objects that a switch serves, as orders have them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Served {
     /// Numbers of pools.
@@ -311,7 +311,7 @@ pub struct ServedInterface {
     pub pool: u32,
     /// Where its frames go.
     pub to: Target,
-    /// What its link does to what it sends.
+    /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,
 }
 

@@ -63,7 +63,7 @@ impl Peer {
         self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
     }
 
-    /// What it is about to do. Looks at whatever could wake it come after this.
+    /// Its next action. Looks at whatever could wake it come after this.
     pub(crate) fn set_asleep(&self, asleep: bool, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
         self.asleep.store(asleep, Ordering::SeqCst);

@@ -54,8 +54,8 @@ pub enum SwitchError {
 /// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it. A node that goes before it has sent the switch's identity ends the switch
-/// silently.
+/// The reason for its end. A node that goes before it has sent the switch's identity ends the
+/// switch silently.
 pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (first, mut descriptors) = match orders.receive() {

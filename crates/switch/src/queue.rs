@@ -204,8 +204,8 @@ impl PortQueue {
         }
     }
 
-    /// Has packets wait in these queues, or first in, first out. What waited in a queue that
-    /// goes waits in its interface's own. Returns the places of statistics.
+    /// Has packets wait in these queues, or first in, first out. Packets of a removed queue wait in
+    /// their interface's own. Returns the places of statistics.
     pub(crate) fn manage(
         &mut self,
         shared: &Shared,

@@ -1,4 +1,4 @@
-//! What a sleeping switch waits for: the doorbell, the node, and the wake-ups of routers.
+//! The events that wake a sleeping switch: the doorbell, the node, and the wake-ups of routers.
 //!
 //! A router that is woken by the receive program will mostly have something to send. A
 //! core that has halted takes longer to come back than a router needs for a packet: the
@@ -47,7 +47,7 @@ impl Sleeper {
     /// node for this switch, or for a router inside it.
     ///
     /// # Errors
-    /// What ppoll(2) says.
+    /// The error of ppoll(2).
     pub(crate) fn sleep(
         &self,
         [node, guests]: [BorrowedFd<'_>; 2],
@@ -64,8 +64,8 @@ impl Sleeper {
             Err(error) => return Err(error),
         }
         if wait[2].any() == Some(true) {
-            // Not blocking: the doorbell is a pipe opened so. What it does not take at once
-            // rings again.
+            // Not blocking: the doorbell is a pipe opened so. Events that it does not take at once
+            // ring again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
         Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))

@@ -1,7 +1,7 @@
 //! Free slots of pools: taken, given back, and set aside.
 //!
-//! What is free goes round in a ring, the oldest first, so that all slots of a pool would be in use
-//! by turns. Each is half a page: with a few thousand of them, most accesses want an address
+//! Free slots go round in a ring, the oldest first, so that all slots of a pool would be in use by
+//! turns. Each is half a page: with a few thousand of them, most accesses want an address
 //! translated that the CPU does not remember, and few lie in its caches. So a few stay in use, and
 //! the others wait aside for a burst.
 

@@ -70,7 +70,7 @@ pub(crate) enum Wake {
     Router {
         /// Written after delivery over a link.
         pipe: OwnedFd,
-        /// What the receive program wakes it by, for the worker that serves it.
+        /// The ring by which the receive program wakes it, for the worker that serves it.
         waker: Option<OwnedFd>,
     },
     /// This worker, if it takes what is received itself.
@@ -103,7 +103,7 @@ pub(crate) struct Interface {
     pub(crate) head: u32,
     /// Which of both cursors in the table shared with the programs are its.
     pub(crate) odd: bool,
-    /// What its link does to what it sends.
+    /// The link's effects on its sent packets.
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
     /// Whose rules hold for what it sends.
     pub(crate) filtered_by: Option<FilteredBy>,
@@ -310,7 +310,7 @@ impl Tables {
         self.pools.get(&pool).is_some_and(|pool| pool.worker == self.worker)
     }
 
-    /// What this worker serves, for a node that has just started.
+    /// The objects that this worker serves, for a node that has just started.
     pub(crate) fn served(&self) -> Served {
         let own = self.interfaces.iter().filter(|interface| self.is_own(interface.pool));
         let interfaces = own.map(|interface| ServedInterface {

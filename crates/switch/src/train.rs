@@ -50,8 +50,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// What a frame of `length` bytes that begins with `head` is; `None` if it may not be merged.
-    /// `head` is all of it or at least [`MAX_HEADERS`].
+    /// The segment in a frame of `length` bytes that begins with `head`; `None` if it may not be
+    /// merged. `head` is all of it or at least [`MAX_HEADERS`].
     pub(crate) fn parse(head: &[u8], length: usize) -> Option<Self> {
         let (ethernet, rest) = EthernetHeader::parse(head)?;
         let (ipv4, transport) = match ethernet.ether_type {
@@ -157,8 +157,8 @@ impl Train {
         self.first.headers
     }
 
-    /// What a frame of `length` bytes that begins with `head` would be here, if it is the next
-    /// one of the stream: only its payload is added. `frame` is the train as it is.
+    /// The payload of a frame of `length` bytes that begins with `head`, if it is the next one of
+    /// the stream: only this is added. `frame` is the train as it is.
     pub(crate) fn next(&mut self, frame: &[u8], head: &[u8], length: usize) -> Option<Segment> {
         let next = Segment::parse(head, length)?;
         let follows = self.last.is_followed_by(frame, &next, head)
@@ -195,8 +195,8 @@ impl Train {
         intact
     }
 
-    /// Makes one packet of it: lengths and checksums of `frame`. Returns what stands before it
-    /// on the socket.
+    /// Makes one packet of it: lengths and checksums of `frame`. Returns the header before it on
+    /// the socket.
     pub(crate) fn finish(&self, frame: &mut [u8]) -> [u8; OFFLOAD_BYTES] {
         let Self { first, last, segments, .. } = self;
         let mut offload = [0; OFFLOAD_BYTES];
@@ -326,7 +326,7 @@ mod tests {
             tcp[tcp::CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());
         }
 
-        /// What a device makes of a packet: `tcp_gso_segment` of the kernel.
+        /// A device's segments of a packet: `tcp_gso_segment` of the kernel.
         fn cut(&self, offload: [u8; OFFLOAD_BYTES], packet: &[u8]) -> Vec<Vec<u8>> {
             let number = |at| usize::from(u16::from_ne_bytes([offload[at], offload[at + 1]]));
             let (headers, segment, transport) = (number(2), number(4), number(6));
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Merges what can be; the packets with what stands before them.
+    /// Merges as much as possible; the packets with the headers before them.
     fn merge(frames: &[Vec<u8>]) -> Vec<([u8; OFFLOAD_BYTES], Vec<u8>, u16)> {
         let mut packets: Vec<(Option<Train>, Vec<u8>)> = Vec::new();
         for frame in frames {

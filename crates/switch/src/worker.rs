@@ -38,7 +38,7 @@ const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 /// A router that has sent so many packets since busy ones were counted is one.
 const BUSY_PACKETS: u32 = 4;
 
-/// What all workers have together.
+/// The shared state of all workers.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) shared: Arc<Shared>,
@@ -89,8 +89,7 @@ impl Worker {
     pub(crate) fn round(&mut self, now: Instant) -> Option<u64> {
         let mut total = 0;
         let now_ns = self.ns_at(now);
-        // What has gathered leaves together: a kick costs the same for one frame as for
-        // a thousand.
+        // Waiting frames leave together: a kick costs the same for one frame as for a thousand.
         let Self { guests, tables, .. } = self;
         let worked = guests.turn(now, |pool| tables.awaken(pool));
         while total < u64::from(MAX_KICK_FRAMES) {
@@ -505,7 +504,7 @@ impl Worker {
         }
     }
 
-    /// They do not any more. What has come still goes its way, as far as there is room.
+    /// They do not any more. Received packets still go on, as far as there is room.
     fn disconnect(&mut self, id: u32) {
         if let Some(outgoing) = self.tables.outgoing.get_mut(id as usize) {
             *outgoing = None;
@@ -569,7 +568,7 @@ impl Worker {
                 break;
             }
         }
-        // What no kick takes just now must not stay: the pool's number may soon be another's.
+        // Packets that no kick takes now must not stay: the pool's number may soon be another's.
         for (of, word) in self.live.abandon() {
             if let Some(other) = self.tables.pools.get(&of) {
                 self.shared.give_back(&other.view, of, word);

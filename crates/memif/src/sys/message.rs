@@ -17,7 +17,7 @@ const MOST_DESCRIPTORS: usize = 253;
 /// zero says that the peer has gone.
 ///
 /// # Errors
-/// What recvmsg(2) says; `EAGAIN` when there is none.
+/// The error of recvmsg(2); `EAGAIN` when there is none.
 pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usize, Vec<OwnedFd>)> {
     // One byte more than a message has, so that a longer one shows.
     let mut bytes = [0; MESSAGE_BYTES + 1];
@@ -45,7 +45,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usi
 /// Takes a client of a listening socket.
 ///
 /// # Errors
-/// What accept4(2) says; `EAGAIN` when there is none.
+/// The error of accept4(2); `EAGAIN` when there is none.
 pub(crate) fn accept(listener: &OwnedFd) -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let raw = accept4(listener.as_raw_fd(), flags)?;

@@ -1,6 +1,6 @@
 //! Memory shared with a peer.
 //!
-//! What keeps reading and writing it sound, whatever the peer does:
+//! The reasons why reading and writing it is sound, for any behaviour of the peer:
 //!
 //! - It stays as long as its file is: a region's file cannot shrink (`F_SEAL_SHRINK`, checked
 //!   or set before its length is read), is of ordinary pages, and is mapped at its own length

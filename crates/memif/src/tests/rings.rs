@@ -112,7 +112,7 @@ impl Victim {
     }
 }
 
-/// What a hostile peer writes: any word, or something that looks right at the right place.
+/// The writes of a hostile peer: any word, or a plausible one at the right place.
 #[derive(Debug, Clone)]
 enum Write {
     Word(usize, u64),

@@ -1,8 +1,9 @@
-//! What the slow path's Linux knows, in tables of a program in a cage: `bpf_fib_lookup` asks them.
+//! The routes and neighbours of the slow path's Linux, in tables of a program in a cage:
+//! `bpf_fib_lookup` reads them.
 //!
 //! The mirror of the slow path writes to this as to a router's process (`route.load`,
-//! `forward0.load`, `gate0.policy`); its lines become entries of maps. What Linux decides by more
-//! than its tables is left to it: its interface is not open.
+//! `forward0.load`, `gate0.policy`); its lines become entries of maps. Packets that Linux decides
+//! by more than its tables go to it: their interface is not open.
 
 use std::collections::HashMap;
 use std::io;
@@ -224,7 +225,7 @@ impl Filler {
         Some(self.tables.neighbours.update(&key, &value))
     }
 
-    /// What Linux says of packets that come in.
+    /// Linux's policy for received packets.
     fn gate(&mut self, device: usize, policy: &str) -> io::Result<()> {
         let mut open = [true; 2];
         let mut own = None;
@@ -252,7 +253,7 @@ impl Filler {
         })
     }
 
-    /// What Linux says of packets that leave.
+    /// Linux's policy for sent packets.
     fn leave(&mut self, device: usize, is_v4: bool, policy: &str) -> io::Result<()> {
         let mut open = !policy.is_empty();
         let (mut own, mut mtu) = (None, None);

@@ -1,4 +1,4 @@
-//! What rules name: interfaces and ways, and their numbers.
+//! Names in rules: interfaces and ways, and their numbers.
 
 use std::collections::BTreeSet;
 

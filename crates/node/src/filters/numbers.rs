@@ -26,7 +26,7 @@ pub(super) struct Numbers<K: Name> {
     idle: BTreeSet<usize>,
 }
 
-/// What can be numbered.
+/// Objects that can be numbered.
 pub(super) trait Name: Eq + Hash + Clone {}
 
 impl<K: Eq + Hash + Clone> Name for K {}

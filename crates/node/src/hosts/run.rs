@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&output.stdout), out, "{lines:?}");
             assert_eq!(String::from_utf8_lossy(&output.stderr), told, "{lines:?}");
         }
-        // What is no shell's language.
+        // A line that no shell understands.
         let output = Command::new("/bin/sh")
             .args(["-c", &script(["if", "echo on"].into_iter())])
             .output()

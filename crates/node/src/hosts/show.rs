@@ -50,7 +50,7 @@ pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
     kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
 }
 
-/// What programs of a host see; none if there is no such host, or if it is not Europa's own.
+/// The view of a host's programs; none if there is no such host, or if it is not Europa's own.
 pub fn inside_of(instance: &Instance, host: &str) -> Option<Inside> {
     let kept = read_records(instance);
     kept.into_iter().find(|record| record.host == host).and_then(|record| record.inside)

@@ -13,9 +13,9 @@ use crate::Instance;
 pub(crate) struct HostDrift {
     /// Its name.
     pub(crate) host: String,
-    /// What it really has of what it was made with; none if its namespace is gone.
+    /// Its actual parts among those it was made with; none if its namespace is gone.
     pub(crate) really: Option<Host>,
-    /// What differs, for people.
+    /// The differences, for users.
     pub(crate) differs: Vec<String>,
 }
 

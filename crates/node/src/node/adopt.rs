@@ -1,4 +1,4 @@
-//! What a node that was killed has left running becomes this one's own.
+//! This node takes over the running objects of a killed node.
 //!
 //! Everything is compared with the desired state. Equal objects go on without a gap. All others,
 //! also half-made and dead ones and those of another version, are removed here. The job that
@@ -105,7 +105,7 @@ impl Node {
         } else {
             self.revival.restarts += 1;
             self.start_switch()?;
-            // What the one before has left in lists of pools that are swept away.
+            // The former node's entries in lists of pools that are swept away.
             let pools: Vec<u32> = self.substrate()?.pools().collect();
             if let Some(switch) = &mut self.switch {
                 let mut stray = pools.into_iter().filter(|pool| !claims.pools.contains(pool));
@@ -247,7 +247,7 @@ impl Node {
         for mut child in children {
             child.wait()?;
         }
-        // What could not be noted any more.
+        // The records that could not be written.
         let of_routers = self.routers.iter().map(|router| slices::router_group(&router.plan.name));
         let mut groups: HashSet<String> = of_routers.collect();
         let of_slices = groups.iter().filter_map(|group| Some(group.split_once('/')?.0.to_owned()));
@@ -264,8 +264,8 @@ impl Node {
         Ok(())
     }
 
-    /// Has the switch serve what is claimed, and nothing else. What is as it should be is not
-    /// touched: packets are under way there.
+    /// Has the switch serve what is claimed, and nothing else. Correct objects are not touched:
+    /// packets are under way there.
     fn correct(&self, switch: &mut Switch, claims: &Claims) -> Result<(), NodeError> {
         let served = switch.describe()?;
         for pool in served.pools.iter().filter(|pool| !claims.pools.contains(pool)) {

@@ -1,4 +1,4 @@
-//! What routers answer.
+//! Answers of routers.
 
 use std::time::Instant;
 

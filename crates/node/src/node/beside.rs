@@ -1,5 +1,5 @@
-//! What takes long, in threads beside the loop. A step that needs the result is taken again when
-//! it is there.
+//! Long work, in threads beside the loop. A step that needs the result is taken again when it is
+//! there.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -22,7 +22,7 @@ pub(super) enum Work<T> {
     Done(Purpose, Result<T, NodeError>),
 }
 
-/// What work is for: the result for another purpose is of no use.
+/// The purpose of work: the result for another purpose is of no use.
 #[derive(Clone, Debug)]
 pub(super) struct Purpose {
     documents: Arc<Documents>,
@@ -64,7 +64,7 @@ impl<T> Work<T> {
         }
     }
 
-    /// Waits until no thread works any more. What has been done then comes to the loop.
+    /// Waits until no thread works any more. The result then comes to the loop.
     pub(super) fn wait(&mut self) {
         if let Work::UnderWay(thread) = std::mem::take(self) {
             let _ = thread.join();

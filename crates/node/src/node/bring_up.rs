@@ -122,7 +122,7 @@ impl Node {
         connected
     }
 
-    /// Takes a port that goes from the interfaces that stay. What their routers send waits.
+    /// Takes a port that goes from the interfaces that stay. Packets of their routers wait.
     fn disconnect(&mut self, port: &str) -> Result<(), NodeError> {
         let attachment = self.ports.iter().find(|other| other.name == *port);
         let Some(attachment) = attachment.and_then(|port| port.attachment.as_ref()) else {
@@ -290,7 +290,7 @@ impl Node {
         let mut router = self.routers.remove(place);
         let removed = self.take_away(&mut router);
         if let Err(error) = removed {
-            // What is left of it is removed with the next change, or the next look.
+            // The rest of it is removed with the next change, or the next look.
             router.half = true;
             router.due = None;
             router.last_end = format!("its removal failed: {error}");
@@ -328,7 +328,7 @@ impl Node {
             (pool, forgotten)
         });
         if let Some(substrate) = &self.substrate {
-            // From the last one on: what has gone is not removed again.
+            // From the last one on: removed ones are not removed again.
             while let Some(id) = router.interfaces.last().copied()
                 && let Some(interface) = router.plan.interfaces.get(router.interfaces.len() - 1)
             {

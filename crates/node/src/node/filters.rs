@@ -27,7 +27,7 @@ use crate::{Doing, NodeError};
 /// How long the switch may take for a change of rules.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What numbers are kept as.
+/// The name of the numbers' record.
 const RECORD: &str = "filters";
 
 /// A connection to the thread of the switch that changes rules.

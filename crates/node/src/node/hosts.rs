@@ -18,7 +18,7 @@ use crate::{Doing, Instance, NodeError, hosts};
 /// The record of all hosts.
 const HOSTS: &str = "hosts";
 
-/// What threads do with the namespaces of hosts: each costs the kernel milliseconds.
+/// Work of threads on the namespaces of hosts: each costs the kernel milliseconds.
 #[derive(Default)]
 pub(super) struct HostsWork {
     /// Hosts that do not stay are taken away: those whose programs have ended.
@@ -252,7 +252,7 @@ impl Node {
         Ok(())
     }
 
-    /// What a host sends over a link fares otherwise from now on.
+    /// A host's packets over a link are treated otherwise from now on.
     pub(super) fn impair_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
         let Some(relay) = self.relays.iter_mut().find(|relay| relay.plan.port == plan.port) else {
             return Ok(());

@@ -31,8 +31,8 @@ impl Node {
         }
     }
 
-    /// Frees a pool. What a switch has not forgotten, as it has just ended, lies in its lists: such
-    /// a pool keeps its number until the next switch has emptied them.
+    /// Frees a pool. A pool that an ended switch had not forgotten is in its lists: it keeps its
+    /// number until the next switch has emptied them.
     pub(super) fn free_pool(&mut self, pool: PoolHandle, forgotten: bool) -> Result<(), NodeError> {
         if !forgotten {
             self.orphans.push(pool);

@@ -1,4 +1,4 @@
-//! What the store says runs again; what another node has left goes on.
+//! The stored objects run again; usable objects of another node go on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::Node;
 use crate::NodeError;
 use crate::store::{NumberedRules, Snapshot, Store, StoreError, Stored};
 
-/// What a store keeps.
+/// The contents of a store.
 pub(super) struct Found {
     snapshot: Snapshot,
     filters: BTreeMap<String, NumberedRules>,

@@ -25,7 +25,7 @@ use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 /// Runs the node until a request ends it.
 ///
 /// # Errors
-/// What kept it from starting, or from going on.
+/// The error that kept it from starting, or from going on.
 pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result<(), NodeError> {
     let cores = cores::cores().len();
     if !(1..=cores).contains(&(settings.workers as usize)) {

@@ -51,8 +51,8 @@ enum Wish {
     Delete { key: Key, dry_run: bool },
 }
 
-/// Makes desired state what the texts say, and carries it out; what they do not name stays,
-/// unless it is pruned. Answers when routers run. What fails a check changes nothing.
+/// Makes desired state what the texts say, and carries it out; what they do not name stays, unless
+/// it is pruned. Answers when routers run. A failed check changes nothing.
 #[utoipa::path(post, path = "/v1/apply", tag = "objects",
     params(("dry_run" = Option<bool>, Query, description = "Only tell what would change"),
         ("prune" = Option<bool>, Query, description = "Remove what the texts do not name")),
@@ -166,7 +166,7 @@ async fn put_document(api: &Api, key: Key, options: OptionsOfOne, body: &Bytes) 
     let request = ApplyRequest { sources, dry_run: options.dry_run, ..ApplyRequest::default() };
     let found = request.bundle().keys();
     if found.is_empty() {
-        // What cannot be read has no name.
+        // An unreadable document has no name.
         request.bundle().documents().map_err(|problems| ProblemDetails::of(&problems, false))?;
     }
     if found.len() != 1 || !found.contains(&key) {

@@ -92,7 +92,7 @@ pub(super) async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<Opened>) 
     }
 }
 
-/// What handlers have here.
+/// The state of handlers here.
 #[derive(Clone)]
 struct Inside {
     api: Api,

@@ -64,7 +64,7 @@ async fn schema() -> Json<Value> {
 )]
 struct Description;
 
-/// What may be wrong with any request.
+/// The errors of any request.
 const REFUSED: &[(&str, &str)] = &[
     ("400", "The request makes no sense, like an option that there is not"),
     ("404", "There is no such thing"),

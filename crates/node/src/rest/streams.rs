@@ -52,7 +52,7 @@ fn some() -> usize {
     200
 }
 
-/// What happened, a JSON document a line, the oldest first.
+/// The events, a JSON document a line, the oldest first.
 #[utoipa::path(get, path = "/v1/events", tag = "node",
     params(("follow" = Option<bool>, Query, description = "Go on with what happens"),
         ("after" = Option<u64>, Query, description = "Only events after this number")),

@@ -58,7 +58,7 @@ pub(crate) enum Asked {
     Nobody,
 }
 
-/// What a router answers, or why it does not.
+/// A router's answer, or the reason for its lack.
 pub(crate) type Outcome = Result<String, String>;
 
 impl Process {
@@ -144,7 +144,7 @@ impl Process {
         Ok(())
     }
 
-    /// What its record is called.
+    /// The name of its record.
     pub(crate) fn name(&self) -> String {
         self.body.record()
     }

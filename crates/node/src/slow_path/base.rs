@@ -1,5 +1,5 @@
-//! What all programs of a slow path stand on: their control group, and the process that holds
-//! their process numbers.
+//! The common base of all programs of a slow path: their control group, and the process that holds
+//! their pid namespace.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,8 +31,8 @@ const CPU_WEIGHT: u64 = 50;
 const CPU: CpuQuota =
     CpuQuota { quota: Some(Duration::from_millis(50)), period: Duration::from_millis(50) };
 
-/// What keepers of a slow path share. What takes long is done by the first of them that needs
-/// it, never by the node's loop.
+/// The shared state of a slow path's keepers. The first of them that needs it does the long work,
+/// never the node's loop.
 pub(super) struct Base {
     pub(super) instance: Instance,
     pub(super) kept: Kept,
@@ -49,7 +49,7 @@ pub(super) struct Base {
 
 #[derive(Default)]
 struct Made {
-    /// What takes a former slow path of this name away: its group is that of this one.
+    /// The thread that removes a former slow path of this name: its group is that of this one.
     after: Option<JoinHandle<()>>,
     group: Option<Group>,
     first: Option<Child>,

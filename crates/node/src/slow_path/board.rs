@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How often each of some programs has come up.
 pub(super) type Times = HashMap<String, u64>;
 
-/// What keepers of one slow path tell each other.
+/// The messages between keepers of one slow path.
 #[derive(Default)]
 pub(super) struct Board {
     programs: Mutex<HashMap<String, State>>,
@@ -62,7 +62,7 @@ impl Board {
     /// The first of `needs` that does not serve any more, or has come up again since.
     pub(super) fn first_changed(&self, since: &Times, needs: &[String]) -> Option<String> {
         let programs = self.lock();
-        // What it did not need when it was started it does not need in order to go on.
+        // A program that it did not need at its start is not needed later.
         let same = |name: &&String| {
             since.get(*name).is_none_or(|times| {
                 programs.get(*name).is_some_and(|now| now.is_up && now.times == *times)

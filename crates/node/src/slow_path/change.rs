@@ -34,7 +34,7 @@ impl SlowPath {
         self.finish_change(instance)
     }
 
-    /// Does what is left of changes: a step that failed half-way is taken again.
+    /// Does the rest of changes: a step that failed half-way is taken again.
     pub(super) fn finish_change(&mut self, instance: &Instance) -> Result<(), NodeError> {
         if self.before.is_empty() {
             return Ok(());

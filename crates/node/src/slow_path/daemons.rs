@@ -100,7 +100,7 @@ impl Seen {
     }
 }
 
-/// What can change of a program while it runs.
+/// The parts of a program that can change while it runs.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     pub(super) restart: Restart,
@@ -126,20 +126,20 @@ pub(super) struct Daemon {
 /// A record of a program.
 #[derive(Serialize, Deserialize)]
 pub(super) struct DaemonRecord {
-    /// What it is, as text.
+    /// Its definition, as text.
     pub(super) daemon: String,
     /// It has ended and stays so.
     pub(super) done: bool,
 }
 
-/// What keeps a program running.
+/// The thread that keeps a program running.
 pub(super) struct Keeper {
     pub(super) daemon: Daemon,
     pub(super) base: Arc<Base>,
     pub(super) board: Arc<Board>,
     /// Ends this program alone.
     pub(super) stop: Arc<AtomicBool>,
-    /// What kept the same program before, and ends it first.
+    /// The former keeper of the same program, which ends first.
     pub(super) after: Option<JoinHandle<()>>,
 }
 
@@ -165,7 +165,7 @@ impl Daemon {
         format!("daemon-{}.{}", self.router.replace('/', "."), self.name)
     }
 
-    /// What it is, to tell whether another node has started the same.
+    /// Its definition, to tell whether another node has started the same.
     pub(super) fn text(&self) -> String {
         let Daemon { router, name, command, capabilities, inside, .. } = self;
         format!("{:?}", (router, name, command, capabilities, inside))
@@ -222,7 +222,7 @@ impl Keeper {
                     continue;
                 }
                 Ok(End::Exit(Exit::Code(0))) => "ended".to_owned(),
-                // What `europa daemon` and shells make of it.
+                // The meaning of exit codes for `europa daemon` and shells.
                 Ok(End::Exit(Exit::Code(code))) if code > 128 => {
                     format!("was killed by signal {}", code - 128)
                 }

@@ -165,7 +165,7 @@ pub(super) fn statics(router: &europa_api::Router) -> (Vec<StaticRoute>, Vec<Sta
     (routes.collect(), neighbours.collect())
 }
 
-/// What a plan needs to know of the ports, before they are opened.
+/// The facts about the ports that a plan needs, before they are opened.
 pub(super) fn facts(ports: &[&europa_api::Port]) -> Result<HashMap<PortId, PortFacts>, NodeError> {
     let port = |port: &&europa_api::Port| {
         let namespace = namespace_of_port(port)?;
@@ -202,7 +202,7 @@ fn inner(planned: &InterfacePlan, interface: &europa_api::Interface) -> Inner {
     }
 }
 
-/// What the carriers of a router's interfaces follow.
+/// The sources of the carriers of a router's interfaces.
 pub(super) fn watches(
     instance: &Instance,
     documents: &Documents,
@@ -220,7 +220,7 @@ pub(super) fn watches(
     Ok(watches)
 }
 
-/// What an interface's carrier follows.
+/// The source of an interface's carrier.
 fn watch(
     instance: &Instance,
     documents: &Documents,

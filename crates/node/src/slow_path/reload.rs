@@ -127,7 +127,7 @@ fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), Node
     drop(writer);
     let (exit, said) = await_end(&mut child, &mut printed)?;
     let log = base.instance.log(&format!("{}.{}", daemon.router, daemon.name));
-    // What is said stands in the program's log too; without that it is still told.
+    // The output is in the program's log too; without that it is still shown.
     let _ = OpenOptions::new().append(true).open(log).and_then(|mut log| log.write_all(&said));
     let text = String::from_utf8_lossy(&said).trim().to_owned();
     match exit {

@@ -31,8 +31,7 @@ impl SlowPaths {
         counts.into_iter().flatten().collect()
     }
 
-    /// What is worth knowing of a router's slow path: how its routes are followed, and its
-    /// programs.
+    /// The state of a router's slow path: how its routes are followed, and its programs.
     pub(crate) fn status(&self, router: &str) -> Option<serde_json::Value> {
         let one = self.all.get(router)?;
         let of = |number: &AtomicU64| number.load(Ordering::Relaxed);

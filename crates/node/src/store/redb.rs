@@ -128,7 +128,7 @@ impl RedbStore {
     /// Opens the store at `path`, or makes it; only root can look into a new folder.
     ///
     /// # Errors
-    /// What the file system says, or that a newer version has written it.
+    /// The file system's error, or that a newer version has written it.
     pub fn open(path: &Path) -> Result<RedbStore, StoreError> {
         let what = || format!("opening {}", path.display());
         if let Some(parent) = path.parent() {

@@ -55,7 +55,7 @@ fn who_notices_a_change() {
     for (from, to, wanted) in [
         ("router ospf\"", "router ospf\\n log\"", "reload ospfd"),
         ("hostname r", "hostname q", "reload zebra"),
-        // What the shell alone reads.
+        // Words that only the shell reads.
         ("vtysh.conf}", "vtysh.conf, text: x}", ""),
         // Named by a file that is named.
         ("accept", "reject", "reload bird"),

@@ -6,7 +6,7 @@ use europa_queue::{Due, Id, Limit, Policy, QueueSettings, Settings, Share, Tree}
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const LONGEST: u32 = 9000;
 
-/// What stands for a packet: the queue's number in the test, and a serial number.
+/// The token of a packet: the queue's number in the test, and a serial number.
 pub(crate) type Packet = (u32, u32);
 
 pub(crate) fn queue(share: Share) -> QueueSettings {

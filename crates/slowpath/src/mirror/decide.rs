@@ -1,4 +1,4 @@
-//! What the fast path may decide: what its policy depends on is followed, and the policy told.
+//! The decisions of the fast path: follows the settings behind its policy, and sends the policy.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -264,7 +264,7 @@ impl Mirror {
     /// Looks at what the kernel does not tell.
     pub(super) fn poll_policy(&mut self) -> io::Result<()> {
         let [nftables, xfrm] = self.watch.open(&self.spec.namespace);
-        // What could not be read last time may be readable now.
+        // A file that could not be read last time may be readable now.
         if nftables || self.policy.hooks.v4 == Some(UNREADABLE) {
             self.read_hooks();
         }

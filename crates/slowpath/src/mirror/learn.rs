@@ -1,4 +1,4 @@
-//! What a fast path has from another mirror: it is asked for its tables, and told what differs.
+//! The entries of a fast path from another mirror: reads its tables, and sends the differences.
 
 use europa_router::orders::{Answer, Order};
 use ipnet::IpNet;

@@ -1,4 +1,4 @@
-//! What the kernel says: messages as they come, and lists of everything.
+//! The kernel's messages: events, and complete lists.
 
 use std::collections::HashMap;
 use std::io;

@@ -7,11 +7,11 @@
 //! | `learn`  | what the fast path has from another mirror           |
 //! | `decide` | what the fast path may decide                        |
 //!
-//! What the kernel says comes over one socket, in order; a second one asks for lists: at the
-//! start, after messages were lost, and after what the kernel changes without saying so (IPv4
-//! routes and next hops vanish in silence when a device goes down). Messages that came while a
-//! list was made are taken in after it. They may be older than the list, but whatever made
-//! them so comes behind them; what the list has already is not added again.
+//! The kernel's messages come over one socket, in order. A second one asks for lists: at the start,
+//! after messages were lost, and after changes without a message (IPv4 routes and next hops vanish
+//! in silence when a device goes down). Messages that came while a list was made are taken in after
+//! it. They may be older than the list, but whatever made them so comes behind them; what the list
+//! has already is not added again.
 
 mod decide;
 mod learn;
@@ -118,7 +118,7 @@ impl Progress {
 /// Receives changes of the packets that go to Linux, with the reasons.
 pub type Notice = Box<dyn Fn(&str) + Send>;
 
-/// What to follow, and how the fast path calls it.
+/// The namespace to follow, and the names of the fast path's elements.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Where the routes are.
@@ -157,7 +157,7 @@ struct Mirror {
     notice: Notice,
     poll: Instant,
     count: Instant,
-    /// What the fast path has from another mirror is still to be learnt.
+    /// The entries of another mirror in the fast path are still unknown.
     learns: Learns,
 }
 
@@ -174,7 +174,7 @@ impl Learns {
     const NOTHING: Self = Self::Waits(0);
 }
 
-/// What an order under way was.
+/// The kind of an order under way.
 enum Asked {
     /// So many changes.
     Changes(u64),
@@ -193,7 +193,7 @@ enum Asked {
 /// Follows until the router closes `feed`. The thread belongs to the router's namespace from then on.
 ///
 /// # Errors
-/// What keeps it from following.
+/// The error that keeps it from following.
 pub fn run(
     spec: Spec,
     feed: Channel<Order, Answer>,
@@ -208,7 +208,7 @@ pub fn run(
 /// would arrive after those that follow them.
 ///
 /// # Errors
-/// What keeps it from following.
+/// The error that keeps it from following.
 pub fn resume(
     spec: Spec,
     feed: Channel<Order, Answer>,
@@ -300,7 +300,7 @@ impl Mirror {
         loop {
             let now = Instant::now();
             if self.resync.is_some_and(|due| due <= now) {
-                // What was said before is taken in before.
+                // Earlier messages are taken in first.
                 while self.hear(TURN)? == TURN {}
                 self.resync = None;
                 // To read everything may take a while.
@@ -388,7 +388,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Makes orders of what has changed.
+    /// Makes orders of the changes.
     fn compose(&mut self) {
         let write = |path: String, value| Order::Write { path, value };
         if self.neighbours.is_dirty() {

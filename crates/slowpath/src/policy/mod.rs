@@ -86,7 +86,7 @@ impl Policy {
         Policy { closed: Some(reason), ..Policy::default() }
     }
 
-    /// What is different since the last time, for each interface.
+    /// The differences since the last time, for each interface.
     pub(crate) fn compose(&mut self, links: &Links) -> Told {
         let mut told = Told::default();
         let concerns = [true, false].map(|is_v4| self.rules.concern(is_v4));

@@ -14,7 +14,7 @@ struct Files {
 }
 
 impl Files {
-    /// What a file says; `None` if it is not there.
+    /// The contents of a file; `None` if it is missing.
     fn read(&mut self, path: String) -> Option<String> {
         let mut bytes = [0; MOST_BYTES];
         // The setting of a device that has gone cannot be read any more.
@@ -42,7 +42,7 @@ pub(crate) struct OfDevice {
     pub(crate) mtu6: Option<u32>,
 }
 
-/// What was read last.
+/// The last values read.
 #[derive(Debug, Default)]
 pub(crate) struct Polled {
     files: Files,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use europa_port::netlink::{attribute, number, text};
 
 const TCA_KIND: u16 = 1;
-/// What the kernel gives devices that have no queue.
+/// The kernel's qdisc for devices without a queue.
 const USUAL: &str = "noqueue";
 
 /// The disciplines of all devices: device and handle, and the kind.

@@ -13,7 +13,7 @@ use super::action::{Action, Outcome, Reply};
 /// Rules of each kind that there may be, of all slices together.
 pub const CAPACITY: u32 = 1 << 18;
 
-/// What the node says about rules, by a connection of its own. Each is answered by one
+/// The node's changes of rules, by a connection of its own. Each is answered by one
 /// [`FilterAnswer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterOrder {
@@ -22,15 +22,15 @@ pub enum FilterOrder {
     Change {
         /// The slice's number.
         slice: u16,
-        /// What lies there.
+        /// The packed rules.
         counts: Counts,
     },
-    /// What a slice's rules are from now on; those that stay keep their counters. Descriptor:
-    /// as above; nothing is removed by number.
+    /// A slice's rules from now on; those that stay keep their counters. Descriptor: as above;
+    /// nothing is removed by number.
     Replace {
         /// The slice's number.
         slice: u16,
-        /// What lies there.
+        /// The packed rules.
         counts: Counts,
     },
     /// How often rules have counted. Descriptor: memory for three words a rule: its number,

@@ -21,7 +21,7 @@ pub(super) struct OwnWrite {
     put: Vec<(u32, String)>,
     removed: Vec<u32>,
     changed: FilterChanged,
-    /// What takes them back: numbers to remove, rules to add.
+    /// The changes that take them back: numbers to remove, rules to add.
     back: (Vec<u32>, Vec<(u32, Rule)>),
 }
 
@@ -60,7 +60,7 @@ impl Node {
         });
     }
 
-    /// What could not be written down is in force no longer.
+    /// A change that could not be written down is taken back.
     pub(super) fn take_own_back(
         &mut self,
         slice: &str,
