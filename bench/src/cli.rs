@@ -16,7 +16,7 @@ use crate::measure::Timing;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "europa-bench", version)]
 pub(crate) struct Options {
-    /// What to measure
+    /// Cases to measure
     #[arg(value_enum, default_value = "all", value_name = "CASE")]
     case: Vec<Case>,
 
@@ -78,7 +78,7 @@ pub(crate) struct Options {
     pub(crate) count: Option<String>,
 }
 
-/// What can be measured.
+/// The cases.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Case {
     /// Every case
@@ -95,15 +95,15 @@ pub(crate) enum Case {
     Graph,
     /// Look-ups in a full routing table while another thread changes it, beside a trie with a lock
     FibUpdate,
-    /// What a stream at half the highest rate loses while Europa's node is killed or changed
+    /// Losses of a stream at half the highest rate while Europa's node is killed or changed
     Changes,
-    /// What a packet costs in the queue manager, beside a plain queue
+    /// Cost of a packet in the queue manager, and in a plain queue
     Queues,
-    /// What slices get of a port that all want, and how long one waits beside a flood
+    /// Shares of slices on a port that all want, and the waiting time of one beside a flood
     Shares,
-    /// What a frame costs that is dropped because its slice is over its rate
+    /// Cost of a frame that is dropped because its slice is over its rate
     Policing,
-    /// What the receive and transmit programs cost, beside ones that only drop and only redirect
+    /// Cost of the receive and transmit programs, and of ones that only drop and only redirect
     Substrate,
     /// How long a router waits for a core that eight of them want
     Preemption,
@@ -165,7 +165,7 @@ impl Options {
         Timing { warm_up: Duration::from_millis(warm_up), run: Duration::from_millis(run) }
     }
 
-    /// What the generator sends, without a rate to keep.
+    /// The generator's rate without a limit.
     pub(crate) fn load(&self) -> Load {
         Load {
             frame_bytes: self.frame_bytes,

@@ -25,7 +25,7 @@ const FRAMES_PER_CALL: u32 = 1 << 17;
 /// TTL of the frames sent.
 pub(crate) const TTL: u8 = 64;
 
-/// What is sent.
+/// The sent frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// Bytes of a frame, without its check sequence: 60 to 1514.

@@ -30,7 +30,7 @@ pub(crate) struct Timing {
     pub(crate) run: Duration,
 }
 
-/// What one run found.
+/// The result of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Run {
     /// Packets per second at the sink.
@@ -47,14 +47,14 @@ pub(crate) struct Run {
     pub(crate) unsteady: bool,
 }
 
-/// What an offered and a delivered packet cost outside the system under test.
+/// The cost of an offered and a delivered packet outside the system under test.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Ends {
     /// CPU time of sending a packet into a veth.
     pub(crate) generator_ns: f64,
     /// CPU time of receiving a packet from a veth, counting and dropping it.
     pub(crate) sink_ns: f64,
-    /// What the generator can send to a sink on the other core.
+    /// The generator's rate to a sink on the other core.
     pub(crate) generator_pps: f64,
 }
 
@@ -167,7 +167,7 @@ pub(crate) struct Stamped {
     pub(crate) delay_us: f64,
     /// The time below which half of them, 99 % and 99.9 % stay, to within an eighth.
     pub(crate) delays_us: [f64; 3],
-    /// What the time of each differs by from that of the one before, in the mean.
+    /// The mean difference between the time of each and of the one before.
     pub(crate) jitter_us: f64,
     /// Packets sent.
     pub(crate) sent: u64,

@@ -111,7 +111,7 @@ impl Bare {
         drop_time(&self.drop, frames, frame, self.device)
     }
 
-    /// What [`Kicker::kick`] does, but with frames that hold something from the beginning.
+    /// The work of [`Kicker::kick`], but with frames that have contents from the beginning.
     pub(crate) fn kick(&self, frames: u32, frame: &[u8]) -> Result<()> {
         let options = libbpf_sys::bpf_test_run_opts {
             repeat: frames as i32,
@@ -245,7 +245,7 @@ impl Europa {
         Ok(())
     }
 
-    /// Sends what has been put into the list.
+    /// Sends the entries of the list.
     pub(crate) fn kick(&mut self, frames: u32, frame_bytes: u16) -> Result<()> {
         self.kicker.kick(frames, frame_bytes.into()).map_err(|error| wrong(error.to_string()))
     }

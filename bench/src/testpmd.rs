@@ -19,7 +19,7 @@ const PROGRAM: &str = "dpdk-testpmd";
 const STARTS: Duration = Duration::from_millis(5000);
 /// It forwards when it says this for the first time.
 const READY: &str = "NIC statistics";
-/// What it may take to begin, and to end.
+/// The limits of its start and its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why it cannot be measured here.

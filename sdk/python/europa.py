@@ -62,7 +62,7 @@ class Packet:
     def __init__(self, slot, start, view, metadata, answered):
         self.slot, self.start, self.view = slot, start, view
         self.metadata, self.keyed = metadata, False
-        # What a rule of the slice's has answered to a key: 16 bytes, or None.
+        # The result of a slice's rule for a key: 16 bytes, or None.
         self.result = bytes(metadata[RESULT]) if answered else None
         self.queue = 0  # Of the slice, up to 32767; 0 is the interface's own.
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What takes the place of a router's program, inside its process: see tests/src/hijack.rs,
- * which compiles this, writes it over the router's code and jumps to `start`.
+ * The replacement of a router's program, inside its process: see tests/src/hijack.rs, which
+ * compiles this, writes it over the router's code and jumps to `start`.
  *
  * It has what the router had and nothing else: no library, no writable memory but the
  * stack and what it finds mapped. So: no tables of pointers, no globals.
@@ -14,7 +14,7 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int64_t i64;
 
-/* What it can do; the same names, in the same order, in tests/src/hijack.rs. */
+/* Its attacks; the same names, in the same order, in tests/src/hijack.rs. */
 enum attack {
 	FORGE,    /* well-formed descriptors of random slots, lengths, offsets, interfaces */
 	TWICE,    /* one slot in every ring, many times */

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::command::{Error, Process, checked};
 use crate::namespace::Namespace;
 
-/// What a finished `iperf3` client said.
+/// The report of a finished `iperf3` client.
 #[derive(Clone, Debug)]
 pub struct Iperf {
     /// Rate at the receiver.

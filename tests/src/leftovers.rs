@@ -1,4 +1,4 @@
-//! What Europa could leave behind: found by comparing before and after.
+//! Possible remains of Europa: found by comparing before and after.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -31,7 +31,7 @@ pub struct Node {
     longest_turn_us: u64,
 }
 
-/// What a node counts for an interface.
+/// A node's counters of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets put into the router's ring.
@@ -55,8 +55,7 @@ impl Node {
         }
     }
 
-    /// The same with another bound for the CPU time of a turn of its loop, where a test does what is
-    /// known to take longer.
+    /// The same with another bound for the CPU time of a turn of its loop, for tests with long work.
     #[must_use]
     pub fn with_turns_of(mut self, longest: Duration) -> Node {
         self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::command::Error;
 use crate::namespace::Namespace;
 
-/// What `ping` said.
+/// The report of `ping`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ping {
     /// Requests sent.

@@ -1,4 +1,4 @@
-//! What a test needs, and what it says when that is not there.
+//! The needs of a test, and its message without them.
 
 use std::io::Write;
 use std::path::PathBuf;

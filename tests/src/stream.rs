@@ -158,7 +158,7 @@ pub struct Sink {
 pub struct Stream {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
-    /// What its sink has seen, if it is paced.
+    /// The count of its sink, if it is paced.
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
     /// Most packets under way, if it is paced.
     most: Arc<AtomicU64>,
@@ -273,7 +273,7 @@ impl Namespace {
                     let turn = sequence as usize % packets.len().max(1);
                     let Some(packet) = packets.get_mut(turn) else { return };
                     write(packet, stream, sequence);
-                    // What the kernel refuses was not sent: its number is used again.
+                    // A frame that the kernel refuses was not sent: its number is used again.
                     if socket.send_to(packet, to).is_ok() {
                         sequence += 1;
                         counter.store(sequence, Ordering::Relaxed);

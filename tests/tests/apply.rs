@@ -37,7 +37,7 @@ struct Load<'a> {
     line: &'a Line,
     sink: Sink,
     stream: Stream,
-    /// What the hosts' own kernels had dropped before.
+    /// The former drops of the hosts' own kernels.
     dropped: u64,
 }
 
@@ -406,7 +406,7 @@ fn wrong_files_are_told_by_file_and_line_and_change_nothing() {
         let file = line.node.file("wrong.yaml", &wrong);
         let output = line.node.attempt(&["apply", "--dry-run", &file]);
         match output.status.code() {
-            // What was struck out was a space, or part of a name or number.
+            // The removed text was a space, or part of a name or number.
             Some(0) => {}
             Some(4) => {
                 told += 1;

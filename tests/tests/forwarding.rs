@@ -506,7 +506,7 @@ fn n05_a_port_has_the_name_and_the_mtu_of_its_device() {
     told("1500");
     let start = Instant::now();
     loop {
-        // What the host has learnt counts for ten minutes.
+        // The host's learned entries last ten minutes.
         line.a.ip(&["route", "flush", "cache"]).expect("forgotten");
         if whole().is_perfect() {
             break;

@@ -192,7 +192,7 @@ fn getting_started_can_be_typed() {
             script += &format!("cat >{name} <<'END'\n{text}\nEND\n");
             files += 1;
         } else {
-            // What this test has from the build already.
+            // The commands that this test has from the build already.
             let built = |line: &&str| !line.starts_with("make ") && !line.starts_with("alias ");
             let lines: Vec<&str> = text.lines().filter(built).collect();
             commands += lines.len();

@@ -165,7 +165,7 @@ fn a_switch_killed_beside_a_hostile_router_comes_back() {
         assert!(received.is_perfect(), "of {sent}: {received:?}");
     }
     assert!(hostile.report().expect("a report").rounds.iter().any(|rounds| *rounds > 0));
-    // What the node does to a router that hangs.
+    // The node's treatment of a router that hangs.
     kill_9(hostile.pid());
     let took = await_forwarding(&tenants, &tenants.other);
     eprintln!("a killed hostile router's successor forwarded after {took:?}");

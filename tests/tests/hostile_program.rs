@@ -12,7 +12,7 @@ use nix::libc;
 use tenants::streams::{Both, RATE, await_forwarding, unseen, watch};
 use tenants::{Tenants, seconds};
 
-/// What it does for as long as it is let, and what is then counted against it.
+/// Its endless attacks, and the counters that show them.
 const LASTING: [(&str, &str); 8] = [
     ("frames", "foreign source MAC address"),
     ("pool", ""),
@@ -146,7 +146,7 @@ fn a_hostile_program_harms_nobody_but_itself() {
 
     // It takes all the memory there is: it alone is ended.
     end_soon(&tenants, &[program, "memory"], "SIGKILL");
-    // What a refused change leaves running.
+    // A refused change leaves this running.
     become_hostile(&tenants, &[program, "frames"]);
     for (name, number) in CALLS {
         eprintln!("call {name}");

@@ -1,5 +1,5 @@
-//! What a change touches, and what it leaves alone: hosts, links and ports are changed while
-//! numbered packets pass beside them, and changes that fail half-way leave everything as it was.
+//! The effects of a change, and the unaffected objects: hosts, links and ports are changed while
+//! numbered packets pass beside them, and changes that fail half-way leave the former state.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

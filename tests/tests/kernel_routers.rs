@@ -554,7 +554,7 @@ fn a_program_routes_by_what_linux_knows() {
         let seen = through_linux() - before;
         assert!(seen < sent / 10, "{at}: Linux saw {seen} of {sent}");
     }
-    // What Linux decides by more than its tables holds.
+    // Linux's decisions beyond its tables hold.
     let inside = |arguments: &[&str]| {
         let mut all = vec!["exec", "red/r", "--"];
         all.extend(arguments);

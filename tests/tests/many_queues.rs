@@ -47,8 +47,8 @@ int main(void)
 }
 "#;
 
-/// A queue loses what is left of a turn when it runs empty, so its limit has to be above what a turn
-/// sends: five packets, and not more, as they wait in one pool.
+/// A queue loses the rest of a turn when it runs empty, so its limit has to be above a turn's
+/// packets: five packets, and not more, as they wait in one pool.
 fn weight(queue: usize) -> usize {
     1 + queue % 2
 }

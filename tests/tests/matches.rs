@@ -101,9 +101,9 @@ const fn arrival(
     Arrival { what, frame, seen, linux }
 }
 
-/// What a router does not see goes to Linux.
+/// Frames that a router does not see go to Linux.
 const LINUX: bool = true;
-/// What a router sees, Linux does not.
+/// Frames that a router sees, Linux does not.
 const ALONE: bool = false;
 const NOBODY: &[(&str, &str)] = &[];
 

@@ -1,5 +1,5 @@
-//! What local senders leave to devices that do not exist: checksums, segmentation, tags.
-//! With everything switched on as the kernel does it, TCP must arrive, whole.
+//! Work that local senders leave to devices that do not exist: checksums, segmentation, tags. With
+//! everything switched on as the kernel does it, TCP must arrive, whole.
 
 mod line;
 
@@ -117,7 +117,7 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
         assert!(packets >= frames, "{frames} frames came as {packets} packets");
     }
     // A device that cuts nothing any more, as one whose peer has got a program of its own, has
-    // frames as they are. What it has refused by then is sent again by TCP.
+    // frames as they are. TCP sends refused segments again.
     let (frames, packets) = std::thread::scope(|scope| {
         let stream = scope.spawn(|| stream("10.0.2.2", 3));
         sleep(Duration::from_secs(1));

@@ -14,9 +14,9 @@ use serde_json::Value;
 /// A slice of one router that sends at the ordered rate, by the port `out`.
 struct Sender<'s> {
     slice: &'static str,
-    /// What stands in its `reservation: {ports: {out: ...}}`, if anything.
+    /// The value of its `reservation: {ports: {out: ...}}`, if any.
     part: &'static str,
-    /// What stands in its interface's `queues: ...`, if anything.
+    /// The value of its interface's `queues: ...`, if any.
     queues: &'static str,
     /// Its Click configuration; `FRAME` makes a frame of an IP packet, `OUT` sends it.
     click: &'s str,
@@ -99,7 +99,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// What is said of a slice's queue; without a slice, of the port.
+/// The statistics of a slice's queue; without a slice, of the port.
 fn queue(stats: &Value, slice: Option<&str>, queue: Option<u64>) -> Value {
     let all = stats["queues"].as_array().cloned().unwrap_or_default();
     let is = |one: &&Value| {

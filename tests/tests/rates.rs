@@ -10,7 +10,7 @@ use line::Line;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// What interface `in` of the router has received, in a reading.
+/// The packets received by interface `in` of the router, in a reading.
 fn received(reading: &Value) -> u64 {
     reading["routers"][0]["interfaces"][0]["rx_packets"].as_u64().expect("a number")
 }

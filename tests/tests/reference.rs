@@ -72,7 +72,7 @@ fn reference() -> BTreeMap<String, String> {
     files.chain([("README.md".to_owned(), index)]).collect()
 }
 
-/// What is in the folder.
+/// The files of the folder.
 fn written(folder: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

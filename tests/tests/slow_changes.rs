@@ -127,7 +127,7 @@ fn n05_who_needs_zebra_is_started_again_with_it() {
     let message = shown["message"].as_str().unwrap_or_default();
     assert!(message.contains("zebra is started again and again"), "{message}");
     assert_eq!(status(&node, "router", "lab/r2")["state"], "running");
-    // What FRR says is in its log.
+    // FRR's messages are in its log.
     wait("a log", Duration::from_secs(5), || node.run(&["logs", "lab/r1.zebra"]).contains("zebra"));
 }
 

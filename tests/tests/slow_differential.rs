@@ -1,5 +1,5 @@
 //! A router's fast path against its Linux: the same router with it and as a plain namespace, the
-//! same settings, the same packets. What leaves by each interface must be the same.
+//! same settings, the same packets. The packets that leave by each interface must be the same.
 //!
 //! `EUROPA_DIFFERENTIAL` says how many runs there are, `EUROPA_SEED` with which seed they begin.
 

@@ -15,7 +15,7 @@ use line::{IN, Line, OUT, ROUTER, ports};
 const RATE: u32 = 20_000;
 const SWAPS: usize = 12;
 
-/// Translates addresses between two devices. What `round` says differs from one to the next.
+/// Translates addresses between two devices. The messages of `round` differ from one to the next.
 fn nat(left: &str, right: &str, round: usize) -> String {
     let ways = "Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -)";
     let (capacity, more) = match round % 3 {
@@ -89,7 +89,7 @@ impl Load {
     }
 }
 
-/// What the hosts' own ends of the veth pairs dropped.
+/// The drops of the hosts' own ends of the veth pairs.
 fn dropped(line: &Line) -> String {
     let of = |host: &Namespace| {
         ["tx_dropped", "rx_dropped"]

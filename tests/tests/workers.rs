@@ -253,7 +253,8 @@ fn kill_at_once(line: &Line, roles: &[&str]) {
     run(&["kill", "-9"].into_iter().chain(pids).collect::<Vec<_>>()).expect("a kill");
 }
 
-/// What the dead switch has left in its lists is of pools whose numbers others may have then.
+/// The entries that the dead switch has left in its lists are of pools whose numbers others may
+/// have then.
 #[test]
 fn routers_killed_with_the_switch_find_their_pools_whole() {
     skip_without!("ping");

@@ -239,7 +239,7 @@ fn a_compiler_reads_its_own_files_only() {
     let include = format!("-I{}", secret.path().display());
     let output = run(folder.path(), &["compile", "p.c", &include]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    // What needs too much memory is ended.
+    // A program that needs too much memory is ended.
     let endless = "__asm__(\".rept 2000000000\\n.quad 1\\n.endr\");";
     fs::write(folder.path().join("p.c"), format!("{endless}{end}")).expect("a file");
     assert!(!run(folder.path(), &["compile", "p.c"]).status.success());

@@ -183,7 +183,7 @@ fn parse(line: &str) -> Option<Figure> {
     }
 }
 
-/// What Click or FastClick needed with so many routes.
+/// The time of Click or FastClick with so many routes.
 #[derive(Serialize)]
 struct Reference {
     name: &'static str,

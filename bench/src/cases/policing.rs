@@ -36,7 +36,7 @@ struct Scene {
     name: &'static str,
     /// The program at the device, as the kernel calls it.
     program: &'static str,
-    /// What the slice reserves; `None` is a program that drops, without Europa.
+    /// The slice's reservation; `None` is a program that drops, without Europa.
     reservation: Option<&'static str>,
 }
 

@@ -29,7 +29,7 @@ const SLOTS: u32 = 256;
 const ISOLATED: [u32; 3] = [1, 10, 100];
 const INLINE: [u32; 4] = [1, 10, 100, 1000];
 
-/// What was found of one number of routers.
+/// The result of one number of routers.
 #[derive(Serialize)]
 struct Measured {
     kind: Kind,

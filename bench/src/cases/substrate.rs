@@ -62,7 +62,7 @@ impl Beside {
         self.bare.extend(Spread::of(bare).map(|spread| spread.median));
     }
 
-    /// What Europa's takes more, round by round.
+    /// The additional cost of Europa's, round by round.
     fn more(&self) -> Spread {
         let differences: Vec<f64> =
             self.europa.iter().zip(&self.bare).map(|(one, other)| one - other).collect();

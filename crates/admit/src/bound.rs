@@ -28,8 +28,8 @@
 //!
 //! If the flows' queues are under a class with guarantee R0 < C that also has unmanaged queues, these may use up the class's tokens: the
 //! class then gets only R0. While it waits, its siblings that have tokens send, in any interval t, at most Σ(B_k + L) + t·Σr_k, as each of
-//! them is charged for it. What is left is at least ρ0·(t − T), with ρ0 = C − Σr_k ≥ R0 and T = (C·T0 + Σ(B_k + L)) / ρ0. Its own bucket may
-//! be overdrawn by L when a flow's packet arrives, and opens at a tick of the timer wheel (8.2 µs: the tick and the least depth) before the
+//! them is charged for it. The rest is at least ρ0·(t − T), with ρ0 = C − Σr_k ≥ R0 and T = (C·T0 + Σ(B_k + L)) / ρ0. Its own bucket may be
+//! overdrawn by L when a flow's packet arrives, and opens at a tick of the timer wheel (8.2 µs: the tick and the least depth) before the
 //! next look. So it gets at least R0·(t − T1), with
 //!
 //! ```text
@@ -43,7 +43,7 @@
 //! While flow i waits and has tokens, no flow without tokens is served. Two bounds hold; the smaller
 //! one counts.
 //!
-//! *By tokens.* The other flows send at most Σ_{j≠i}(B_j + M_j) + t·Σ_{j≠i} r_j. What is left is at least
+//! *By tokens.* The other flows send at most Σ_{j≠i}(B_j + M_j) + t·Σ_{j≠i} r_j. The rest is at least
 //! R0·(t − T1) − Σ(B_j + M_j) − t·Σr_j = ρ_i·(t − D_i), with ρ_i = R0 − Σ_{j≠i} r_j ≥ r_i as all fit, and
 //!
 //! ```text
@@ -63,7 +63,7 @@
 //!
 //! # C and D of RFC 2212
 //!
-//! Both bounds have the form b/R + D: C = 0 and D = D_i. D_i depends on the other flows. What is said in
+//! Both bounds have the form b/R + D: C = 0 and D = D_i. D_i depends on the other flows. The value in
 //! ADSPEC is [`crate::Machine::longest_d`]; a flow that would have another's D_i exceed it is refused.
 
 use crate::flow::Flow;
@@ -121,7 +121,7 @@ fn depth(need: &Need) -> Bytes {
     need.depth.max(need.rate * Seconds(4.096e-6))
 }
 
-/// What flows get in all: a rate, after a time. See the file.
+/// The flows' service together: a rate, after a time. See the file.
 fn class(machine: &Machine) -> (BytesPerSecond, Seconds) {
     let timing = machine.timing;
     let ahead = Bytes(timing.ahead.0 + 2.0 * machine.longest.0);

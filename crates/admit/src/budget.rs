@@ -13,7 +13,7 @@ use crate::unit::{BytesPerSecond, Seconds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u64);
 
-/// What may be lacking, in the order in which it is looked at.
+/// The resources that may be lacking, in the order of their checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Bytes of a packet.
@@ -58,7 +58,7 @@ pub struct Lack {
     pub left: f64,
 }
 
-/// What is left of each resource.
+/// The rest of each resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Left {
     /// Bytes a second.
@@ -101,7 +101,7 @@ impl Budget {
         Ok(need)
     }
 
-    /// What a flow would take, if it fits.
+    /// The needs of a flow, if it fits.
     ///
     /// # Errors
     /// The first resource that is lacking.
@@ -157,7 +157,7 @@ impl Budget {
         self.flows.remove(&id);
     }
 
-    /// What is left.
+    /// The rest.
     pub fn left(&self) -> Left {
         self.left_without(None)
     }

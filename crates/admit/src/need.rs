@@ -1,4 +1,4 @@
-//! What a flow takes.
+//! The needs of a flow.
 
 use crate::flow::Flow;
 use crate::machine::Machine;
@@ -23,7 +23,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// What a flow takes of a machine.
+    /// The needs of a flow from a machine.
     pub fn of(flow: &Flow, machine: &Machine) -> Self {
         let rate = flow.reserved();
         let promised = flow.delay(Bytes(0.0), machine.longest_d);

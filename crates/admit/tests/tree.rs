@@ -14,7 +14,7 @@ const LONGEST: u32 = 9000;
 /// 1 Gb/s.
 const WIRE: f64 = 1.25e8;
 
-/// What stands for a packet: source and time of arrival.
+/// The token of a packet: source and time of arrival.
 type Packet = (usize, u64);
 
 fn rate(bytes: BytesPerSecond, depth: Bytes) -> Rate {
@@ -224,7 +224,7 @@ impl Scene {
         is_guaranteed: bool,
     ) -> (Source, bool) {
         let conforms = is_guaranteed && self.random.below(3) > 0;
-        // What the flow may send is read back from what it needs: b = backlog - r·promised.
+        // The flow's limit follows from its need: b = backlog - r·promised.
         let (rate, depth, sizes) = parameters(flow, need);
         let start = below(&mut self.random, 0.0, 5e6);
         let bucket = conforms.then_some((rate, depth));

@@ -1,5 +1,5 @@
-//! What travels from a user's files to a node: texts, the files that they name, and
-//! the documents that the node has already.
+//! The transfer from a user's files to a node: texts, the files that they name, and the documents
+//! that the node has already.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -47,7 +47,7 @@ impl std::fmt::Display for Key {
 }
 
 impl Document {
-    /// What it is known by.
+    /// Its name.
     pub fn key(&self) -> Key {
         match self {
             Document::Port(port) => Key::new("port", port.name.to_string()),
@@ -72,11 +72,11 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// What stands in it; of an object file in base64 (RFC 4648).
+    /// Its contents; of an object file in base64 (RFC 4648).
     Text(String),
     /// Why it could not be read.
     Unreadable {
-        /// What the system said.
+        /// The system's error.
         error: String,
     },
 }
@@ -93,7 +93,7 @@ pub struct Bundle {
 /// A document that a node has already.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// What it is known by.
+    /// Its name.
     pub key: Key,
     /// The document, as JSON.
     pub document: String,
@@ -102,7 +102,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a node keeps of a document.
+    /// The stored form of a document.
     ///
     /// # Errors
     /// Cannot happen with documents of this crate.
@@ -138,7 +138,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
     Ok(Bundle::of(sources))
 }
 
-/// What a file may be.
+/// The kinds of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
     /// Whatever has an end: a shell makes pipes of `<(command)`.
@@ -358,7 +358,7 @@ fn text<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
     }
 }
 
-/// What a document is known by.
+/// The key of a document.
 pub(crate) fn key_of(node: &Node) -> Option<Key> {
     let (kind, name) = (text(node, "kind")?, text(node, "name")?);
     match text(node, "slice").filter(|_| kind == "router") {
@@ -367,7 +367,7 @@ pub(crate) fn key_of(node: &Node) -> Option<Key> {
     }
 }
 
-/// What the documents of a text are known by, whether or not they are right.
+/// The keys of a text's documents, also of wrong ones.
 fn keys(yaml: &str) -> Vec<Key> {
     tree::documents(yaml)
         .into_iter()
@@ -376,7 +376,7 @@ fn keys(yaml: &str) -> Vec<Key> {
         .collect()
 }
 
-/// What a named file is.
+/// The kind of a named file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,

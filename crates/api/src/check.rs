@@ -1,5 +1,5 @@
-//! What a well-formed configuration may still have wrong: every rule is a function
-//! that reports all that breaks it.
+//! The rules for a well-formed configuration: every rule is a function that reports all that breaks
+//! it.
 
 mod addresses;
 mod attachments;

@@ -1,4 +1,4 @@
-//! From the tree to types: each value says what is wrong with it and goes on.
+//! From the tree to types: each value reports its mistake and goes on.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,10 +10,10 @@ use crate::source::{At, Place};
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name, Rate};
 
-/// What any word in quotes may be.
+/// The accepted values, if any word in quotes is.
 const TEXTS: [&str; 3] = ["a text", "a name", "an interface's name"];
 
-/// What decoding knows and collects.
+/// The state of decoding.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// Which file is decoded.

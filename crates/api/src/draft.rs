@@ -15,10 +15,10 @@ use crate::source::Source;
 use crate::tree::{self, Node, Value};
 use crate::values::Name;
 
-/// What the checks must know of documents that could not be read.
+/// The facts about unreadable documents that the checks need.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    /// What was read.
+    /// The readable part.
     pub(crate) documents: Documents,
     /// Kind and name of every document, readable or not: a name that stands in a
     /// broken document is not unknown.

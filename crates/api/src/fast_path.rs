@@ -146,7 +146,7 @@ pub enum Choice<'a> {
 }
 
 impl FastPath {
-    /// What it is; `None` only for a Click file that was not read.
+    /// Its kind; `None` only for a Click file that was not read.
     pub fn choice(&self) -> Option<Choice<'_>> {
         match self.builtin.as_ref().map(|builtin| builtin.value) {
             Some(Builtin::Ipv4) => {

@@ -18,11 +18,11 @@ pub struct Fault {
     pub object: Key,
     /// The field, from the outermost inwards; as much of it as is written counts.
     pub path: Vec<String>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What stands under the underlined text.
+    /// The label under the underlined text.
     pub label: String,
-    /// What might help.
+    /// A remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
@@ -39,7 +39,7 @@ impl Fault {
         }
     }
 
-    /// Says what stands under the underlined text.
+    /// Sets the label under the underlined text.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Fault {
         self.label = label.into();
@@ -66,7 +66,7 @@ impl fmt::Display for Fault {
 }
 
 impl Bundle {
-    /// Faults where they stand in these texts. What stands in none of them comes back.
+    /// Faults where they stand in these texts. Faults without a place in any of them come back.
     pub fn locate<'f>(&self, faults: &'f [Fault]) -> (Problems, Vec<&'f Fault>) {
         let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
         for fault in faults {

@@ -1,4 +1,4 @@
-//! What a router's elements may have of the node's files and sockets.
+//! The files and sockets of the node that a router's elements may use.
 
 use std::borrow::Cow;
 

@@ -126,7 +126,7 @@ enum Gateways {
     Several(Vec<IpAddr>),
 }
 
-/// What a host is.
+/// The kind of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPlace<'a> {
     /// A namespace that Europa makes.
@@ -139,7 +139,7 @@ pub enum HostPlace<'a> {
     Container(&'a str),
 }
 
-/// What a host's interface is attached to.
+/// The other end of a host's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAttachment<'a> {
     /// One end of a link.
@@ -186,7 +186,7 @@ impl<'a> HostBind<'a> {
     /// Reads `FROM:TO`, `FROM:TO:ro` or `FROM:TO:rw`, both absolute paths.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The mistake of the text.
     pub fn parse(text: &'a str) -> Result<HostBind<'a>, String> {
         let mut parts = text.split(':');
         let (from, to) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -230,7 +230,7 @@ impl HostInterface {
         self.mtu.map_or(1500, |mtu| mtu.value)
     }
 
-    /// What it is attached to.
+    /// Its other end.
     pub fn attachment(&self) -> Option<HostAttachment<'_>> {
         let link = self.link.as_ref().map(HostAttachment::Link);
         let port = self.port.as_ref().map(HostAttachment::Port);

@@ -48,7 +48,7 @@ pub struct Interface {
     pub queues: Queues,
 }
 
-/// What an interface is attached to.
+/// The other end of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment<'a> {
     /// A port of the node.
@@ -58,7 +58,7 @@ pub enum Attachment<'a> {
 }
 
 impl Interface {
-    /// What it is attached to.
+    /// Its other end.
     pub fn attachment(&self) -> Option<Attachment<'_>> {
         match (&self.port, &self.link) {
             (Some(port), _) => Some(Attachment::Port(port)),
@@ -187,7 +187,7 @@ pub enum Selector<'a> {
     Prefix(&'a [At<IpNet>]),
     /// Those to the port's and one of these UDP destination ports.
     Udp(&'a [At<u16>]),
-    /// What the tunnel carries.
+    /// The packets of the tunnel.
     Vxlan(&'a Vxlan),
     /// Those to the port's with one of these labels.
     Mpls(&'a [At<u32>]),

@@ -24,7 +24,7 @@ pub struct Link {
     /// Whether ends without addresses get some. Default: `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<At<Addressing>>,
-    /// What both directions do.
+    /// The effects of both directions.
     #[serde(flatten)]
     pub both: Line,
     /// Fields of the direction from `a`.
@@ -175,8 +175,7 @@ impl Line {
 }
 
 impl Link {
-    /// What the direction does that begins at the end of this name: `slice/router` or a
-    /// host's.
+    /// The effects of the direction from the end of this name: `slice/router` or a host's.
     pub fn line_from(&self, end: &str) -> Line {
         let from_a = self.a.as_ref().is_some_and(|a| a.value == end);
         let own = if from_a { &self.a_to_b } else { &self.b_to_a };

@@ -23,15 +23,15 @@ const PIECE_BYTES: (usize, usize) = (60, 120);
 /// One mistake.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// Where.
     pub place: Place,
-    /// What stands under the underlined text.
+    /// The label under the underlined text.
     pub label: String,
     /// Further places, each with a label.
     pub also: Vec<(Place, String)>,
-    /// What might help.
+    /// A remedy.
     pub help: Option<String>,
     file: Option<Arc<NamedSource<String>>>,
     /// The piece of a line that is shown instead of whole lines.
@@ -108,7 +108,7 @@ impl Problem {
         }
     }
 
-    /// Says what stands under the underlined text.
+    /// Sets the label under the underlined text.
     pub fn label(mut self, label: impl Into<String>) -> Problem {
         self.label = label.into();
         self

@@ -1,4 +1,4 @@
-//! What a slice is promised of the node, and what it may have at most.
+//! The guarantees of a slice on the node, and its limits.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};

@@ -134,7 +134,7 @@ impl Decode for SlowPath {
             files.push(file);
         }
         for file in &slow_path.files {
-            // What is above it must be a directory.
+            // Each path above it must be a directory.
             let above = |other: &&&At<File>| {
                 !other.path.ends_with('/')
                     && file

@@ -49,7 +49,7 @@ pub struct RouterStats {
     pub pool_bytes: u64,
     /// Times that a packet woke it.
     pub wakes: u64,
-    /// What it takes of the switch, if it runs there.
+    /// Its use of the switch, if it runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineStats>,
     /// Packets that went through its Linux because that decides on them, by reason.
@@ -101,7 +101,7 @@ pub struct HostStats {
 pub struct HostInterfaceStats {
     /// Its name.
     pub name: String,
-    /// What it is attached to: `link NAME`, `port NAME` or `device NAME`.
+    /// Its other end: `link NAME`, `port NAME` or `device NAME`.
     pub to: String,
     /// Its Ethernet address; empty for a device, which keeps its own.
     pub mac: String,

@@ -10,7 +10,7 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// What a YAML value is.
+/// The kinds of a YAML value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// Nothing, `~` or `null`.

@@ -1,4 +1,4 @@
-//! What a configuration may say, but is perhaps not meant.
+//! Warnings: valid configurations that are perhaps not meant.
 
 use crate::decode::nearest;
 use crate::documents::Documents;

@@ -7,7 +7,7 @@ use std::path::Path;
 use europa_api::{Source, parse};
 use proptest::prelude::*;
 
-/// What is done to a text at a place given in thousandths of its length.
+/// A change of a text at a place given in thousandths of its length.
 #[derive(Clone, Debug)]
 enum Mutation {
     Delete { at: u16, bytes: usize },

@@ -52,7 +52,7 @@ fn described(schema: &Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// What may stand there.
+/// The accepted values.
 fn values(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -102,7 +102,7 @@ fn fields(schema: &Value, text: &mut String) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     text.push_str("| field | | value |\n|---|---|---|\n");
-    // What must be said first.
+    // Required fields come first.
     let (mut names, rest): (Vec<&String>, Vec<&String>) =
         properties.keys().partition(|name| required.contains(&name.as_str()));
     names.extend(rest);

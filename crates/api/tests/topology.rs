@@ -123,7 +123,7 @@ fn a_link_may_have_one_end() {
         ("l\na: h\na_to_b: {delay: 1ms}", host, None),
         // One host alone may be waiting for a router.
         ("m\ndelay: 1ms", other, None),
-        // What `a` names must be there, and be an end.
+        // The object that `a` names must be there, and be an end.
         ("l\na: h\na_to_b: {delay: 1ms}", "", Some("link \"l\" does not end at \"h\"")),
         ("l\na: s/x\na_to_b: {delay: 1ms}", "", Some("did you mean \"s/r\"? its only end is s/r")),
         ("l\na: g\na_to_b: {delay: 1ms}", other, Some("not one of its ends")),

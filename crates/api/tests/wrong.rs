@@ -15,7 +15,7 @@ const WANTED: usize = 1000;
 /// Most time for one file: the longest takes a tenth on a machine that does nothing else.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a message lacks.
+/// The missing part of a message.
 fn lacks(problem: &Problem, text: &str) -> Option<&'static str> {
     let underlined = text.get(problem.place.start as usize..problem.place.end as usize);
     match underlined {

@@ -15,12 +15,12 @@ use crate::link::{Linked, link};
 use crate::object::Object;
 use crate::problem::{Place, Problem, Problems};
 
-/// The cage's main function, and what stands for the program.
+/// The cage's main function, and the placeholder of the program.
 const MAIN: &str = "europa_cage";
 const TENANT: &str = "tenant";
 /// Stores an immediate of 64 bits.
 const STORE_WORD: u8 = 0x7a;
-/// What names of functions in the place of helpers begin with.
+/// The prefix of functions that replace helpers.
 const OWN: &str = "europa_";
 /// Numbers of the cage's maps begin here; those of a program are below.
 const CAGE_MAPS: i32 = 1 << 20;
@@ -116,14 +116,14 @@ pub struct Program<'a> {
     pub object: &'a Object,
     /// Its instructions.
     pub linked: &'a Linked,
-    /// What was found in them.
+    /// The findings in them.
     pub findings: &'a Findings,
 }
 
 /// A program in its cage, for the kernel.
 #[derive(Clone, Debug)]
 pub struct Caged {
-    /// What is loaded. Its maps' numbers are those of [`MapOf::number`].
+    /// The instructions to load. Its maps' numbers are those of [`MapOf::number`].
     pub image: Image,
     sources: Vec<Source>,
 }

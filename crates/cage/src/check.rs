@@ -1,4 +1,4 @@
-//! What linked programs may do: helpers and maps by allow-list, tail calls from programs only.
+//! The rights of linked programs: helpers and maps by allow-list, tail calls from programs only.
 
 use crate::instruction::{self, call, wide};
 use crate::link::Linked;
@@ -87,7 +87,7 @@ pub fn check_kernel(object: &Object, linked: &Linked) -> Vec<Problem> {
     problems
 }
 
-/// What is wrong with a map that an instruction names.
+/// The mistake of a map that an instruction names.
 fn map_mistake(object: &Object, number: usize) -> Option<(String, String)> {
     let map = object.maps.get(number)?;
     if map.kind().is_some() {

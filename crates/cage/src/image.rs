@@ -10,7 +10,7 @@ use crate::link::Linked;
 use crate::object::Object;
 use crate::problem::Place;
 
-/// What is loaded.
+/// The instructions to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Instructions, eight bytes each, without maps.

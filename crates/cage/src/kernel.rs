@@ -20,7 +20,7 @@ pub const TO_PROCESS: u32 = 0x8000_0000;
 /// rights.
 const MAP_FLAGS: u32 = 1 | 2 | 128 | 256;
 
-/// What a router says of its program.
+/// A router's settings for its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name of the function or section; none if there is only one.
@@ -173,7 +173,7 @@ impl Ready {
         Program { object: &self.object, linked: &self.linked, findings: &self.findings }
     }
 
-    /// What is loaded of a program, for frames that come in by a device of the router.
+    /// The loaded form of a program, for frames from a device of the router.
     pub fn caged(&self, cage: &Cage, number: usize, device: u32) -> Caged {
         let entry = self.linked.entries.get(number).copied().unwrap_or(0);
         match number {
@@ -233,7 +233,7 @@ fn first_entry(
 /// The bytes of an entry's key and value, as the kernel's map has them.
 ///
 /// # Errors
-/// What cannot be read.
+/// The unreadable part.
 pub fn entry_bytes(
     object: &Object,
     map: &MapDefinition,

@@ -1,8 +1,8 @@
 //! The linker: the functions that programs need, one behind the other, with calls and maps filled
 //! in.
 //!
-//! References to maps become their numbers in [`Object::maps`]; calls become distances. What the
-//! result may do is checked by [`crate::check`].
+//! References to maps become their numbers in [`Object::maps`]; calls become distances.
+//! [`crate::check`] checks the rights of the result.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -132,7 +132,7 @@ struct Linker<'a> {
     problems: Vec<Problem>,
 }
 
-/// What a relocation means.
+/// The meaning of a relocation.
 enum Target {
     Function(usize),
     Map(usize),

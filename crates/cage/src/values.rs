@@ -126,7 +126,7 @@ fn write_value(btf: &Btf, of: TypeId, bytes: &[u8], depth: u32, text: &mut Strin
 /// The bytes of a value, from its text.
 ///
 /// # Errors
-/// What was found and what was wanted.
+/// The value found, and the wanted one.
 pub fn parse(btf: &Btf, of: Option<TypeId>, bytes: usize, text: &str) -> Result<Vec<u8>, String> {
     let text = text.trim();
     if let Some(digits) = text.strip_prefix("hex:") {

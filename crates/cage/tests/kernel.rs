@@ -14,7 +14,7 @@ use libbpf_rs::{MapCore, MapFlags, MapType, ObjectBuilder, ProgramInput};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// What the kernel keeps in front of a frame, and behind it, in a page.
+/// The kernel's room before a frame, and behind it, in a page.
 const HEADROOM: usize = 256 - 40;
 const ROOM: usize = 4096 - 320 - 40;
 

@@ -26,7 +26,7 @@ pub struct Config {
     pub hello: Option<HelloSettings>,
     /// R towards neighbours with RFC 8370; needs `hello` by node.
     pub independent_refresh: Option<Duration>,
-    /// What the tail hands out.
+    /// The labels that the tail hands out.
     pub egress: EgressLabel,
     /// The restart capability sent to neighbours (RFC 3473, section 9.1).
     pub restart: Restart,
@@ -114,8 +114,8 @@ pub struct Restart {
     /// Whether this start follows another one and the data plane has gone on meanwhile: neighbours are
     /// asked to tell their state again.
     pub resumes: bool,
-    /// What the data plane has kept from before this start. It goes at the end of `recovery` unless a
-    /// neighbour claims it.
+    /// The entries that the data plane has kept from before this start. It goes at the end of
+    /// `recovery` unless a neighbour claims it.
     pub kept: Vec<(LspKey, Entry)>,
 }
 

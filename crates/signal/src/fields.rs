@@ -10,7 +10,7 @@ use crate::wire::{
     UnknownRule,
 };
 
-/// What a Path says beside its LSP's name and its sender.
+/// The fields of a Path, without its LSP's name and its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PathBody {
     pub(crate) request: LabelRequest,
@@ -53,7 +53,7 @@ pub(crate) struct Fields {
     pub(crate) others: Vec<Object>,
     pub(crate) id: Option<MessageId>,
     pub(crate) acks: Vec<MessageIdAck>,
-    /// What RFC 2205, section 3.10, makes of an object that is not known.
+    /// The treatment of an unknown object by RFC 2205, section 3.10.
     pub(crate) refusal: Option<Cause>,
 }
 

@@ -65,7 +65,7 @@ impl Signaller {
         let path = lsp.path.clone();
         let is_moved = lsp.resv.is_none();
         let result = self.resolve(world, &key, &path, true).and_then(|(downstream, _)| {
-            // What is in place has its reservation.
+            // An LSP in place has its reservation.
             if is_moved {
                 self.check_room(world, &key, &path, downstream)?;
             }

@@ -95,7 +95,7 @@ impl Signaller {
         };
         let Arrival { via, source, .. } = arrival;
         let by_node = self.config.hello.is_some_and(|hello| hello.by_node);
-        // What is no neighbour's address on this interface is a node id (RFC 4558, section 3).
+        // An address that is no neighbour's on this interface is a node id (RFC 4558, section 3).
         let interface = (!by_node || self.neighbours.contains_key(&via)).then_some(via.interface);
         let key = PeerKey { interface, address: source };
         let reduces = message.flags & Message::REFRESH_REDUCTION != 0;
@@ -275,7 +275,7 @@ impl Signaller {
                 (lsp.path_id, lsp.resv_id) = (None, None);
             }
         }
-        // What was refreshed by its id is refreshed in full: the ids are gone.
+        // State that was refreshed by its id is refreshed in full: the ids are gone.
         for timer in paths
             .into_iter()
             .map(Timer::ResvRefresh)

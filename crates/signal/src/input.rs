@@ -1,4 +1,4 @@
-//! What happens to a signaller.
+//! The events of a signaller.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ pub enum Input<'a> {
         source: IpAddr,
         /// TTL in its IP header.
         ttl: u8,
-        /// What follows the IP header.
+        /// The bytes behind the IP header.
         bytes: &'a [u8],
     },
     /// The data plane has done, or refused, what [`crate::Output::Program`] asked for.

@@ -8,7 +8,7 @@ use crate::rule::{Rule, Rules};
 use crate::wire::{Sender, Style};
 use crate::world::{Admit, Holder, Lack};
 
-/// What an LSP holds.
+/// The reservation of an LSP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) demand: Demand,
@@ -27,7 +27,7 @@ struct Members {
 }
 
 impl Members {
-    /// What the group needs (RFC 3209, section 2.4.2: LSPs that share count the maximum).
+    /// The needs of the group (RFC 3209, section 2.4.2: LSPs that share count the maximum).
     fn need(&self, rules: Rules) -> Option<Demand> {
         let paid = self.claims.iter().filter(|(sender, _)| !self.unpaid.contains(sender));
         paid.map(|(_, claim)| claim.demand).reduce(|one, other| {
@@ -202,7 +202,7 @@ impl Ledger {
         })
     }
 
-    /// What is charged to an interface, group by group.
+    /// The reservations on an interface, group by group.
     #[cfg(test)]
     pub(crate) fn charges(&self, interface: InterfaceId) -> impl Iterator<Item = Demand> {
         self.links.get(&interface).into_iter().flatten().filter_map(|(_, members)| members.charged)

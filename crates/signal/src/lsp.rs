@@ -81,7 +81,7 @@ pub(crate) struct Reservation {
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) ticket: Ticket,
-    /// What holds if it fails.
+    /// The entry that holds if it fails.
     pub(crate) before: Option<Reservation>,
 }
 
@@ -107,7 +107,8 @@ pub(crate) struct Lsp {
     pub(crate) is_installed: bool,
     /// At the head: [`crate::Event::Up`] was the last that was said.
     pub(crate) is_up: bool,
-    /// What upstream has refused: nothing as large is asked for again meanwhile (RFC 2205, section 3.5).
+    /// The demand that upstream has refused: nothing as large is asked for again meanwhile (RFC 2205,
+    /// section 3.5).
     pub(crate) blockade: Option<Flowspec>,
     /// It is preempted, but may stay a while.
     pub(crate) is_preempted: bool,

@@ -1,4 +1,4 @@
-//! What a signaller wants done.
+//! The actions of a signaller.
 
 use std::net::IpAddr;
 
@@ -33,7 +33,7 @@ pub struct Datagram {
     pub ttl: u8,
     /// Whether it carries the Router Alert option (RFC 2113, RFC 2711).
     pub router_alert: bool,
-    /// What follows the IP header.
+    /// The bytes behind the IP header.
     pub bytes: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ pub struct Entry {
     pub incoming: Option<Label>,
     /// Where they go; `None` at the tail: pop, and look up the payload.
     pub outgoing: Option<NextHop>,
-    /// What is reserved for them.
+    /// Their reservation.
     pub demand: Demand,
 }
 
@@ -68,7 +68,7 @@ pub struct NextHop {
     pub label: Label,
 }
 
-/// What has happened.
+/// The event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// At the head: the whole LSP is in place.
@@ -87,14 +87,14 @@ pub enum Event {
     PathError {
         /// Which.
         lsp: LspKey,
-        /// What and where.
+        /// The kind and the place.
         error: ErrorSpec,
     },
     /// At the tail: a node on the way refuses its reservation.
     ResvError {
         /// Which.
         lsp: LspKey,
-        /// What and where.
+        /// The kind and the place.
         error: ErrorSpec,
     },
     /// At the tail: the head has the reservation.

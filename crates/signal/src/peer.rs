@@ -14,7 +14,7 @@ pub(crate) struct PeerKey {
     pub(crate) address: IpAddr,
 }
 
-/// What is believed of a peer.
+/// The present state of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// It has not answered yet, or not since it was lost; maybe it does not know Hellos.

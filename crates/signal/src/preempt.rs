@@ -9,7 +9,7 @@ use crate::wire::Cause;
 use crate::world::World;
 
 impl Signaller {
-    /// What had to make room for others.
+    /// An LSP that had to make room for others.
     pub(crate) fn preempt(&mut self, world: &mut dyn World, via: Adjacency, victims: Vec<Victim>) {
         for Victim { lsp, is_soft } in victims {
             let interface = via.interface;

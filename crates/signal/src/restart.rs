@@ -9,7 +9,7 @@ use crate::signaller::Signaller;
 use crate::timers::Timer;
 use crate::wire::{ExplicitHop, ExplicitRoute};
 
-/// What is left to be claimed after a restart.
+/// The unclaimed entries after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     /// Neighbours get state again until then.

@@ -151,7 +151,7 @@ impl Signaller {
         let claim = Claim { demand: new.demand, hold, is_soft };
         let needs =
             lsp.resv.as_ref().is_none_or(|had| had.demand != new.demand || had.style != new.style);
-        // What is softly preempted does not come back by a mere refresh: its head moves it.
+        // A softly preempted LSP does not come back by a mere refresh: its head moves it.
         if needs || lsp.is_preempted {
             if lsp.resv.as_ref().is_some_and(|had| had.style != new.style) {
                 return Err(Cause::CONFLICTING_STYLE);

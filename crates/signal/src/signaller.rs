@@ -18,7 +18,7 @@ use crate::transmit::Outgoing;
 use crate::world::World;
 use europa_impair::Random;
 
-/// What was refused without an answer, or is worth a look.
+/// Refusals without an answer, and oddities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams that are no message.
@@ -120,7 +120,7 @@ impl Signaller {
         self.timers.next()
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a message, and the error that answers it.
+//! The mistake of a message, and the error that answers it.
 
 use std::net::IpAddr;
 use std::time::Duration;

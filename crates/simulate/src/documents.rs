@@ -77,8 +77,8 @@ fn change_one(choice: &mut Choice, rng: &mut Rng) {
     }
 }
 
-/// Documents of a choice, those that were there `before` first, and as they are kept. What would
-/// dangle is left out.
+/// Documents of a choice, those that were there `before` first, and as they are kept. Dangling
+/// references are left out.
 pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kept>) {
     let has = |kind: u8, number: u8| choice.contains_key(&(kind, number));
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! What can go wrong, at which effect, and how often it has.
+//! The faults, the effects where they occur, and how often.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -62,7 +62,7 @@ pub enum Fault {
     Refused,
     /// It fails half-way.
     Half,
-    /// What it needs is away for a moment.
+    /// A resource is away for a moment.
     NotNow,
     /// The node is killed before it.
     KilledBefore,
@@ -70,11 +70,11 @@ pub enum Fault {
     KilledAfter,
     /// The switch is killed with it.
     SwitchKilled,
-    /// What answers later does so very late.
+    /// A later answer comes very late.
     Late,
-    /// What answers later never does.
+    /// A later answer never comes.
     Silent,
-    /// What answers later refuses.
+    /// A later answer is a refusal.
     RefusedLater,
 }
 

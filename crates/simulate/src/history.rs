@@ -49,7 +49,7 @@ enum What {
 
 /// The result of a history.
 pub struct Report {
-    /// What did not hold, and after how many operations.
+    /// The violated property, and after how many operations.
     pub broken: Option<(usize, String)>,
     /// Faults that effects have met.
     pub coverage: Coverage,
@@ -234,7 +234,7 @@ impl History {
         let _ = self.machine.world.store.change(&commit);
     }
 
-    /// What must hold after an answer, or without one.
+    /// The properties after an answer, or without one.
     fn holds(&mut self, outcome: Option<Outcome>, before: &[Kept], wanted: &[Kept]) -> Held {
         let store = sorted(&self.machine.world.store.kept());
         let (before, wanted) = (sorted(before), sorted(wanted));
@@ -284,7 +284,7 @@ impl History {
         }
     }
 
-    /// What is left to be done, by what there really is.
+    /// The rest of the work, by the actual state.
     fn difference(&self) -> Vec<String> {
         let documents = &self.engine.accepted().documents;
         let actual = self.machine.world.actual();

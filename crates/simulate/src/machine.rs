@@ -59,7 +59,7 @@ pub(crate) struct SimMachine {
     pub(crate) faulty: bool,
     /// The node has been killed: nothing that it does has an effect any more.
     pub(crate) killed: bool,
-    /// What happens is printed.
+    /// Events are printed.
     traced: bool,
     pub(crate) plant: Option<Plant>,
     wanted: Arc<Documents>,
@@ -85,7 +85,7 @@ struct Lies {
     gone: BTreeSet<RouterId>,
     /// Ports whose relays it takes for removed.
     unrelayed: BTreeSet<PortId>,
-    /// What it takes for the world, as it takes back nothing.
+    /// The state that it takes for the world, as it takes back nothing.
     imagined: Option<World>,
 }
 
@@ -151,7 +151,7 @@ impl SimMachine {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// What happens now.
+    /// The present event.
     pub(crate) fn happens(&mut self) -> Option<Event> {
         if self.next()? > self.now {
             return None;

@@ -5,7 +5,7 @@
 pub enum Plant {
     /// Desired state is written down before its effects are possible.
     CommitBeforeEffect,
-    /// What was changed is not taken back.
+    /// A change is not taken back.
     MissingInverse,
     /// An order to a router is lost, and taken for carried out.
     LostOrder,
@@ -17,7 +17,7 @@ pub enum Plant {
     SwallowedCommit,
     /// A dry run lists documents alone, not their consequences.
     DryRunOfDocuments,
-    /// What differs from documents that do not change is left as it is.
+    /// Differences from unchanged documents stay.
     UnchangedMeansDone,
     /// A router that does not come up counts as ready.
     EndCountsAsReady,

@@ -1,4 +1,4 @@
-//! What outlives a node: devices, what was made of them, processes, and the store.
+//! The state that outlives a node: devices, objects made of them, processes, and the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,9 +28,9 @@ pub(crate) struct SimDevice {
 /// A port, as the kernel has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimPort {
-    /// What it was made from.
+    /// The document that it was made from.
     pub(crate) document: Port,
-    /// What its device can do.
+    /// The abilities of its device.
     pub(crate) needs: Needs,
     /// Generation of the device that it was made of; none if a host or a slow path made it.
     pub(crate) generation: Option<u64>,
@@ -50,7 +50,7 @@ pub(crate) enum Process {
 /// A router, as the kernel and its process have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimRouter {
-    /// What it was made from, as far as it has taken changes over.
+    /// The document that it was made from, as far as it has taken changes over.
     pub(crate) plan: Arc<RouterPlan>,
     /// Which configuration it runs is not known.
     pub(crate) astray: bool,
@@ -64,7 +64,7 @@ pub(crate) struct SimRouter {
     pub(crate) run: u64,
 }
 
-/// What outlives a node.
+/// The state that outlives a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     /// Devices by name.
@@ -75,7 +75,7 @@ pub(crate) struct World {
     pub(crate) hosts: Vec<Host>,
     /// Documents that slow paths were made from.
     pub(crate) slow_paths: BTreeMap<RouterId, Router>,
-    /// What programs of slow paths have read: documents that these were made from.
+    /// The documents that programs of slow paths have read.
     pub(crate) programs: BTreeMap<RouterId, Router>,
     /// Relays.
     pub(crate) relays: Vec<RelayPlan>,
@@ -87,7 +87,7 @@ pub(crate) struct World {
     pub(crate) numbered: BTreeSet<SliceId>,
     /// A switch runs.
     pub(crate) switch: bool,
-    /// What the store has.
+    /// The contents of the store.
     pub(crate) store: SimStore,
     /// A rule of the machine that was broken: always a fault of control.
     pub(crate) broken: Option<String>,

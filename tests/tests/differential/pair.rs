@@ -235,7 +235,7 @@ fn make_same(linux: &Namespace, plain: &Namespace, macs: &[MacAddr]) {
         lines.push('\n');
     }
     file.write_all(lines.as_bytes()).expect("a file");
-    // What is of the machine cannot be written, and is the same anyway.
+    // Settings of the machine cannot be written, and are the same anyway.
     let argv = ["sysctl", "-qep", &file.path().to_string_lossy()];
     let _ = plain.attempt(Duration::from_secs(10), &argv);
     for (n, mac) in macs.iter().enumerate() {

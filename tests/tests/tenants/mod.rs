@@ -35,7 +35,7 @@ pub(crate) struct Tenant {
 /// Hosts, wires and ports; no node yet.
 pub(crate) struct Tenants {
     pub(crate) node: Namespace,
-    /// What stands behind each port; the port's peer is called `port`.
+    /// The device behind each port; the port's peer is called `port`.
     pub(crate) wires: [Namespace; 2],
     pub(crate) victim: Tenant,
     pub(crate) other: Tenant,
@@ -177,7 +177,7 @@ impl Tenants {
         serde_json::from_str(&text).expect("statistics are JSON")
     }
 
-    /// What the statistics say about a router: `victim` or `other`.
+    /// The statistics about a router: `victim` or `other`.
     pub(crate) fn router(&self, slice: &str) -> Value {
         let stats = self.stats();
         let routers = stats["routers"].as_array().expect("routers");
@@ -238,7 +238,7 @@ pub(crate) fn kill_9(pid: i32) {
 }
 
 pub(crate) fn is_alive(pid: i32) -> bool {
-    // What has ended and was not asked about has no memory and so no command line.
+    // An ended process before it is reaped has no memory and so no command line.
     command_line(pid).is_some_and(|line| !line.is_empty())
 }
 

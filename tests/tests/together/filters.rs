@@ -288,7 +288,7 @@ fn wrong_rules_are_refused_with_their_place() {
         assert!(refused.stderr.contains("filters.yaml:6:"), "{rule}: {}", refused.stderr);
     }
     assert!(rules(&node, "lab").is_empty());
-    // What a slice reserves is what it may have: nothing of the rest is done.
+    // A slice's reservation is its limit: nothing of the rest is done.
     let limited = topology().replacen("name: lab", "name: lab\nreservation: {filters: 5}", 1);
     apply(&node, &limited);
     node.run(&["filter", "add", "lab", "source: 10.0.0.0/8, action: count"]);

@@ -58,8 +58,8 @@ fn list(text: &str) -> Vec<Value> {
     list["filters"].as_array().cloned().expect("a list")
 }
 
-/// What a client without manners says at the socket, so many bytes of nonsense behind it, and the
-/// status that it gets.
+/// A hostile client's request at the socket, so many bytes of nonsense behind it, and the status
+/// that it gets.
 fn talk(node: &Node, says: &str, more: usize) -> String {
     let script = format!(
         "import socket\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(20)\n\
@@ -85,7 +85,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     };
     until("the first packet", || passes(&node));
 
-    // What the router's own program has said when it started.
+    // The output of the router's own program at its start.
     let outside = || list(&node.run(&["filter", "list", "lab", "--json"]));
     until("the program's rule", || {
         outside().iter().any(|one| one["rule"]["destination_port"] == "7401")

@@ -16,7 +16,7 @@ use nix::sched::{CloneFlags, setns};
 const DATAGRAM: usize = 7 * 188;
 const SECONDS: f64 = 12.0;
 
-/// What makes real streams and reads them.
+/// The program that makes real streams and reads them.
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("-version").output().is_ok_and(|output| output.status.success())
 }

@@ -76,7 +76,7 @@ fn gateways(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What a route says by itself.
+/// Mistakes of a route by itself.
 fn values(host: &Host, route: &At<HostRoute>, problems: &mut Vec<Problem>) {
     host_bits(&route.to, problems);
     if let Some(via) = route.via.filter(|via| via.is_ipv4() != route.to.addr().is_ipv4()) {
@@ -128,7 +128,7 @@ fn reachable(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What is wrong with a next hop, through any interface or this one.
+/// The mistake of a next hop, through any interface or this one.
 fn next_hop(
     host: &Host,
     via: &At<IpAddr>,
@@ -169,7 +169,7 @@ fn next_hop(
     })
 }
 
-/// What might help with a next hop that no subnet has.
+/// A remedy for a next hop that no subnet has.
 fn remedy(host: &Host, via: IpAddr, through: Option<&str>) -> String {
     let interfaces = host.interfaces.0.iter();
     let through_it = interfaces.filter(|(name, _)| through.is_none_or(|wanted| &***name == wanted));

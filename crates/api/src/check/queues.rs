@@ -179,7 +179,7 @@ fn numbers(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What a slice's queues are guaranteed on a port is part of what the slice is.
+/// The guarantees of a slice's queues on a port are part of the slice's.
 fn queues_fit(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     let reservation = slice.reservation.as_ref();
     let mut left: HashMap<&str, u64> = HashMap::new();
@@ -231,7 +231,7 @@ fn shown(bits_per_second: u64) -> Rate {
     Rate { bits_per_second }
 }
 
-/// What slices are guaranteed fits the port.
+/// The slices' guarantees fit the port.
 fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     for port in &documents.ports {
         let Some(rate) = port.rate else {
@@ -301,7 +301,7 @@ fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What slices are guaranteed on a port.
+/// The slices' guarantees on a port.
 fn guarantees<'d>(
     documents: &'d Documents,
     port: &str,

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::router::Router;
 use crate::source::Place;
 
-/// What is counted for a port so far.
+/// The present count of a port.
 #[derive(Default)]
 struct Count<'d> {
     slices: HashSet<&'d str>,

@@ -52,7 +52,7 @@ pub struct InterfaceOf {
     pub interface: InterfaceName,
 }
 
-/// What may be written as a number or as a text.
+/// Values written as a number or as a text.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -272,7 +272,7 @@ written! {
 mod tests {
     use super::*;
 
-    /// What is read, written again.
+    /// A value that is read, written again.
     fn again<T: FromStr<Err = String> + fmt::Display>(text: &str) -> Result<String, String> {
         text.parse::<T>().map(|value| value.to_string())
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 pub(crate) struct Mutant {
     /// The example, and what was done to it.
     pub(crate) what: String,
-    /// What it became.
+    /// Its new form.
     pub(crate) text: String,
     /// Whether it cannot be right. Of the others, some are by chance.
     pub(crate) wrong: bool,
@@ -54,7 +54,7 @@ pub(crate) fn examples(folder: &Path) -> Vec<(String, String)> {
     paths.iter().map(read).collect()
 }
 
-/// What a value becomes, by its field. Nothing of it is ever right.
+/// The new forms of a value, by its field. Nothing of it is ever right.
 const VALUES: &[(&str, &[&str])] = &[
     ("kind", &["prot", "[]", "7", "Router", "~", "\"\""]),
     (

@@ -36,7 +36,7 @@ use crate::link::Linked;
 use crate::object::Object;
 use crate::problem::Problem;
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Instructions that would tell an address.

@@ -97,7 +97,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     })
 }
 
-/// What arithmetic of numbers gives, as far as it is followed.
+/// The result of arithmetic on numbers, as far as it is followed.
 fn numbers(operation: u8, a: Range, b: Range, is_wide: bool) -> Range {
     let (a, b) = if is_wide { (a, b) } else { (a.short(), b.short()) };
     match operation {
@@ -295,7 +295,7 @@ pub(super) fn compare(state: &State, instruction: Instruction) -> Result<(State,
     Ok((holds, not))
 }
 
-/// What a number is where a comparison holds, and where not.
+/// The ranges of a number where a comparison holds, and where not.
 fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     let below = Range { low: number.low, high: number.high.min(limit.saturating_sub(1)) };
     let up_to = Range { low: number.low, high: number.high.min(limit) };

@@ -41,7 +41,7 @@ impl Range {
     }
 }
 
-/// What a pointer points at.
+/// The target of a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     Context,

@@ -28,7 +28,7 @@ struct Frame {
     start: usize,
     /// The calling frame, where it goes on, and whether a helper called.
     caller: Option<(usize, usize, bool)>,
-    /// What the caller knows at the call, if it waits for it.
+    /// The caller's state at the call, if it waits for it.
     kept: Option<State>,
     depth: usize,
 }

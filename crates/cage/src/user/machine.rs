@@ -10,7 +10,7 @@ use crate::user::memory::{CONTEXT_ADDRESS, Frame, MAX_DEPTH, Memory, STACK_BYTES
 use crate::user::print::Trace;
 use crate::user::step::{self, Step};
 
-/// What a program may use.
+/// The limits of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of all maps together.
@@ -25,16 +25,16 @@ impl Default for Limits {
     }
 }
 
-/// What is needed beside the linked code.
+/// The surroundings of the linked code.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Contents of program arrays: name of the map, index, number in [`Linked::entries`].
     pub tail_calls: Vec<(String, u32, usize)>,
-    /// What the program may use.
+    /// The program's limits.
     pub limits: Limits,
 }
 
-/// What a program can ask of its surroundings.
+/// The surroundings of a program.
 pub trait Host {
     /// Nanoseconds on a clock that never goes back.
     fn now_ns(&self) -> u64;
@@ -49,7 +49,7 @@ pub trait Host {
 /// Surroundings without routes.
 #[derive(Debug, Default)]
 pub struct Closed {
-    /// What the clock says.
+    /// The time.
     pub now_ns: u64,
     /// State of the generator of numbers.
     pub seed: u32,
@@ -103,7 +103,7 @@ pub enum Target {
     Socket(u32),
 }
 
-/// What a program answers for a frame.
+/// A program's verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// `XDP_ABORTED`, or a number that means nothing.
@@ -177,7 +177,7 @@ impl Machine {
     /// Prepares linked code; the first of its entries is what runs.
     ///
     /// # Errors
-    /// What cannot run, all mistakes at once.
+    /// All mistakes that prevent a run, at once.
     pub fn new(object: &Object, linked: &Linked, setup: &Setup) -> Result<Machine, Problems> {
         let mut problems = crate::check::check_user(object, linked);
         let steps = step::decode(object, linked).unwrap_or_else(|more| {

@@ -53,7 +53,7 @@ impl Map {
     /// Makes a map. `budget` is what all maps together may still have, in bytes.
     ///
     /// # Errors
-    /// What is wrong with the definition.
+    /// The mistake of the definition.
     pub(super) fn new(definition: &MapDefinition, budget: &mut u64) -> Result<Map, Problem> {
         let name = &definition.name;
         let wrong =

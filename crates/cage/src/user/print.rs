@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Bytes of text that are kept for the reader.
 const KEPT: usize = 1 << 16;
 
-/// What programs have printed.
+/// The output of programs.
 #[derive(Debug)]
 pub(super) struct Trace {
     text: String,

@@ -1,4 +1,4 @@
-//! What holds when everything has settled.
+//! The properties that hold when the network is at rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -156,7 +156,8 @@ impl Network {
         self.check_timers(number)
     }
 
-    /// What is held is what the LSPs' states add up to: shared ones count the maximum, others the sum.
+    /// The reservations equal the sum of the LSPs' states: shared ones count the maximum, others the
+    /// sum.
     fn check_shares(&self, number: usize) -> Result<(), String> {
         let node = &self.nodes[number];
         let Some(signaller) = &node.signaller else { return Ok(()) };

@@ -43,9 +43,9 @@ pub(crate) struct Network {
     down: BTreeSet<usize>,
     has_faults: bool,
     next_tunnel: u16,
-    /// What was noticed on the way.
+    /// Notes during a run.
     pub(crate) violation: Option<String>,
-    /// What was sent, if it is recorded.
+    /// The sent messages, if they are recorded.
     pub(crate) record: Option<Vec<Vec<u8>>>,
     pub(crate) sent: u64,
 }

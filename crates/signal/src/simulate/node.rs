@@ -94,7 +94,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// What its clock shows.
+    /// The time of its clock.
     pub(crate) fn clock(&self, now_ns: u64) -> Time {
         Time::after(Duration::from_nanos((now_ns as f64 * self.drift) as u64 + 1_000_000_000))
     }

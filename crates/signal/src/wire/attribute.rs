@@ -62,7 +62,7 @@ impl Body for SessionAttribute {
         };
         let (setup, hold, flags, length) = (from.u8()?, from.u8()?, from.u8()?, from.u8()?);
         let name = from.take(length.into())?.to_vec();
-        // What pads the name.
+        // The padding of the name.
         from.rest();
         Ok(Some(Self { affinity, setup, hold, flags, name }))
     }

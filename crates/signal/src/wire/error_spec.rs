@@ -12,7 +12,7 @@ pub struct ErrorSpec {
     pub node: IpAddr,
     /// [`ErrorSpec::IN_PLACE`], [`ErrorSpec::NOT_GUILTY`], [`ErrorSpec::PATH_STATE_REMOVED`].
     pub flags: u8,
-    /// What failed.
+    /// The failed object.
     pub cause: Cause,
 }
 

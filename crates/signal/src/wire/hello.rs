@@ -65,7 +65,7 @@ impl Body for RestartCap {
     }
 }
 
-/// What a node can do.
+/// A node's capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability(
     /// The constants below.

@@ -73,7 +73,7 @@ impl Message {
     /// Reads a whole message: the payload of an IP datagram of protocol 46.
     ///
     /// # Errors
-    /// What is wrong with it. Unknown objects are no error here: [`super::UnknownRule`].
+    /// The mistake. Unknown objects are no error here: [`super::UnknownRule`].
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (message, rest) = Self::read(bytes, false)?;
         if rest.is_empty() { Ok(message) } else { Err(Malformed::Length) }

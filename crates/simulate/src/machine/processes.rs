@@ -30,7 +30,7 @@ impl SimMachine {
         let Some(router) = self.world.routers.get_mut(name) else { return };
         router.process = Process::Starting;
         router.run = run;
-        // What it begins with is known.
+        // Its initial configuration is known.
         (router.astray, router.refuses) = (false, false);
         let (run, name) = (router.run, name.clone());
         let (wait, outcome) = match fault {

@@ -119,7 +119,7 @@ fn tell_neighbours(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Erro
     Ok(())
 }
 
-/// What went wrong, in few words.
+/// The error, in few words.
 fn reason(error: &Error) -> String {
     let text = error.to_string();
     let absent = europa_tests::missing(&["nft"]);

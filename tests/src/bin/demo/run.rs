@@ -69,7 +69,7 @@ pub(crate) fn run(instance: &str) -> Outcome<()> {
     judge(&red, &blue)
 }
 
-/// What must hold for the demo to have shown something.
+/// The conditions for a successful demo.
 fn judge(red: &Figures, blue: &Figures) -> Outcome<()> {
     let wrong = |r: &Received| r.foreign + r.corrupted + r.duplicates;
     let all = [red, blue].map(|f| wrong(&f.stream) + wrong(&f.edits.received));
