@@ -11,7 +11,7 @@
 //! Let all rates be bytes a second, L the longest packet of the port, and for flow j: r_j its guarantee,
 //! B_j the depth of that bucket, M_j its largest packet.
 //!
-//! # What is ahead of the tree
+//! # The delay before the tree
 //!
 //! A packet that is in the tree when the worker looks is behind what was handed to the device before: at
 //! most the port's depth a and the packet that overdrew it. Tokens of the port are not lost between two

@@ -12,14 +12,14 @@ pub fn socket(directory: &Path) -> PathBuf {
     directory.join("capture.sock")
 }
 
-/// What a client says.
+/// A client's message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
     /// Asks for the objects of a node.
     Describe,
     /// Make a capture ready.
     Begin {
-        /// What to capture, by name.
+        /// The capture target, by name.
         target: String,
         /// Bytes of a frame that are copied, at most.
         snaplen: u32,
@@ -32,7 +32,7 @@ pub enum Question {
     Stop,
 }
 
-/// What the node answers.
+/// The node's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// To `Describe`.
@@ -42,7 +42,7 @@ pub enum Answer {
     Ready {
         /// Which ring of the switch's memory.
         tap: u32,
-        /// What will be captured.
+        /// The captured interfaces.
         interfaces: Vec<Named>,
     },
     /// To `Go`.

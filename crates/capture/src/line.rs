@@ -13,7 +13,7 @@ pub fn mac(address: &[u8]) -> String {
     address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-/// What an Ethernet frame carries.
+/// The contents of an Ethernet frame.
 pub fn frame(data: &[u8]) -> String {
     let Ok(packet) = LaxSlicedPacket::from_ethernet(data) else {
         return format!("{} bytes, too short for a header", data.len());
@@ -30,7 +30,7 @@ pub fn frame(data: &[u8]) -> String {
     text + &inside(&packet).unwrap_or_else(|| other(kind))
 }
 
-/// What an IP packet without a frame carries; `None` if it is none.
+/// The contents of an IP packet without a frame; `None` if it is none.
 pub fn ip(data: &[u8]) -> Option<String> {
     inside(&LaxSlicedPacket::from_ip(data).ok()?)
 }

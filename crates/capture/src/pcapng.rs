@@ -60,7 +60,7 @@ impl<W: Write> Writer<W> {
     /// Writes the beginning: one interface block for each of `interfaces`.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn new(
         to: W,
         interfaces: &[Named],
@@ -104,7 +104,7 @@ impl<W: Write> Writer<W> {
     /// Writes a packet.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn packet(&mut self, packet: &Packet) -> io::Result<()> {
         let Some(interface) = self.interfaces.get(packet.interface) else { return Ok(()) };
         if let Some(count) = self.written.get_mut(packet.interface) {
@@ -137,7 +137,7 @@ impl<W: Write> Writer<W> {
     /// Hands everything to the file.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
@@ -145,7 +145,7 @@ impl<W: Write> Writer<W> {
     /// Writes the end: the counters of the capture.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn finish(mut self, lost: Lost) -> io::Result<()> {
         for interface in 0..self.written.len() {
             let mut body = Vec::new();
@@ -213,7 +213,7 @@ fn interface_block(interface: &Named, snaplen: u32, filter: Option<&str>) -> Vec
     body
 }
 
-/// What Wireshark shows beside the packet.
+/// The comment that Wireshark shows with the packet.
 fn comment(packet: &Packet, interface: &Named) -> String {
     let slice = interface.router.split('/').next().unwrap_or_default();
     let (router, place) = (&interface.router, &interface.place);

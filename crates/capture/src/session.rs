@@ -117,7 +117,7 @@ pub fn describe(directory: &Path) -> Result<Scene, CaptureError> {
 /// A capture that runs; it ends when this is dropped, whatever becomes of the process.
 pub struct Session {
     node: Conversation,
-    /// What is captured.
+    /// The captured interfaces.
     pub interfaces: Vec<Named>,
     places: BTreeMap<u32, usize>,
     programs: ProgramRing,
@@ -125,7 +125,7 @@ pub struct Session {
     /// By time and order of arrival.
     waiting: BTreeMap<(u64, u64), Packet>,
     arrived: u64,
-    /// What to add to the clock of records for nanoseconds since 1970.
+    /// The difference between the clock of records and nanoseconds since 1970.
     offset_ns: u64,
 }
 

@@ -38,7 +38,7 @@ impl Named {
     }
 }
 
-/// What a name may stand for.
+/// The meanings of a name.
 const KINDS: [&str; 5] = ["interface", "router", "port", "link", "slice"];
 
 fn is(kind: &str, name: &str, router: &Router, interface: &Interface) -> bool {

@@ -66,7 +66,7 @@ pub struct Channel<Out, In> {
 /// Makes two connected ends; the second is the bare socket for another process.
 ///
 /// # Errors
-/// What socketpair(2) says.
+/// The error of socketpair(2).
 pub fn pair<Out, In>() -> Result<(Channel<Out, In>, OwnedFd), ChannelError>
 where
     Out: Serialize,
@@ -83,7 +83,7 @@ where
 /// a message over the connection itself could not be long.
 ///
 /// # Errors
-/// What connect(2) says.
+/// The error of connect(2).
 pub fn join<Out, In>(path: &Path) -> Result<Channel<Out, In>, ChannelError>
 where
     Out: Serialize,

@@ -54,7 +54,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         match self.channel.send(message, descriptors) {
-            // What it has said before it went is still to be read: `alone` is for later.
+            // Its last messages are still to be read: `alone` is for later.
             Err(ChannelError::Closed) => Ok(()),
             other => other,
         }

@@ -1,4 +1,4 @@
-//! What the checker must know of an element class, told by the caller.
+//! The facts about an element class that the checker needs, given by the caller.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

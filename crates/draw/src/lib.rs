@@ -26,7 +26,7 @@ pub use svg::svg;
 /// Boxes and lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagram {
-    /// What stands above it.
+    /// Its title.
     pub title: String,
     /// Ranks are columns, from left to right, instead of rows.
     pub sideways: bool,

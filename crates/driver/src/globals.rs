@@ -66,7 +66,7 @@ pub(crate) fn add_timewarp(router: &mut Router, clock: &Rc<Cell<Clock>>) {
     router.add_global("timewarp", flags, Box::new(answer));
 }
 
-/// What `hotconfig` has made and the loop has not taken yet.
+/// The graph that `hotconfig` has made and the loop has not taken yet.
 pub(crate) type Pending<T> = Rc<RefCell<Option<T>>>;
 
 /// The handler that takes another configuration.

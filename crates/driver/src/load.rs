@@ -23,7 +23,7 @@ pub struct Text {
 /// Reads a configuration.
 ///
 /// # Errors
-/// What to tell the user.
+/// The messages for the user.
 pub fn read(source: &Source) -> Result<Text, String> {
     let (bytes, file) = match source {
         Source::Expression(text) => {
@@ -150,10 +150,10 @@ const CHECK_SLOT_BYTES: usize = 2048;
 /// The last line about a text whose router could not be made.
 const NOT_MADE: &str = "Router could not be initialized!\n";
 
-/// What configurations may require beside element classes.
+/// The requirements that configurations may have in addition to element classes.
 const PROVIDED: &[&str] = &["analysis", "int64", "ip6", "nanotimestamp", "userlevel"];
 
-/// What a line says for each warning.
+/// The text of a line for each warning.
 pub fn warnings(warnings: &Diagnostics) -> String {
     warnings.plain().to_string()
 }

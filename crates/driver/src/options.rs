@@ -12,7 +12,7 @@ pub enum Source {
     Expression(String),
 }
 
-/// What to do.
+/// The action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The configuration.
@@ -66,7 +66,7 @@ impl Default for Options {
     }
 }
 
-/// What the command line asks for.
+/// The settings of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parsed {
     /// To run a configuration.
@@ -163,7 +163,7 @@ struct Reader {
     source: bool,
 }
 
-/// What an option leads to: nothing more, a text to print, or a complaint.
+/// The result of an option: nothing more, a text to print, or an error.
 type Step = Result<Option<String>, String>;
 
 impl Reader {

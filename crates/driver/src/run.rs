@@ -208,7 +208,7 @@ fn times(before: (TimeVal, TimeVal), after: (TimeVal, TimeVal), passed: Duration
     )
 }
 
-/// What an element did and what it cost.
+/// An element's work and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// Its name.
@@ -232,7 +232,7 @@ impl Cost {
     }
 }
 
-/// What all elements did, in their order.
+/// All elements' work, in their order.
 fn costs(router: &mut Router) -> Vec<Cost> {
     let names = router.names().to_vec();
     let spent = |router: &Router, index| router.spent_ns(index).unwrap_or(0);

@@ -32,7 +32,7 @@
 //!
 //! An element that panics is not put back; the packets it held are freed by unwinding.
 //!
-//! # What it costs
+//! # Cost
 //! A hop costs 10 to 20 ns a batch, most of it mispredicted ends of loops: 0.1 ns a packet in
 //! batches of 128. Batches change hands by moving 8 bytes; they come from a stock and are never
 //! allocated on the packet path. The clock is read once a round, by the caller. A round ends after

@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The commands.
 
 mod role;
 

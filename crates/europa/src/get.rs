@@ -15,7 +15,7 @@ use crate::kinds::{KINDS, Reference, plural};
 use crate::table::{Colours, Table, line, out};
 use crate::up::client;
 
-/// What `get` takes.
+/// Arguments of `get`.
 #[derive(Args)]
 pub(crate) struct GetArgs {
     /// ports, slices, links, hosts, routers, filters or all; or KIND/NAME.
@@ -59,7 +59,7 @@ impl GetArgs {
     }
 }
 
-/// What a command line selects: all objects of some kinds, or one object.
+/// The selection of a command line: all objects of some kinds, or one object.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
     All(Vec<&'static str>),

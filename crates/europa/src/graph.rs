@@ -27,7 +27,7 @@ const SECONDS: Duration = Duration::from_millis(500);
 /// Longest configuration in a box, in characters.
 const LONGEST: usize = 34;
 
-/// What `graph` takes.
+/// Arguments of `graph`.
 #[derive(Args)]
 pub(crate) struct GraphArgs {
     /// `topology`, or SLICE/ROUTER for the elements of a router.

@@ -16,7 +16,7 @@ use crate::table::{Colours, line, out, plain_lines};
 use crate::up::client;
 use crate::watch::{Beat, CLEAR};
 
-/// What `watch` takes.
+/// Arguments of `watch`.
 #[derive(Args)]
 pub(crate) struct ObserveArgs {
     /// ports, slices, links, hosts, routers, filters or all; or KIND/NAME.

@@ -15,7 +15,7 @@ use crate::rates::{Interval, Unit, View};
 /// Most curves in one chart: more could not be distinguished.
 const MOST_CURVES: usize = 6;
 
-/// What `plot` takes.
+/// Arguments of `plot`.
 #[derive(Args, Debug)]
 pub(crate) struct PlotArgs {
     /// A recording of `europa record`.

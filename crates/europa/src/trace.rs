@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// Time to wait for packets that an element holds, once all packets have been chosen.
 const KEPT_FOR: Duration = Duration::from_secs(3);
 
-/// What `trace` takes.
+/// Arguments of `trace`.
 #[derive(Args)]
 pub(crate) struct TraceArgs {
     /// SLICE/ROUTER.

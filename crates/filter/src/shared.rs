@@ -36,7 +36,7 @@ impl<T: Copy, const N: usize> Copies<T, N> {
 pub struct Writer<T, const N: usize> {
     copies: Arc<Copies<T, N>>,
     readers: Vec<Counters>,
-    /// What the counters of each place said when its last rule went.
+    /// The counters of each place when its last rule went.
     begins: Vec<Hits>,
 }
 
@@ -72,7 +72,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
     /// batch that began before.
     ///
     /// # Errors
-    /// What is wrong with the first change that cannot be made. Then none is.
+    /// The mistake of the first change that cannot be made. Then none is.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         let mut removed = Vec::new();
         for change in changes {
@@ -165,7 +165,7 @@ pub struct Batch<'a, T, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> Batch<'_, T, N> {
-    /// What the rule says that counts for a packet of `length` bytes with this key.
+    /// The result of the rule that applies to a packet of `length` bytes with this key.
     #[inline]
     pub fn lookup(&mut self, slice: Slice, key: &Key<N>, length: u32) -> Option<T> {
         let found = self.cache.lookup(&self.table, slice, key)?;

@@ -44,7 +44,7 @@ pub enum Error {
 #[repr(align(64))]
 pub(crate) struct Slot<T, const N: usize>(pub(crate) Rule<T, N>);
 
-/// What a look-up finds.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<T> {
     /// The rule's result.
@@ -129,7 +129,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
     /// Changes a slice's rules, in this order and all of them.
     ///
     /// # Errors
-    /// What is wrong with the first change that cannot be made. Then none is.
+    /// The mistake of the first change that cannot be made. Then none is.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         self.check(slice, changes)?;
         let index = usize::from(slice.0);

@@ -13,14 +13,14 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, sethostname, setsid};
 
 use crate::{Inside, mounts};
 
-/// What process 1 says on standard output when programs can start.
+/// The word of process 1 on standard output when programs can start.
 pub(crate) const READY: &str = "ready\n";
 
 /// Becomes process 1 of a host: the calling process, which has one thread and is the first of a
 /// pid namespace. `folder` is the host's, on the machine.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
     // Keys of the terminal that starts the first program are not for the host.
     setsid()?;

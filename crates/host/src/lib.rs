@@ -1,4 +1,4 @@
-//! What programs of a host see: the host's network, a file system, processes and a name of its
+//! The view of a host's programs: the host's network, a file system, processes and a name of its
 //! own.
 //!
 //! A host is a network namespace. Its programs (`run:`, `europa exec`) share further namespaces,

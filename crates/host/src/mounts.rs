@@ -12,7 +12,7 @@ use nix::unistd::{chdir, pivot_root};
 use crate::{Bind, at, table};
 
 const NONE: Option<&str> = None;
-/// What the programs of a host may write in all, in memory.
+/// The bytes that the programs of a host may write together, in memory.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 /// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
@@ -26,7 +26,7 @@ const MACHINE: &str = "/.machine";
 /// of its own. `aside` is an empty directory of the machine.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub(crate) fn make(aside: &Path, binds: &[Bind]) -> io::Result<()> {
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     // Before anything is hidden.

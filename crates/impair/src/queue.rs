@@ -23,7 +23,7 @@ pub enum Cause {
 /// A packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due<T> {
-    /// What was submitted.
+    /// The submitted token.
     pub packet: T,
     /// It arrives twice.
     pub twice: bool,
@@ -124,7 +124,7 @@ impl<T: Copy> Impairment<T> {
         self.reserve();
     }
 
-    /// What is set.
+    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::yaml::{Node as Yaml, Value};
 use crate::{ImportError, Notes};
 
-/// What a node becomes.
+/// The object that a node becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A container with the machine's programs: a host.

@@ -48,7 +48,7 @@ pub struct Many {
     pages: Pages,
 }
 
-/// What look-ups read.
+/// The data that look-ups read.
 pub struct Tables {
     first: Box<[AtomicU16; FIRST]>,
     second: Box<[AtomicU16; SECOND]>,

@@ -3,7 +3,7 @@
 //!
 //! Quiescent states (McKenney and Slingwine: Read-Copy Update, 1998). The writer numbers what it
 //! lets go of. A reader copies the last number whenever it holds nothing, once a batch: no more than
-//! a load, and a store if there is a new number. What has a number that all readers have copied, or
+//! a load, and a store if there is a new number. An object whose number all readers have copied, or
 //! passed by, is free. A reader that rests holds nothing up; to begin again costs it a fence. The
 //! writer only looks, and never waits.
 
@@ -15,7 +15,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What a reader says that holds nothing.
+/// The mark of a reader that holds nothing.
 const RESTS: u64 = u64::MAX;
 
 /// A number that one thread writes and others read: alone in its pair of cache lines.
@@ -28,7 +28,7 @@ impl Mark {
     }
 }
 
-/// What a reader says of itself.
+/// The mark of a reader.
 pub(crate) struct Pass {
     /// The last number.
     last: Arc<Mark>,
@@ -195,7 +195,7 @@ mod model {
     }
 
     impl Memory {
-        /// What a look-up does.
+        /// The steps of a look-up.
         fn look(&self) {
             if self.entry.load(Ordering::Acquire) & PLACE != 0 {
                 assert_ne!(self.place.load(Ordering::Relaxed), FOREIGN);

@@ -71,7 +71,7 @@ pub trait RouteTable {
     type Address: Copy;
     /// A prefix.
     type Prefix: Copy;
-    /// What look-ups read where there are many routes.
+    /// The data that look-ups read where there are many routes.
     type Arrays: table::Arrays<Address = Self::Address>;
 
     /// Adds a route, or changes its next hop. Returns the one it had.

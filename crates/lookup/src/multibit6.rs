@@ -55,7 +55,7 @@ pub struct Many {
     node_pages: Pages,
 }
 
-/// What look-ups read.
+/// The data that look-ups read.
 pub struct Trie {
     root: Box<[AtomicU32; ROOT]>,
     /// Nodes of both sizes.
@@ -398,7 +398,7 @@ mod tests {
             assert_eq!(table.lookup(address), Some(hop(2)));
             assert_eq!(table.lookup(0x3000 << 112), None);
         }
-        // What a route leaves, another can have.
+        // Another route can have the room of a removed one.
         table.remove(prefix("2001:db8::/48")).unwrap();
         assert_eq!(table.lookup(address), Some(hop(1)));
         table.insert(prefix("3000:0:100::/40"), hop(3)).unwrap();

@@ -17,7 +17,7 @@ use crate::table::{Arrays, Entries};
 /// Copies of few routes: with up to six readers, at least one is free.
 const COPIES: usize = 8;
 
-/// What owner and readers have in common.
+/// The shared state of owner and readers.
 pub(crate) struct Shared<T: Arrays> {
     copies: [RwLock<Few<T::Address>>; COPIES],
     current: AtomicUsize,
@@ -80,9 +80,9 @@ impl<T: Arrays> Shared<T> {
 
 /// The way of another thread to a table, see [`crate::RouteTable::reader`].
 ///
-/// What the table's owner frees is not used again before every reader has begun another batch, or
-/// [rests](Self::rest). A reader that does neither holds up the reuse of free room, but no other
-/// thread.
+/// Memory that the table's owner frees is not used again before every reader has begun another
+/// batch, or [rests](Self::rest). A reader that does neither holds up the reuse of free room, but
+/// no other thread.
 pub struct Reader<T: Arrays> {
     pass: Pass,
     shared: Arc<Shared<T>>,

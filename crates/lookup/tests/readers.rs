@@ -98,8 +98,8 @@ impl Cycle {
         cycle
     }
 
-    /// What was answered is what the table said after some of `first` to `last` changes; all of
-    /// it after the same, if it was seen as a whole.
+    /// Each answer equals the table's after some of `first` to `last` changes; all of them after
+    /// the same, if it was seen as a whole.
     fn check(&self, found: &[u16; BATCH], first: usize, last: usize, whole: bool) {
         let last = last.min(first + self.changes.len());
         let states = || (first..=last).map(|step| &self.answers[step % self.changes.len()]);

@@ -1,4 +1,4 @@
-//! What every header has in common.
+//! The common part of every header.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -70,7 +70,7 @@ pub enum ParseError {
     /// More headers follow each other than in any valid packet.
     #[error("{what}: more than {most} in a row")]
     TooMany {
-        /// What there are too many of.
+        /// The items that are too many.
         what: &'static str,
         /// Bound of the walk.
         most: usize,

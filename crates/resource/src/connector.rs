@@ -1,6 +1,6 @@
 //! Connections for processes that may not make any, as often as they are needed: peers come and go.
 //!
-//! What is opened is one end of a pair. Its holder asks, and a thread of the process that opened it
+//! One end of a pair is opened. Its holder asks, and a thread of the process that opened it
 //! connects and sends the socket. The thread ends with either of the two.
 
 use std::io;
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Connected,
-    /// What the system said.
+    /// The system's error.
     Refused(i32),
 }
 

@@ -26,7 +26,7 @@ impl Resource {
     /// Opens it for the caller itself. Sockets do not block afterwards.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open(&self) -> io::Result<OwnedFd> {
         match self {
             Resource::Read(path) => Ok(File::open(path)?.into()),
@@ -41,7 +41,7 @@ impl Resource {
     /// process with the old file cannot affect it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open_granted(&self) -> io::Result<OwnedFd> {
         let careful = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         match self {
@@ -69,7 +69,7 @@ impl Resource {
     /// Opens something in its place that changes nothing, for trying a configuration.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn stand_in(&self) -> io::Result<OwnedFd> {
         match self {
             Resource::Read(_) => self.open_granted(),
@@ -81,7 +81,7 @@ impl Resource {
     /// Removes the file of its socket, if the socket has no server any more.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn clear(&self) -> io::Result<()> {
         let place = match self {
             Resource::Listen(socket) => Some(&socket.at),
@@ -108,7 +108,7 @@ impl Socket {
             (Kind::Tcp, Place::Inet(address)) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
-                // What it accepts has it too.
+                // The connections that it accepts have it too.
                 let _ = setsockopt(&listener, sockopt::TcpNoDelay, &true);
                 Ok(listener.into())
             }
@@ -180,7 +180,7 @@ impl Socket {
 /// Takes the next connection of a listening socket, and returns its peer. It does not block.
 ///
 /// # Errors
-/// What the system says: [`io::ErrorKind::WouldBlock`] if there is none.
+/// The system's error: [`io::ErrorKind::WouldBlock`] if there is none.
 pub fn accept(listener: &OwnedFd, kind: Kind) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let listener = listener.try_clone()?;
     if kind.is_local() {
@@ -193,7 +193,7 @@ pub fn accept(listener: &OwnedFd, kind: Kind) -> io::Result<(OwnedFd, Option<IpA
     Ok((stream.into(), Some(from.ip())))
 }
 
-/// What the system has said.
+/// The system's error.
 pub(crate) fn of_memif(error: MemifError) -> io::Error {
     match error {
         MemifError::Path { source, .. } | MemifError::Kernel { source, .. } => source.into(),

@@ -1,10 +1,9 @@
 //! Control groups of version 1 and 2 behind one type.
 //!
 //! Europa's groups are `europa/<instance>/<name>` under the root of whatever is mounted, or
-//! `europa/<instance>/<of>/<name>` where several share limits.
-//! Version 1 has one tree per controller, version 2 one for all; a machine may have both,
-//! each controller being in exactly one of them. What is missing is left out, and said
-//! by [`Cgroups::missing`].
+//! `europa/<instance>/<of>/<name>` where several share limits. Version 1 has one tree per
+//! controller, version 2 one for all; a machine may have both, each controller being in exactly one
+//! of them. A missing controller is left out, and listed by [`Cgroups::missing`].
 
 mod files;
 mod remove;
@@ -58,7 +57,7 @@ impl Controller {
         }
     }
 
-    /// What Europa cannot promise without it.
+    /// The promise that Europa cannot keep without it.
     pub fn consequence(self) -> &'static str {
         match self {
             Self::Cpu => "routers share CPU time equally; no reservation and no cap",
@@ -88,7 +87,7 @@ pub struct Hierarchy {
     pub root: PathBuf,
 }
 
-/// What this machine has.
+/// The controllers of this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Cgroups {
     controllers: BTreeMap<Controller, Hierarchy>,
@@ -167,7 +166,7 @@ impl Cgroups {
         self.controllers.get(&controller)
     }
 
-    /// What is not there.
+    /// The missing controllers.
     pub fn missing(&self) -> Vec<Controller> {
         Controller::ALL
             .into_iter()
@@ -337,7 +336,7 @@ impl Group {
         folders.iter().try_for_each(|folder| remove::folder(folder))
     }
 
-    /// What a new process needs in order to start inside the group.
+    /// The descriptors that a new process needs in order to start inside the group.
     pub(crate) fn join(&self) -> Result<Join, SandboxError> {
         let mut join = Join::default();
         for hierarchy in trees(&self.controllers) {

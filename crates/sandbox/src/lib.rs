@@ -5,7 +5,7 @@
 //! [`enter`]; control groups are in [`cgroup`]; [`report()`] tells `europa doctor` what
 //! this kernel lacks.
 //!
-//! # What is feared, and what is done about it
+//! # Threats and measures
 //!
 //! Where a line names several measures, each is meant to hold without the others;
 //! `tests/sandbox` tries the ways out one by one, with the system call filter and without.
@@ -26,7 +26,7 @@
 //! | uses up memory, CPU, tasks, descriptors | control group, joined before exec; `RLIMIT_NOFILE`, `NPROC`, `MEMLOCK`, `MSGQUEUE`, optionally `AS` |
 //! | leaves secrets in a core dump | `RLIMIT_CORE` 0, not dumpable |
 //! | types into the node's terminal | session of its own; `ioctl` allows two harmless commands |
-//! | survives its router | death of number 1 takes its pid namespace along; [`cgroup::Group::remove`] kills what is left of a killed run |
+//! | survives its router | death of number 1 takes its pid namespace along; [`cgroup::Group::remove`] kills the rest of a killed run     |
 //!
 //! # Decisions
 //!

@@ -1,4 +1,4 @@
-//! What a role process is left with after [`enter`](crate::enter).
+//! The rights of a role process after [`enter`](crate::enter).
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct ProcessLimits {
     pub address_space_bytes: Option<u64>,
 }
 
-/// What happens on a system call that is in no list of the role.
+/// The result of a system call that is in no list of the role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
     /// The process is killed with `SIGSYS`.
@@ -74,7 +74,7 @@ pub struct Profile {
     pub uid: u32,
     /// Descriptors that stay open in addition to 0, 1 and 2.
     pub descriptors: Vec<RawFd>,
-    /// What the process sees of the file system; empty for Europa's own roles.
+    /// The process's view of the file system; empty for Europa's own roles.
     pub mounts: Vec<Mount>,
     /// Limits of the process.
     pub limits: ProcessLimits,
@@ -88,7 +88,7 @@ pub struct Profile {
     pub die_with_parent: bool,
     /// Whether a router may share memory with processes that others hand over ([`Role::Router`]).
     pub shares_memory: bool,
-    /// What happens on a forbidden system call.
+    /// The result of a forbidden system call.
     pub enforcement: Enforcement,
 }
 

@@ -25,7 +25,7 @@ pub struct Finding {
     pub measure: &'static str,
     /// How much of it is there.
     pub state: State,
-    /// What was found, and what follows if it is not everything.
+    /// The observation, and the consequence if it is not everything.
     pub detail: String,
 }
 

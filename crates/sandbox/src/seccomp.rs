@@ -29,7 +29,7 @@ const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 /// Rules by system call; an empty list of rules means "whatever the arguments".
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What some processes of a role need and others do not.
+/// System calls that some processes of a role need and others do not.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Beside {
     /// Creating threads.
@@ -69,7 +69,7 @@ fn filters(
     let allowed = rules(tables::allowed(role).chain(threads).chain(memory))?;
     let refused = rules(tables::refused(role))?;
 
-    // What is refused passes the last filter ...
+    // A refused call passes the last filter ...
     let mut survivable = allowed.clone();
     survivable.extend(refused.into_keys().map(|number| (number, Vec::new())));
     survivable.insert(libc::SYS_clone3, Vec::new());

@@ -22,7 +22,7 @@ use crate::{descriptors, privileges};
 /// Where the system keeps programs, libraries and headers.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 
-/// What a tool may use.
+/// The limits of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
     /// Seconds on a CPU.
@@ -35,7 +35,7 @@ pub struct ToolLimits {
 /// system's folders it may read `readable`.
 ///
 /// # Errors
-/// What could not be done; the process is to end then.
+/// The failed step; the process must end then.
 pub fn lock_tool(readable: &[PathBuf], limits: &ToolLimits) -> Result<(), SandboxError> {
     descriptors::close_others(&[])?;
     let table = [

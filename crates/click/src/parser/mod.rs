@@ -12,7 +12,7 @@ use crate::source::{Landmark, Source, Span};
 
 /// Nesting of compounds and groups, as deep as Click allows it.
 const MAX_DEPTH: usize = 50;
-/// What encloses the statements being read.
+/// The scope of the statements being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     File,

@@ -109,7 +109,7 @@ impl PacketDevices {
         std::mem::take(&mut self.full)
     }
 
-    /// What to wait for.
+    /// The events to wait for.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.open.iter().filter(|open| open.receives()).map(|open| open.socket.as_fd())
     }

@@ -21,7 +21,7 @@ const USERS: &[&str] = &[
 /// Classes of drivers that take a device away from Linux.
 const OWNERS: &[&str] = &["FromDPDKDevice", "FromNetmapDevice", "PollDevice"];
 
-/// What a configuration wants of an interface beside what is for it.
+/// The packets that a configuration wants of an interface in addition to its own.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Frames at all.

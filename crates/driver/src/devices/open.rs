@@ -14,7 +14,7 @@ use nix::sys::socket::{MsgFlags, send, sendmsg, setsockopt, sockopt};
 use super::names::Wanted;
 use super::segment::{Segments, complete};
 
-/// What the kernel calls frames that this machine sends itself.
+/// The kernel's type of frames that this machine sends itself.
 const OUTGOING: u8 = 4;
 /// Bytes of frames that wait while the router does something else, such as to be replaced: the
 /// system's default has room for 270 short ones.
@@ -28,7 +28,7 @@ const HEADER_BYTES: usize = 10;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// What a device took.
+/// The result of a device for frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     All,
@@ -208,7 +208,7 @@ impl Open {
                     sent = Sent::Full;
                     break;
                 }
-                // What the device refuses it will never take.
+                // The device refuses it for good.
                 Err(error) => {
                     done += 1;
                     self.refused.frames += 1;
@@ -243,7 +243,7 @@ impl Open {
     }
 }
 
-/// What the kernel calls a type of packets; those that came from here are for it.
+/// The kernel's name of a type of packets; those that came from here are for it.
 fn kind_of(packet_type: PacketType) -> u8 {
     match packet_type {
         PacketType::Broadcast => 1,

@@ -1,5 +1,5 @@
-//! What offloads of the sender have left undone in a received frame: partial checksums are
-//! completed, segments that came as one frame are cut again.
+//! Offloads that the sender has left undone in a received frame: partial checksums are completed,
+//! segments that came as one frame are split again.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

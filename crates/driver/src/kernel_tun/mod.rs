@@ -157,7 +157,7 @@ impl KernelTun {
         }
     }
 
-    /// What Linux is to get of a packet; `None` if that is nothing.
+    /// The part of a packet for Linux; `None` if there is none.
     fn contents<'a>(&self, packet: &'a Packet) -> Option<&'a [u8]> {
         if self.tap {
             let data = packet.data();

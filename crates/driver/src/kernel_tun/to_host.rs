@@ -13,7 +13,7 @@ use nix::unistd::write;
 use super::from_host::{FromHost, Shared};
 use super::{ETHERNET, TAG};
 
-/// What a frame begins with whose addresses do not matter, but for the type.
+/// The header of a frame whose addresses do not matter, only the type.
 const HEADER: [u8; ETHERNET] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
 
 /// Where packets go.

@@ -9,7 +9,7 @@ pub struct Event {
     pub packet: u32,
     /// When, on the clock of the round, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// What.
+    /// The event.
     pub what: What,
 }
 

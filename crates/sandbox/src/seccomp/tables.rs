@@ -56,7 +56,7 @@ const NEW_NAMESPACE: i32 = CLONE_NEWNS
     | CLONE_NEWUSER
     | CLONE_NEWCGROUP;
 
-/// What every role may do.
+/// System calls of every role.
 const COMMON: &[Group] = &[
     Group {
         reason: "use of descriptors that were handed over: pipes that wake, control socket, log",
@@ -223,7 +223,7 @@ pub(super) const SHARED_MEMORY: &[Group] = &[
         calls: &[
             when(libc::SYS_fcntl, &[Test::Equal(1, libc::F_GET_SEALS as u64)]),
             any(libc::SYS_fstatfs),
-            // What libc makes of fstat: of the descriptor itself. There are no files to name.
+            // libc's form of fstat: of the descriptor itself. There are no files to name.
             when(libc::SYS_newfstatat, &[Test::Equal(3, libc::AT_EMPTY_PATH as u64)]),
         ],
     },
@@ -418,7 +418,7 @@ const PROGRAM_REFUSED: &[Group] = &[Group {
     ],
 }];
 
-/// What `role` may do, threads apart.
+/// The system calls of `role`, without those for threads.
 pub(super) fn allowed(role: Role) -> impl Iterator<Item = &'static Group> {
     let own: &[Group] = match role {
         Role::Router => ROUTER,
@@ -428,7 +428,7 @@ pub(super) fn allowed(role: Role) -> impl Iterator<Item = &'static Group> {
     COMMON.iter().chain(own)
 }
 
-/// What fails for `role` without killing it, unless [`allowed`].
+/// Calls that fail for `role` without killing it, unless [`allowed`].
 pub(super) fn refused(role: Role) -> impl Iterator<Item = &'static Group> {
     let own: &[Group] = match role {
         Role::Router | Role::Switch => &[],

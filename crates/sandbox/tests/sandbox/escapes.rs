@@ -2,7 +2,7 @@
 
 use libc::*;
 
-/// What a call must lead to.
+/// The required result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The filter kills the process.
@@ -19,11 +19,11 @@ pub(crate) struct Escape {
     pub(crate) name: &'static str,
     pub number: c_long,
     pub arguments: [usize; 6],
-    /// What the role `router` must see.
+    /// The required results of the role `router`.
     pub router: Outcome,
-    /// What `switch` must see.
+    /// The required results of `switch`.
     pub switch: Outcome,
-    /// What `program` must see.
+    /// The required results of `program`.
     pub program: Outcome,
     /// Without the system call filter (`Enforcement::Log`): what the other measures
     /// make of it. `None`: nothing to see there.

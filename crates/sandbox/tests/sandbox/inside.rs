@@ -47,7 +47,7 @@ pub(crate) fn act(arguments: &[String]) -> ! {
         std::thread::spawn(|| std::thread::sleep(Duration::from_secs(5)));
     }
     if act == "look" {
-        // What spawn handed over, and the folder itself.
+        // The descriptors that spawn handed over, and the folder itself.
         println!("{} open", std::fs::read_dir("/proc/self/fd").expect("readable").count());
         std::process::exit(0);
     }
