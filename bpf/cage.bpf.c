@@ -37,7 +37,7 @@ MAP(cage_targets, ARRAY, EUROPA_CAGE_DEVICES, __u32);
 #define OPEN_OUT6 8
 struct cage_port {
 	__u8 mac[6];
-	__u16 open; /* what Linux has nothing to say about beyond its tables: OPEN_ */
+	__u16 open; /* tables that no other setting of Linux overrides: OPEN_ */
 	__u32 mtu4;
 	__u32 mtu6;
 };

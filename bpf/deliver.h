@@ -49,7 +49,7 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 /* The backlog is looked at once in so many packets: the other CPU has just written there. */
 #define BACKLOG_EVERY 64
 
-/* The router is behind: what it can hold did not do. */
+/* The router is behind: its ring and slots did not suffice. */
 static __always_inline void fall_behind(struct europa_interface *to)
 {
 	to->behind_until = bpf_ktime_get_coarse_ns() + BEHIND_NS;
@@ -133,7 +133,7 @@ struct delivery {
 #endif
 };
 
-/* Bytes of what is delivered, with those that are skipped. */
+/* Bytes of the delivered frame, with the skipped ones. */
 static __always_inline __u32 delivered_bytes(context *ctx, const struct delivery *d)
 {
 #ifdef EUROPA_TC
@@ -153,8 +153,8 @@ static __always_inline __u32 missing_tag(const struct delivery *d, const struct 
 	return 0;
 }
 
-/* Generic over the slot size, which is a constant in each of its uses. Returns why the
- * frame was dropped, or 0. If there is `tapped`, taps get what was copied, and are cleared. */
+/* Generic over the slot size, which is a constant in each of its uses. Returns why the frame was
+ * dropped, or 0. If there is `tapped`, taps get the copied frame, and are cleared. */
 static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_word,
 					  struct europa_pool_state *state,
 					  struct europa_interface *to,
@@ -236,8 +236,8 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 		/* The transport header stands behind the tag. */
 		partial = partial ? partial + tag : 0;
 	}
-	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left this
-	 * one. The reader there waits for the word. */
+	/* The place is taken first: a locked instruction would otherwise wait until the copy has left this
+	 * CPU. The reader there waits for the word. */
 	int tries = MAX_TRIES;
 	for (;;) {
 		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
@@ -445,7 +445,7 @@ static __always_inline int deliver_all(context *ctx, const struct delivery *d, i
 	return deliver(ctx, d, complete);
 }
 
-/* The same without a call, for what most frames are: whole ones, for a pool of the usual kind whose
+/* The same without a call, for the common frames: whole ones, for a pool of the usual kind whose
  * interface has neither captures nor a rate. False, and nothing done, for another one. */
 static __always_inline int deliver_usual(context *ctx, __u32 id, struct europa_interface *to,
 					 int complete)

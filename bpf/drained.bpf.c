@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Whether all live frames that have been sent to a veth were taken in behind it. A switch asks
- * before it sends by a socket what must not come before them: frames of a socket go past the rings
+ * before it sends by a socket, where frames must not overtake: frames of a socket go past the rings
  * of live ones where a veth segments. The kernel does not export this, so it is read from veth's
  * own structures (drivers/net/veth.c), wherever they are in the running kernel.
  */

@@ -65,8 +65,8 @@ static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32
 	now->resized = 0;
 }
 
-/* The same as prepare(), without a call, for what most frames are: whole ones for an interface without
- * a rate, captures and a VLAN. 0 if it is done. */
+/* The same as prepare(), without a call, for the common frames: whole ones for an interface without a
+ * rate, captures and a VLAN. 0 if it is done. */
 static __always_inline int prepare_usual(struct xdp_md *ctx, __u32 id,
 					 const struct europa_interface *to, __u32 complete)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The only way out of a cage: what a router's XDP program wants of a frame is done if it may be.
- * The program's return value is in `caged`, because Linux 6.1 would use the program's own.
+ * The only way out of a cage: carries out the verdict of a router's XDP program on a frame, if it
+ * is permitted. The program's return value is in `caged`, because Linux 6.1 would use the program's
+ * own.
  */
 #ifndef EUROPA_JUDGE_H
 #define EUROPA_JUDGE_H

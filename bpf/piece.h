@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Which part of a socket buffer a delivery is: the whole frame, or one segment of a packet that its
- * sender has left for the device to cut (GSO). A router sees what would have been on a wire. The
- * segments are made here, in the copy: headers before each part of the payload, with lengths,
- * identification, sequence number, flags and checksum as the kernel's own cutting gives them
- * (`tcp_gso_segment`, `__udp_gso_segment`).
+ * sender has left for the device to cut (GSO). A router sees the frames of a wire. The segments are
+ * made here, in the copy: headers before each part of the payload, with lengths, identification,
+ * sequence number, flags and checksum as the kernel's own cutting gives them (`tcp_gso_segment`,
+ * `__udp_gso_segment`).
  */
 #ifndef EUROPA_PIECE_H
 #define EUROPA_PIECE_H
@@ -105,7 +105,7 @@ static __always_inline __u32 make_segment(__u8 *frame, const struct piece *piece
 	if (piece->is_ipv4) {
 		__u16 total = bpf_htons(piece->bytes - piece->network);
 		__u16 id = bpf_htons(bpf_ntohs(load16(ip + 4)) + piece->number);
-		/* RFC 1624: what the sum loses and gains. */
+		/* RFC 1624: the loss and the gain of the sum. */
 		__u64 sum = (__u16)~load16(ip + 10) + (__u64)(__u16)~load16(ip + 2) + total +
 			    (__u16)~load16(ip + 4) + id;
 		*(__u16 *)(ip + 2) = total;

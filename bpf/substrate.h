@@ -179,7 +179,7 @@ struct europa_counters {
 	uint64_t tx_drop_device;   /* the socket refused it */
 	uint64_t tx_drop_link;     /* the other end of the link has no room */
 	uint64_t tx_drop_filter;   /* a rule of its slice decides it */
-	uint64_t rx_drop_rate;     /* over what its slice has reserved of the port */
+	uint64_t rx_drop_rate;     /* over its slice's reservation of the port */
 	uint64_t rx_kernel_ns;     /* CPU time of receive programs, from one of 64 frames */
 	uint64_t rx_drop_program;  /* the router's XDP program decides it */
 	uint64_t rx_drop_aborted;  /* the router's XDP program failed: XDP_ABORTED, or no verdict */

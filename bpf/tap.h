@@ -24,7 +24,7 @@ struct tapped {
 	__u32 taps;
 	__u32 interface;
 	__u16 length;   /* as the router sees it */
-	__u16 skip;     /* bytes before what the router sees */
+	__u16 skip;     /* bytes before the router's view */
 	__u8 form; /* TAPPED_ */
 	__u8 direction;
 	__u8 cause;

@@ -12,7 +12,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Which worker runs this instance. */
 const volatile __u32 worker = 0;
 
-/* Sets the length of a recycled frame: its contents are whatever it carried last. */
+/* Sets the length of a recycled frame: it has its former contents. */
 static __always_inline int set_length(struct xdp_md *ctx, __u32 length)
 {
 	/* It lies in one piece. */
@@ -131,7 +131,7 @@ SEC("xdp") int europa_transmit(struct xdp_md *ctx)
 	else
 		cause = take(ctx, id, from, state, pool_id, word, &small_pools, count,
 			     EUROPA_SMALL_SLOT_BYTES);
-	/* Without a copy the frame holds what it carried last, perhaps another's. */
+	/* Without a copy the frame has its former contents, perhaps another's. */
 	__u32 copied = !cause;
 	if (!cause)
 		cause = refusal(ctx, id, from, count);

@@ -83,7 +83,7 @@ impl ConfigError {
 /// How an argument of the list may still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// It starts with what may be a keyword of this many bytes; 0 if it does not.
+    /// It starts with a possible keyword of this many bytes; 0 if it does not.
     Open(usize),
     Done,
 }

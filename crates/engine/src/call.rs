@@ -87,7 +87,7 @@ impl Context<'_> {
     }
 
     /// The abilities of an element's handler; `None` if it has none of this name. Of an element
-    /// that is running just now, only what all have is known.
+    /// that is running just now, only the common handlers are known.
     pub fn handler_flags(&self, index: usize, name: &str) -> Option<Flags> {
         if let Some(Some(element)) = self.elements.get(index) {
             if let Some(own) = element.handlers().iter().find(|handler| handler.name == name) {
@@ -105,7 +105,7 @@ impl Context<'_> {
         COMMON.iter().chain(of_tasks).find(|handler| handler.name == name).map(|h| h.flags)
     }
 
-    /// All handlers of an element with what they can do: its own and those of all elements.
+    /// All handlers of an element with their abilities: its own and those of all elements.
     pub(crate) fn handlers_of(&self, index: usize) -> Vec<(String, Flags)> {
         let mut all = Vec::new();
         if let Some(Some(element)) = self.elements.get(index) {
@@ -241,7 +241,7 @@ impl Context<'_> {
         }
     }
 
-    /// Writes what was held back while elements ran.
+    /// Does the writes that were held back while elements ran.
     #[cold]
     pub(crate) fn write_deferred(&mut self) {
         for (index, handler, value) in std::mem::take(&mut self.core.deferred) {
@@ -506,7 +506,7 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A line a handler: name and what it can do, as Click's `handlers` handler answers.
+/// A line a handler: name and abilities, as Click's `handlers` handler answers.
 fn describe(handlers: &[(String, Flags)]) -> String {
     handlers.iter().map(|(name, flags)| format!("{name}\t{}\n", letters(*flags))).collect()
 }

@@ -86,7 +86,7 @@ impl Context<'_> {
         batch: &mut Batch,
         mut route: impl FnMut(&mut Packet) -> u16,
     ) -> Option<usize> {
-        // All are the same if what all have in common is what any has.
+        // All are the same if their intersection equals their union.
         let (mut all, mut any) = (u16::MAX, 0);
         for (packet, place) in batch.iter_mut().zip(&mut self.core.ports) {
             let port = route(packet);
@@ -137,8 +137,8 @@ impl Context<'_> {
         wiring.targets.get(output).copied().filter(|input| *input != UNCONNECTED)
     }
 
-    /// Asks whatever is connected to pull input `port` for up to `max` packets, which are
-    /// added to `batch`. Returns how many came.
+    /// Asks the peer of pull input `port` for up to `max` packets, which are added to `batch`.
+    /// Returns how many came.
     #[inline(always)]
     pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
         let max = max.min(batch.room()).min(self.core.most);
@@ -273,7 +273,7 @@ impl Context<'_> {
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 
-    /// Ends what [`Context::watch`] began.
+    /// Ends a watch of [`Context::watch`].
     pub fn unwatch(&mut self, token: u32, interest: Interest) {
         let me = self.me;
         self.core.watched.retain(|watched| !watched.is(me, token, interest));

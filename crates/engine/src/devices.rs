@@ -60,7 +60,7 @@ pub trait Devices {
         Refused::default()
     }
 
-    /// Opens a file or socket that an element asks for; here, whatever the process may open.
+    /// Opens a file or socket that an element asks for; here, any that the process may open.
     ///
     /// # Errors
     /// The system's error, or [`io::ErrorKind::PermissionDenied`] if it is not for this router.
@@ -80,7 +80,7 @@ pub trait Devices {
         Vec::new()
     }
 
-    /// Adds to the names that stand for addresses what the interfaces alone do not tell.
+    /// Adds names for addresses that the interfaces alone do not have.
     fn name_addresses(&self, names: &mut Names) {
         let _ = names;
     }
@@ -112,8 +112,8 @@ impl Devices for NoDevices {
     }
 }
 
-/// Interfaces in memory, for tests and simulations: what is put into `received` arrives, what
-/// the router sends is found in `sent`.
+/// Interfaces in memory, for tests and simulations: packets put into `received` arrive, the
+/// router's packets are in `sent`.
 #[derive(Debug, Default)]
 pub struct MemoryDevices {
     /// The interfaces.

@@ -192,7 +192,7 @@ pub trait Element: Any {
         Vec::new()
     }
 
-    /// Takes another configuration while it runs and keeps what it can of its state; changes
+    /// Takes another configuration while it runs and keeps its state as far as possible; changes
     /// nothing if there is a mistake. `None` from an element that cannot do that.
     fn reconfigure(
         &mut self,
@@ -261,14 +261,14 @@ pub trait Element: Any {
         false
     }
 
-    /// Hot swap: takes over what the element of the same name and class in the previous
-    /// router knows. `old` can be downcast: `(old as &mut dyn Any).downcast_mut::<Self>()`.
+    /// Hot swap: takes over the state of the element with the same name and class in the previous
+    /// router. `old` can be downcast: `(old as &mut dyn Any).downcast_mut::<Self>()`.
     fn take_state(&mut self, old: &mut dyn Element) {
         let _ = old;
     }
 
     /// Hot swap: called after [`Element::take_state`] of all elements, to set timers and the like
-    /// for what was taken over.
+    /// for the new state.
     fn resume(&mut self, context: &mut Context<'_>) {
         let _ = context;
     }

@@ -42,7 +42,7 @@ pub struct Graph {
     pub one_by_one: bool,
 }
 
-/// A running graph, for people and drawings: what the `graph` handler tells, as JSON.
+/// A running graph, for users and drawings: the value of the `graph` handler, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphView {
     /// The elements; connections name them by index.

@@ -13,7 +13,7 @@ impl Flags {
     pub const PARAMETER: Flags = Flags(0x0004);
     /// Control sockets do not show it.
     pub const PRIVATE: Flags = Flags(0x0020);
-    /// No newline is added to what is read.
+    /// No newline is added to the value.
     pub const RAW: Flags = Flags(0x0040);
     /// User interfaces should not show it by default.
     pub const UNCOMMON: Flags = Flags(0x0400);
@@ -113,7 +113,7 @@ pub(crate) const GLOBAL: &[Handler] = &[
     Handler::write("stop").with(Flags::BUTTON),
 ];
 
-/// The letters by which Click's `handlers` handler shows what another one can do.
+/// The letters by which Click's `handlers` handler shows another one's abilities.
 pub(crate) fn letters(flags: Flags) -> String {
     let letters = [
         (Flags::READ, 'r'),
@@ -163,7 +163,7 @@ pub enum HandlerError {
 }
 
 impl HandlerError {
-    /// The value written to `handler` is not what was `wanted`.
+    /// The value written to `handler` is not `wanted`.
     pub fn value(handler: &str, found: &str, wanted: &'static str) -> HandlerError {
         HandlerError::Value { handler: handler.to_owned(), found: found.to_owned(), wanted }
     }

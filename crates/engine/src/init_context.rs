@@ -220,8 +220,8 @@ impl InitContext<'_> {
         &self.core.address_names
     }
 
-    /// Gives handlers of others access to the element's surroundings while it runs. Those that are
-    /// initialised later may not know yet what to answer.
+    /// Gives handlers of others access to the element's surroundings while it runs. Elements that
+    /// are initialised later may not know the answer yet.
     pub fn with_context<R>(&mut self, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
         call(&mut Context {
             core: self.core,

@@ -1,14 +1,14 @@
 //! Runs an element graph: batches, scheduling, timers, handlers.
 //!
 //! # How packets move
-//! A *push* never calls the receiver. [`Context::push_batch`] hands the batch to a work list,
-//! and when the element returns, the engine takes the entry that has waited longest and calls
-//! the element it is for: one virtual call for up to 256 packets. So an element never runs
-//! inside another's push, loops in a graph (an ICMP error back to the look-up) need neither
-//! recursion nor shared mutability, and packets on one path keep their order. Packets for an
-//! input that already waits join its batch: after a classifier has split a batch, whatever
-//! meets again is worked on together. A batch that is alone under way skips the list and goes
-//! on from element to element in the engine's hand ([`Context::forward`]).
+//! A *push* never calls the receiver. [`Context::push_batch`] hands the batch to a work list, and
+//! when the element returns, the engine takes the entry that has waited longest and calls the
+//! element it is for: one virtual call for up to 256 packets. So an element never runs inside
+//! another's push, loops in a graph (an ICMP error back to the look-up) need neither recursion nor
+//! shared mutability, and packets on one path keep their order. Packets for an input that already
+//! waits join its batch: after a classifier has split a batch, packets that meet again are worked
+//! on together. A batch that is alone under way skips the list and goes on from element to element
+//! in the engine's hand ([`Context::forward`]).
 //!
 //! A *pull* does call: the element at the pulling end (a `ToDevice`, an `Unqueue`) needs the
 //! packets at once. The engine takes an element out of its place while it runs (16 bytes out, 16
@@ -21,9 +21,9 @@
 //! handlers and counts are the same; see [`Pass`].
 //!
 //! # In Click's order
-//! Where it can be seen which packet was where first (printing behind a `Tee`, simulated time),
-//! a graph runs one by one ([`Graph::one_by_one`]): each packet goes alone, and what an element
-//! sends comes before all that was sent earlier, as if each push were a call.
+//! Where the order of packets is visible (printing behind a `Tee`, simulated time), a graph runs
+//! one by one ([`Graph::one_by_one`]): each packet goes alone, and an element's packets come before
+//! all that were sent earlier, as if each push were a call.
 //!
 //! # Beside packets
 //! Elements can find the elements with packets or room ([`Signal`]), wait for descriptors

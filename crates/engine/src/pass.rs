@@ -44,8 +44,8 @@ fn stage_of(code: u32) -> usize {
     (code >> 20) as usize & (STAGES - 1)
 }
 
-/// An element that a pass can have as a stage: what it does to a packet does not depend on
-/// where the packets before and behind it are.
+/// An element that a pass can have as a stage: its effect on a packet does not depend on the
+/// packets before and behind it.
 pub trait Each: Element {
     /// Prepares for a batch.
     #[inline(always)]
@@ -64,11 +64,11 @@ pub type Stop = (usize, u32);
 /// A loop that does the work of several elements that follow each other, packet by packet:
 /// each packet's bytes and annotations are loaded once for all of them.
 ///
-/// The elements stay what they are. They keep their state and handlers, the engine accounts each
-/// packet to each of them, and packets that come to one in the middle by another way go to that
-/// one. Only the order of packets that leave by *different* outputs differs. On each way packets
-/// keep their order, also behind one that an element wants for itself ([`Verdict::ALONE`]): that
-/// one and all behind it leave the pass together.
+/// The elements stay unchanged. They keep their state and handlers, the engine accounts each packet
+/// to each of them, and packets that come to one in the middle by another way go to that one. Only
+/// the order of packets that leave by *different* outputs differs. On each way packets keep their
+/// order, also behind one that an element wants for itself ([`Verdict::ALONE`]): that one and all
+/// behind it leave the pass together.
 pub trait Pass: Sync {
     /// Whether an element can be this stage.
     fn fits(&self, stage: usize, element: &mut dyn Element) -> bool;
@@ -168,7 +168,7 @@ pub(crate) fn chains(
     (0..wiring.inputs.len() as u32).map(longest).collect()
 }
 
-/// The chain with the element of this input as the next member, and what can follow it.
+/// The chain with the element of this input as the next member, and the possible successors.
 fn extend(
     mut chain: Chain,
     from: usize,

@@ -70,7 +70,7 @@ impl Share {
     }
 
     /// How many more packets an element may keep that pulls them, from a queue as a rule: half of
-    /// the room, whatever others have. The queue would otherwise fill the room and wait for an
+    /// the room, for any use by others. The queue would otherwise fill the room and wait for an
     /// element that waits for room.
     #[inline]
     pub fn left_to_pull(&self) -> usize {

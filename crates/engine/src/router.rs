@@ -78,7 +78,7 @@ pub enum BuildError {
     },
 }
 
-/// When a round is to end, whatever there is to do.
+/// The end of a round, also with work left.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// A clock that costs little: it is read after each batch.
@@ -286,7 +286,7 @@ impl Router {
         if wrong { Err(std::mem::take(&mut self.notes)) } else { Ok(()) }
     }
 
-    /// Keeps what an element has to say; whether there are mistakes.
+    /// Keeps an element's messages; returns whether there are mistakes.
     fn note(
         &mut self,
         element: usize,
@@ -341,8 +341,8 @@ impl Router {
     }
 
     /// As [`Router::run_once`], but for no longer than `limit` allows: it is looked at after each
-    /// batch and each task. Whatever is left goes on in the next round, where the task after the
-    /// one that came last is first, so that each has its turn.
+    /// batch and each task. The rest goes on in the next round, where the task after the one that
+    /// came last is first, so that each has its turn.
     pub fn run_within(&mut self, now_ns: u64, devices: &mut dyn Devices, limit: Limit) -> bool {
         self.limit = Some(limit);
         let worked = self.run_once(now_ns, devices);
@@ -355,7 +355,7 @@ impl Router {
         self.core.work.lend(stock);
     }
 
-    /// Gives back what [`Router::lend`] has lent, but for what packets wait in.
+    /// Gives back the loans of [`Router::lend`], but for packets' waiting places.
     pub fn give_back(&mut self, stock: &mut Stock) {
         self.core.work.give_back(stock);
     }
@@ -455,7 +455,7 @@ impl Router {
         worked
     }
 
-    /// A turn of a task and what follows from it. Returns whether anything was done.
+    /// A turn of a task and its consequences. Returns whether anything was done.
     #[inline]
     fn take_turn(&mut self, task: usize, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let Some(entry) = self.core.tasks.get(task) else { return false };
@@ -672,7 +672,7 @@ impl Router {
         same.then_some(found)
     }
 
-    /// All handlers of an element with what they can do: its own and those of all elements.
+    /// All handlers of an element with their abilities: its own and those of all elements.
     pub fn handlers(&mut self, index: usize) -> Vec<(String, Flags)> {
         self.context(&mut NoDevices).handlers_of(index)
     }
@@ -716,9 +716,8 @@ impl Router {
         &self.core.watched
     }
 
-    /// Tells elements that the process is about to wait for their descriptors. Returns whether
-    /// one of them has something to do already. [`Router::wake_up`] comes after it, whatever it
-    /// returns.
+    /// Tells elements that the process is about to wait for their descriptors. Returns whether one
+    /// of them has something to do already. [`Router::wake_up`] comes after it, for any result.
     pub fn fall_asleep(&mut self) -> bool {
         let elements = &mut self.elements;
         self.core.sleepers.iter().fold(false, |due, index| {

@@ -1,4 +1,4 @@
-//! Tracing: single packets are followed through the graph, with what each element did to them.
+//! Tracing: single packets are followed through the graph, with the effects of each element.
 //!
 //! Off, it costs one look a batch. On, a batch with a packet under observation is split: that
 //! packet alone goes to the element, whose outputs lead for that moment to a work list of the

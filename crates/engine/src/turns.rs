@@ -17,7 +17,7 @@ struct Place {
 }
 
 impl Place {
-    /// Passes go round: what lies less than half of all numbers ahead is later.
+    /// Passes go round: a number less than half of all numbers ahead is later.
     fn is_after(self, pass: u32) -> bool {
         self.pass.wrapping_sub(pass).cast_signed() > 0
     }

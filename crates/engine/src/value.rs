@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::handler::HandlerError;
 use crate::names::{Named, Names};
 
-/// Reads what was written to a handler.
+/// Reads a value written to a handler.
 ///
 /// # Errors
 /// If the text is something else.

@@ -174,7 +174,7 @@ fn shape(definition: &MapDefinition) -> MapShape<'_> {
     }
 }
 
-/// Loads what is needed for each device.
+/// Loads the programs of each device.
 struct Maker<'a> {
     cage: &'a Cage,
     ready: &'a Ready,
@@ -270,7 +270,7 @@ pub(crate) struct Cages {
     fillers: HashMap<String, Follower>,
 }
 
-/// A thread that fills tables with what a mirror says.
+/// A thread that fills tables from a mirror.
 struct Follower {
     tables: Arc<Tables>,
     namespace: u64,
@@ -368,8 +368,8 @@ impl Cages {
         self.running(router)?.tables.clone()
     }
 
-    /// The other end of a mirror that is to fill a router's tables with what Linux knows in the
-    /// namespace of this inode; none if one does already, or the program asks for no routes.
+    /// The other end of a mirror that fills a router's tables from Linux in the namespace of this
+    /// inode; none if one does already, or the program asks for no routes.
     pub(crate) fn fill(
         &mut self,
         router: &str,
@@ -467,7 +467,7 @@ impl Loaded {
     /// Writes lines `KEY=VALUE`, or `-KEY` for an entry that goes, into a map.
     ///
     /// # Errors
-    /// There is no map of this name, or what cannot be read.
+    /// There is no map of this name, or an unreadable value.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), String> {
         if self.variable(name).is_some() {
             return Err(format!("'{name}' is a variable: `constants` of the document sets it"));

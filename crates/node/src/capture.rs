@@ -182,7 +182,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Puts the tap on its interfaces, as far as they are still what they were.
+    /// Puts the tap on its interfaces, as far as they are still the same.
     fn look(&self) {
         let scene = lock(self.known).scene.clone();
         let there = |one: &&Named| {

@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 
 use crate::NodeError;
 
-/// Most memory of the process that tries configurations: what a router may have, and no more.
+/// Most memory of the process that tries configurations: a router's limit.
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// How long one configuration may take.

@@ -1,8 +1,7 @@
 //! The way into the node's loop: work from other threads, done between two rounds.
 //!
 //! The loop alone owns the node's state. Other threads send closures; the loop runs them and
-//! answers. A closure must be short: what takes long becomes a job, whose reply is kept until it is
-//! done.
+//! answers. A closure must be short: long work becomes a job, whose reply is kept until it is done.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(crate) struct Made {
     pub(crate) slow_paths: Vec<(String, String, u64)>,
 }
 
-/// Compares what was made with what is really there, and tells the node.
+/// Compares the records with the actual objects, and informs the node.
 pub(crate) struct DriftThread {
     orders: SyncSender<Made>,
     looked: Instant,

@@ -74,7 +74,7 @@ pub(crate) fn stand_ins(plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
     all.map(|resource| resource.stand_in().map_err(|error| fault(plan, resource, &error))).collect()
 }
 
-/// Removes what sockets have left in the file system whose routers have ended.
+/// Removes the socket files of routers that have ended.
 pub(crate) fn clear(grants: &[Resource]) {
     for resource in grants {
         if let Err(error) = resource.clear() {

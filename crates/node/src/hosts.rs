@@ -11,7 +11,7 @@
 //! | `container` | Docker's answer to where a container is          |
 //! | `configure` | addresses, parameters and routes                 |
 //! | `run`       | a host's commands                                |
-//! | `survey`    | what hosts really have                           |
+//! | `survey`    | the actual state of hosts                        |
 //! | `remove`    | hosts that go, also those of a killed node       |
 //! | `show`      | descriptions of hosts                            |
 
@@ -204,7 +204,7 @@ pub(crate) fn make(
         });
         places.insert(host.name.to_string(), namespace);
     }
-    // Before anything is moved: after a kill, the next node knows what to move back.
+    // Before anything is moved: after a kill, the next node knows which devices to move back.
     write_records(instance, &kept)?;
     let outer =
         Namespace::create(&outside(instance)).doing("making the namespace of outer ends")?;
@@ -305,7 +305,7 @@ fn moved(name: &str, interface: &HostInterface) -> Option<Moved> {
     Some(Moved { inside: name.to_owned(), before: device.value.clone(), was_up })
 }
 
-/// Nothing but what hosts send is on their lines.
+/// Their lines carry only the hosts' frames.
 fn quiet(outer: &Namespace) -> std::io::Result<()> {
     outer.sysctl("net.ipv6.conf.default.disable_ipv6", "1")
 }

@@ -2,17 +2,17 @@
 //!
 //! It lies in `/run/europa/NAME/kept`, a small file system in memory that only root can enter:
 //!
-//! | name                     | what                                                    |
+//! | name                     | content                                                 |
 //! |--------------------------|---------------------------------------------------------|
 //! | `KIND.PID.json`          | the record of a process that runs                       |
 //! | `KIND.PID.sock`          | where it takes a node's connection                      |
-//! | `NAME.json`              | the record of what is no process                        |
+//! | `NAME.json`              | the record of an object without a process               |
 //! | `doorbell.WORKER`, `wake.NUMBER` | pipes that wake: see `bell`                    |
 //! | `status`, `held`, `taps` | memory of the switch's that outlives it                 |
 //! | `queues.PORT`            | statistics of a port's queues, written by the switch    |
 //!
-//! A record says what can be read neither from the pins nor from the kernel. It is replaced
-//! as a whole, so that it is never half-written.
+//! A record has the facts that are neither in the pins nor in the kernel. It is replaced as a
+//! whole, so that it is never half-written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -34,8 +34,8 @@ use serde_json::Value;
 use crate::bell::Bell;
 use crate::{Doing, Instance, NodeError};
 
-/// Changes whenever a process that was started before could misunderstand the node, or the
-/// node it: with records, orders, the layout of pools and of what is pinned.
+/// Changes whenever a process that was started before could misunderstand the node, or the node it:
+/// with records, orders, the layout of pools and of pinned maps.
 const FORMAT: u32 = 12;
 
 /// The folder of an instance.

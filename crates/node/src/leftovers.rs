@@ -22,7 +22,7 @@ pub(crate) struct Noted {
     pub(crate) port: Value,
 }
 
-/// Writes down how the devices were, and what they are now, for a later process.
+/// Writes down the former and the present state of the devices, for a later process.
 pub(crate) fn note(instance: &Instance, ports: &[Noted]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(ports).map_err(std::io::Error::from);
     replace(&instance.undo(), &text.doing("writing down changes of devices")?)
@@ -44,7 +44,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let mut said = Vec::new();
     // Detach first: from then on Linux gets every frame.
     Substrate::remove(&instance.pins())?;
-    // Kills whatever of a killed node still runs: what it has noted, then what it may not have.
+    // Kills the running processes of a killed node: first the recorded ones, then others.
     Kept::remove(instance)?;
     let groups = Cgroups::detect()?;
     for name in groups.names(instance.name())? {

@@ -32,7 +32,7 @@
 //! | `slow_path`| routers' own Linux: made, followed, its programs kept running    |
 //! | `kept`     | records for the next node, which adopts running processes        |
 //! | `leftovers`| removes the objects of a killed node                             |
-//! | `doctor`   | checks the machine, and says what follows from each finding      |
+//! | `doctor`   | checks the machine, and explains each finding                    |
 //!
 //! # The loop and its threads
 //!
@@ -62,9 +62,9 @@
 //!
 //! # Reservations
 //!
-//! `api` refuses what the documents alone exclude. The node refuses what exceeds the machine (`slices`,
-//! `filters`), before it applies anything. Once a round the loop compares queues, meters and control groups
-//! with the documents, and corrects them.
+//! `api` refuses documents that contradict each other. The node refuses reservations beyond the machine
+//! (`slices`, `filters`), before it applies anything. Once a round the loop compares queues, meters and
+//! control groups with the documents, and corrects them.
 
 mod backoff;
 mod bell;
@@ -174,7 +174,7 @@ impl From<Fault> for NodeError {
     }
 }
 
-/// Names what was tried.
+/// Names the attempted operation.
 trait Doing<T> {
     fn doing(self, what: impl Into<String>) -> Result<T, NodeError>;
 }

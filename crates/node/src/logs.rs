@@ -37,8 +37,8 @@ impl LogThread {
     }
 }
 
-/// Bounds all logs of a directory. Processes write with `O_APPEND`, so a log that is cut
-/// goes on at its new end; what is written between copy and cut is lost.
+/// Bounds all logs of a directory. Processes write with `O_APPEND`, so a truncated log goes on at
+/// its new end; lines written between copy and truncation are lost.
 fn bound(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

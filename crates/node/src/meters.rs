@@ -64,7 +64,7 @@ pub(crate) fn check(documents: &Documents) -> Result<(), NodeError> {
 }
 
 impl Meters {
-    /// Has receive programs police what they are to. Costs little if they do.
+    /// Sets the meters of the receive programs. Costs little if they do.
     pub(crate) fn follow(
         &mut self,
         substrate: &Substrate,

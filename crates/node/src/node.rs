@@ -3,17 +3,17 @@
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
 //! | `run`       | a node from its start to its end                           |
-//! | `adopt`     | what a node that was killed has left running               |
+//! | `adopt`     | takes over the processes of a killed node                  |
 //! | `loading`   | eBPF programs, loaded beside the loop                      |
 //! | `machine`   | the machine, as the engine of `control` has it             |
-//! | `restore`   | what the store says runs again                             |
+//! | `restore`   | starts the stored objects again                            |
 //! | `steps`     | steps from the actual to the desired state, carried out    |
-//! | `beside`    | what takes long, in threads of its own                     |
-//! | `hosts`     | hosts, and what they send over links                       |
+//! | `beside`    | long work, in threads of its own                           |
+//! | `hosts`     | hosts, and their frames over links                         |
 //! | `filters`   | rules of the switch, and their counters                    |
 //! | `bring_up`  | one port or router added or removed                        |
-//! | `processes` | the switch and the routers: started, told what to do       |
-//! | `answers`   | what routers answer                                        |
+//! | `processes` | the switch and the routers: started, given orders          |
+//! | `answers`   | answers of routers                                         |
 //! | `pools`     | packet pools, made ahead of need                           |
 //! | `revive`    | processes that have ended: noted, and started again        |
 //! | `restart`   | a router's new process takes over from the old one         |
@@ -142,7 +142,7 @@ pub(crate) struct Node {
     watched: Instant,
     pub(crate) events: Events,
     store: StoreThread,
-    /// Decides what is done.
+    /// Decides about a step.
     engine: Engine,
     /// It has more to do at once.
     more: bool,

@@ -28,7 +28,7 @@ const MANY: f64 = 200_000.0;
 /// ... until it has received fewer than so many, so many times in a row.
 const FEW: f64 = 100_000.0;
 const TIMES: u32 = 25;
-/// How often it is looked at what routers use meanwhile.
+/// The interval of checks of the routers' CPU use meanwhile.
 const USE_EVERY: Duration = Duration::from_millis(200);
 /// Routers that use more of the CPUs that are left than this part may use all again, ...
 const CROWDED: f64 = 0.6;
@@ -119,7 +119,7 @@ impl Placement {
         self.crowded = used / left > if self.crowded { ROOMY } else { CROWDED };
     }
 
-    /// Notes what routers have used until `now`, in all.
+    /// Notes the routers' CPU use until `now`, in all.
     fn note_used(&mut self, cores: &[usize], used: Duration, now: Instant) {
         let Some((before, at)) = self.used else {
             self.used = Some((used, now));

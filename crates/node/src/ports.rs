@@ -24,7 +24,7 @@ fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) 
     Fault::new(Key::new("port", document.name.to_string()), &[field], why)
 }
 
-/// Reads what a port's device has lost.
+/// Reads the losses of a port's device.
 fn losses(device: &Device) -> Result<DropCounters, NodeError> {
     DropCounters::new(counter_socket(device)?, device.index).doing("reading a device's counters")
 }
@@ -79,7 +79,7 @@ pub(crate) struct Port {
     pub(crate) mtu: u32,
     /// Live frames may leave by it.
     pub(crate) live: bool,
-    /// Its device cuts merged TCP segments into what they were.
+    /// Its device cuts merged TCP segments into the original ones.
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
@@ -99,8 +99,7 @@ pub(crate) struct Port {
     /// The device's losses, for statistics.
     losses: DropCounters,
     mode: PortMode,
-    /// Packets that had come in, and what the peer had sent, when it was last decided where to
-    /// receive.
+    /// Packets received, and packets that the peer had sent, at the last decision where to receive.
     received: u64,
     /// Programs of routers run in its driver.
     caged: bool,
@@ -129,7 +128,7 @@ impl Port {
         Ok(Noted { undo, port: serde_json::Value::Null })
     }
 
-    /// Adds to `undo` what may be changed by becoming able to do what interfaces need.
+    /// Adds to `undo` the settings that may change to meet the interfaces' needs.
     pub(crate) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
             // Of a repeated change, the older state counts.
@@ -231,7 +230,7 @@ impl Port {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Becomes what a document says. Its device stays.
+    /// Changes to a document. Its device stays.
     pub(crate) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.mtu = find(document)?.1;
         self.rate_bits = rate(document);
@@ -240,7 +239,7 @@ impl Port {
     }
 
     /// Takes over changes of its device by other programs: the name, and the MTU as far as the
-    /// document allows. Says what is different.
+    /// document allows. Returns the differences.
     pub(crate) fn follow_device(&mut self, link: &Link) -> Option<String> {
         let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));
         let is_same = link.name == self.device.name && mtu == self.mtu;
@@ -252,8 +251,7 @@ impl Port {
         Some(format!("the device is {} now, MTU {mtu}", link.name))
     }
 
-    /// Makes it able to do what the interfaces on it need; what was changed is added to
-    /// `undo`.
+    /// Sets its device up for the interfaces on it; adds the changes to `undo`.
     pub(crate) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
             let generic = self.mode == PortMode::Generic;

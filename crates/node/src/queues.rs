@@ -26,7 +26,7 @@ const BURST_US: u64 = 4000;
 const RED_SHIFT: u8 = 9;
 const RED_MIN_BYTES: u64 = 30_000;
 const RED_PROBABILITY: f64 = 0.1;
-/// A typical packet, in bits, and what a port sends that says nothing.
+/// A typical packet, in bits, and the rate of a port without one.
 const TYPICAL_BITS: u64 = 8000;
 const TYPICAL_RATE: u64 = 1_000_000_000;
 
@@ -244,7 +244,7 @@ impl PortsQueues {
         if managed.told == wanted {
             return Ok(());
         }
-        // Told once, whatever the answer: what is refused now is refused again.
+        // Sent once, for any answer: a refusal now is a refusal later.
         managed.told.clone_from(&wanted);
         let order = Order::Queues { port: port.id, queues: wanted };
         match switch.order(&order, &[managed.memory.as_fd()])? {

@@ -133,7 +133,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Tells a switch what the link does now.
+    /// Sends the present effects of the link to a switch.
     pub(crate) fn impair(&self, switch: Option<&mut Switch>) {
         let impairment = Some(self.plan.impairment);
         if let Some(switch) = switch {

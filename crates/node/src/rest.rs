@@ -76,7 +76,7 @@ impl Rest {
         let path = instance.socket();
         let what = || format!("listening at {}", path.display());
         let listener = UnixListener::bind(&path).doing(what())?;
-        // Root only, whatever the umask was.
+        // Root only, for any umask.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).doing(what())?;
         listener.set_nonblocking(true).doing(what())?;
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -39,7 +39,7 @@ pub(crate) struct Router {
     pub(crate) number: u32,
     /// Its documents.
     pub(crate) wanted: Arc<RouterPlan>,
-    /// The same with what was found out: next hops of tunnels.
+    /// The same with resolved facts: next hops of tunnels.
     pub(crate) plan: RouterPlan,
     /// The configuration of its process is unknown: an update was refused half-way.
     pub(crate) astray: bool,
@@ -122,8 +122,8 @@ impl Router {
         })
     }
 
-    /// Takes over the router of a record, if it still runs and is what is planned, but for
-    /// its configuration: that can be changed while it runs.
+    /// Takes over the router of a record, if it still runs and equals the plan, but for its
+    /// configuration: that can be changed while it runs.
     ///
     /// # Errors
     /// The reason for its restart.

@@ -69,8 +69,7 @@ pub(crate) struct SliceGroups {
 }
 
 impl SliceGroups {
-    /// Has the groups of slices be what documents say; says what went wrong. Costs little if
-    /// they are.
+    /// Sets the groups of slices to the documents; returns the errors. Costs little if they are.
     pub(crate) fn follow(
         &mut self,
         cgroups: &Cgroups,

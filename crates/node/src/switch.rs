@@ -88,7 +88,7 @@ impl Lasting {
         self.workers.len() as u32
     }
 
-    /// The worker that takes what the router of this number sends.
+    /// The worker that takes the packets of the router with this number.
     pub(crate) fn worker_of(&self, router: u32) -> u32 {
         worker_of(router, self.workers())
     }
@@ -219,7 +219,8 @@ impl Switch {
         Ok(Some(Self { child, orders, identity: Some(identity), started, workers }))
     }
 
-    /// The worker that takes what the router of this number sends, or the relay on the pool of it.
+    /// The worker that takes the packets of the router with this number, or the relay on the pool
+    /// of it.
     pub(crate) fn worker_of(&self, number: u32) -> u32 {
         worker_of(number, self.workers)
     }

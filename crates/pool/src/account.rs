@@ -1,7 +1,7 @@
 //! Whose memory is whose, where several routers share a process.
 //!
-//! An allocator that counts: what a thread takes from the heap less what it gives back, since
-//! [`enter`]. A process that wants to know has [`Counting`] as its global allocator; in any
+//! An allocator that counts: the bytes that a thread takes from the heap less those it gives back,
+//! since [`enter`]. A process that wants to know has [`Counting`] as its global allocator; in any
 //! other all accounts stay empty.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -25,7 +25,7 @@ thread_local! {
     static NOW: Cell<Account> = const { Cell::new(Account { bytes: 0, table_bytes: 0 }) };
 }
 
-/// From now on what this thread takes and gives back is for `account`. Returns whose it was.
+/// From now on this thread's allocations are for `account`. Returns whose it was.
 pub fn enter(account: Account) -> Account {
     NOW.replace(account)
 }
@@ -51,7 +51,7 @@ fn count(bytes: usize, sign: i64) {
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         let of = if bytes >= TABLE_BYTES { &mut account.table_bytes } else { &mut account.bytes };
-        // No piece is as long as what a signed number holds.
+        // No piece is as long as the largest signed number.
         *of = of.wrapping_add(sign.wrapping_mul(bytes as i64));
         now.set(account);
     });
@@ -61,8 +61,8 @@ fn count(bytes: usize, sign: i64) {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
-// SAFETY: every call is the system allocator's with the same arguments; what is counted beside
-// it touches no memory that was allocated.
+// SAFETY: every call is the system allocator's with the same arguments; the counting touches no
+// memory that was allocated.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 1);

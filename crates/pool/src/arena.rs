@@ -1,9 +1,8 @@
 //! Equal packet buffers with a stack of free ones, used by one thread.
 //!
-//! An [`Arena`] keeps what it knows about each buffer (where the packet starts,
-//! its annotations, whose it is) in private memory, never in the buffer itself:
-//! buffers may lie in a packet pool that others can write, and nothing that is
-//! followed as a pointer or used as a length may stand there.
+//! An [`Arena`] keeps its data about each buffer (where the packet starts, its annotations, its
+//! owner) in private memory, never in the buffer itself. Buffers may lie in a packet pool that
+//! others can write, so no pointer or length that is used may stand there.
 //!
 //! # Why packets may outlive the arena
 //! A [`Packet`] points into its arena's private memory. The last user frees that memory: the last
@@ -37,7 +36,8 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The shared part of all handles and packets of one arena.
 pub(crate) struct Shared {
-    /// One per buffer: what the forwarding path touches. Of a fresh one only the state is valid.
+    /// One per buffer: the fields that the forwarding path touches. Of a fresh one only the state
+    /// is valid.
     hot: NonNull<Hot>,
     /// One per buffer: the rest.
     pub(crate) cold: NonNull<Cold>,
@@ -95,8 +95,8 @@ impl Shared {
         }
     }
 
-    /// Gives back all packets of a batch; what [`Shared::give_back`] does, with the stack's
-    /// length in a register for each run of packets of one arena.
+    /// Gives back all packets of a batch, as [`Shared::give_back`] does, with the stack's length in
+    /// a register for each run of packets of one arena.
     ///
     /// # Safety
     /// The packets are live, and not used, nor dropped, afterwards.
@@ -242,9 +242,9 @@ impl Arena {
         arena
     }
 
-    /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at
-    /// `base`, where slot n starts at n × `slot_bytes`. All of them start away: what is noted about
-    /// a slot takes no memory until it comes.
+    /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at `base`,
+    /// where slot n starts at n × `slot_bytes`. All of them start away: the notes about a slot take
+    /// no memory until it comes.
     ///
     /// # Safety
     /// - The mapping is readable, writable and initialised up to the end of the last slot, and
@@ -280,7 +280,7 @@ impl Arena {
         let bytes = hot_bytes + cold_bytes + buffers * size_of::<u32>();
         let (hot, book) = zeroed(bytes, align_of::<Hot>());
         // SAFETY: both lie in the allocation, which has room for all three arrays one after the
-        // other; each begins at a multiple of what it has to.
+        // other; each begins at a multiple of its alignment.
         let (cold, free) = unsafe { (hot.add(hot_bytes), hot.add(hot_bytes + cold_bytes)) };
         let shared = NonNull::from(Box::leak(Box::new(Shared {
             hot: hot.cast(),
@@ -415,8 +415,8 @@ impl Arena {
         Some(unsafe { self.shared().make_live(index, offset, length) })
     }
 
-    /// Has the processor fetch what [`Arena::adopt`] and a look at the first bytes of a frame
-    /// at `offset` of `slot` will need.
+    /// Prefetches the memory that [`Arena::adopt`] and a look at the first bytes of a frame at
+    /// `offset` of `slot` will need.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32, offset: u16) {
         if let Some(index) = self.index(slot) {

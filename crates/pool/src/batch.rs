@@ -11,8 +11,8 @@ pub const BATCH: usize = 256;
 /// The bit that ends [`Batch::sift`].
 pub const STOP: u32 = 1 << 31;
 
-/// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping
-/// batches costs 8 bytes each way, whatever they carry.
+/// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping batches
+/// costs 8 bytes each way, with any contents.
 ///
 /// The vector is boxed for the sake of those 8 bytes: a vector's three words, written one by
 /// one and read back two at a time on the way through a queue, miss the processor's store
@@ -209,8 +209,8 @@ impl Batch {
     }
 }
 
-/// Calls `rejected` from a function of its own: inlined, it would take the loop's registers for
-/// what rarely happens.
+/// Calls `rejected` from a function of its own: inlined, it would take the loop's registers for a
+/// rare case.
 #[inline(never)]
 fn out_of_line(rejected: &mut impl FnMut(Packet), packet: Packet) {
     rejected(packet);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::ring::Entries;
 use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
 
-/// How many frames ahead memory is asked for: what one core wrote takes another one tens of
+/// How many frames ahead memory is asked for: a line that one core wrote takes another one tens of
 /// nanoseconds to get.
 const AHEAD: u32 = 8;
 
@@ -87,10 +87,10 @@ impl Endpoint {
         &self.arena
     }
 
-    /// Whether a transmit ring is so full that packets received now might not fit. The
-    /// switch empties rings whatever becomes of the packets, so it has just not had its
-    /// turn: this router gives it the core, and what arrives meanwhile is dropped before
-    /// it has cost a copy.
+    /// Whether a transmit ring is so full that packets received now might not fit. The switch
+    /// empties rings for any fate of the packets, so it has just not had its turn: this router
+    /// gives it the core, and frames that arrive meanwhile are dropped before they have cost a
+    /// copy.
     pub fn is_congested(&self) -> bool {
         self.tx_tail.iter().zip(0..).any(|(tail, interface)| {
             let ring = self.view.tx(interface);
@@ -201,8 +201,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes back what was sent from the stock, and gives reception what the stock has
-    /// too much. Once a round.
+    /// Takes back the sent slots of the stock, and gives reception the excess of the stock. Once a
+    /// round.
     pub fn balance(&mut self) {
         let slots = self.view.layout().geometry.slots;
         let done = self.view.done();

@@ -1,4 +1,4 @@
-//! Adaptive polling: what a poller does when it finds nothing to do.
+//! Adaptive polling: the actions of a poller without work.
 //!
 //! A burst is followed by a nap: more packets gather meanwhile, and the other process on the core
 //! (often the other end of our rings) has its turn. Yielding does not do: the scheduler is fair,

@@ -22,7 +22,7 @@ pub const ABI_MAGIC: u32 = u32::from_le_bytes(*b"EuPl");
 pub const SLOT_METADATA_BYTES: u32 = 64;
 /// Bytes of a filter key.
 pub const KEY_BYTES: usize = 40;
-/// Bytes of what a rule answers to a key.
+/// Bytes of a rule's result for a key.
 pub const RESULT_BYTES: usize = 16;
 /// Where the receive program puts a frame in a slot at the earliest: behind metadata and
 /// headroom. See [`rx_offset`].
@@ -78,9 +78,9 @@ pub struct Header {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
-    /// Router to switch, with [`crate::Word::KEY`]: what the slice's rules are searched for.
+    /// Router to switch, with [`crate::Word::KEY`]: the key to look up among the slice's rules.
     pub key: [u8; KEY_BYTES],
-    /// Switch to router, with [`crate::Word::RESULT`]: what the rule says that was found.
+    /// Switch to router, with [`crate::Word::RESULT`]: the result of the rule found.
     pub result: [u8; RESULT_BYTES],
     /// Reserved.
     pub reserved: [u8; 8],

@@ -513,9 +513,9 @@ impl Packet {
         hot.transport = transport;
     }
 
-    /// Says that an IP packet starts at byte `at`: its header has `header_length` bytes, all of
-    /// it `length`; what lies behind it is cut off. `None`, and no change, if the packet is
-    /// shorter than that.
+    /// Notes that an IP packet starts at byte `at`: its header has `header_length` bytes, all of it
+    /// `length`; bytes behind it are cut off. `None`, and no change, if the packet is shorter than
+    /// that.
     #[inline(always)]
     pub fn set_ip_packet(&mut self, at: usize, header_length: usize, length: usize) -> Option<()> {
         let hot = self.hot_mut();
@@ -573,7 +573,7 @@ impl Packet {
         self.hot().keyed.then(|| &self.metadata().key)
     }
 
-    /// Has the slice's rules searched for a key when it is sent; what is missing of it is zero.
+    /// Has the slice's rules searched for a key when it is sent; missing bytes are zero.
     #[inline]
     pub fn set_filter_key(&mut self, key: &[u8]) {
         let place = &mut self.metadata_mut().key;

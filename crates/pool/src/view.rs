@@ -41,7 +41,7 @@ impl PoolView {
     /// read from the pool: a router can write there).
     ///
     /// # Errors
-    /// An impossible geometry, or what mmap(2) says.
+    /// An impossible geometry, or the error of mmap(2).
     pub fn open(fd: impl AsFd, geometry: Geometry) -> Result<Self, ViewError> {
         let layout = Layout::new(geometry)?;
         let page = 4096;

@@ -46,7 +46,8 @@ impl Devices for PoolDevices {
             self.sent = true;
             self.endpoint.send_keeping(host, batch, keep);
         }
-        // Linux is slower than the fast path: what it cannot take is lost, here and not later.
+        // Linux is slower than the fast path: packets that it cannot take are lost, here and not
+        // later.
         batch.clear();
     }
 

@@ -58,11 +58,11 @@ pub struct GuestStats {
     pub overruns: u64,
     /// Packets received.
     pub packets: u64,
-    /// Bytes of memory beside its pool; of tables of routes, what is filled.
+    /// Bytes of memory without its pool; of tables of routes, the filled part.
     pub memory_bytes: u64,
     /// Most bytes that it may have.
     pub quota_bytes: u64,
-    /// Bytes of addresses of its tables of routes; memory stands behind what is written to.
+    /// Bytes of addresses of its tables of routes; only written pages have memory.
     pub table_bytes: u64,
 }
 
@@ -89,8 +89,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A router that takes its orders from `orders`, on the packet pool `pool`. The first
-    /// order says what to be.
+    /// A router that takes its orders from `orders`, on the packet pool `pool`. The first order has
+    /// its settings.
     pub fn new(orders: Served<Answer, Order>, pool: PoolView, log: OwnedFd) -> Self {
         let lines = Rc::new(Cell::new(LINES));
         Self {
@@ -156,7 +156,7 @@ impl Guest {
         Ok(worked)
     }
 
-    /// Adds what a turn took to the router's account.
+    /// Adds the time of a turn to the router's account.
     fn charge(&mut self, counts: u64) -> Result<(), String> {
         self.spent += counts;
         self.longest = self.longest.max(counts);
@@ -292,7 +292,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Drops the router, whatever state it is in.
+    /// Drops the router, in any state.
     fn forget(&mut self) {
         let running = self.running.take();
         let _ = counted(&mut self.account, || drop(running));

@@ -9,16 +9,15 @@ use serde::{Deserialize, Serialize};
 /// any number of [`Order::Check`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: what to be. Descriptors: those of [`START_DESCRIPTORS`], and one for each
+    /// The first: the settings. Descriptors: those of [`START_DESCRIPTORS`], and one for each
     /// grant.
     Start(Box<Start>),
     /// Says whether a configuration is right, and changes nothing. Only before
     /// [`Order::Start`]: it is for a process that will never have packets. Descriptors: one
     /// for each grant, of something that may be used up.
     Check(Box<Start>),
-    /// Runs another configuration from now on; elements of the same name and class take
-    /// over what the old ones know. If it is wrong, the old one goes on. Descriptors: one for
-    /// each grant.
+    /// Runs another configuration from now on; elements of the same name and class take over the
+    /// state of the old ones. If it is wrong, the old one goes on. Descriptors: one for each grant.
     Swap {
         /// The configuration.
         configuration: String,
@@ -108,7 +107,7 @@ pub const START_DESCRIPTORS: [&str; 6] =
 /// A router's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done; for a read, what was read.
+    /// It is done; for a read, the value.
     Done(String),
     /// It is not, and nothing has changed.
     Refused(String),

@@ -49,7 +49,7 @@ pub enum RouterError {
 /// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// The reason for its end. A node that goes before it has told what to be ends it silently.
+/// The reason for its end. A node that goes before it has sent the settings ends it silently.
 pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (start, mut descriptors) = loop {

@@ -22,7 +22,7 @@ const VARIABLES: [&str; START_DESCRIPTORS.len() - 1] =
 /// Becomes the program of `command`, its path first. Returns only if it cannot be executed.
 ///
 /// # Errors
-/// The node did not say what to be, or the program cannot be executed. A node that goes before
+/// The node did not send the settings, or the program cannot be executed. A node that goes before
 /// it has said so ends it silently.
 pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);

@@ -1,5 +1,5 @@
-//! A graph on a packet pool, and what the node orders it to do: in a process of its own, or
-//! inside the switch.
+//! A graph on a packet pool, and the node's orders to it: in a process of its own, or inside the
+//! switch.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -17,8 +17,8 @@ use crate::graph;
 use crate::orders::{Answer, Inline, Order, Start};
 use crate::process::RouterError;
 
-/// Rounds that a graph has to finish what is under way in it before another one runs. One
-/// that leads packets in a circle never finishes.
+/// Rounds that a graph has to finish its packets before another one runs. One that leads packets in
+/// a circle never finishes.
 const MOST_ROUNDS: usize = 64;
 /// The same inside the switch, which others wait for.
 const MOST_ROUNDS_INLINE: usize = 16;
@@ -50,7 +50,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Builds what `start` says on the pool.
+    /// Builds the graph of `start` on the pool.
     pub(crate) fn new(
         start: &Start,
         view: PoolView,

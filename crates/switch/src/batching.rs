@@ -1,10 +1,11 @@
 //! How many frames leave a port at once, and which way.
 //!
-//! A kick costs 16 µs whatever it carries, a frame of it 85 ns; a frame by the socket costs about
-//! 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper, many by a kick. Segments
-//! of TCP that the device takes merged ([`crate::train`]) are the exception: forty of them are one
-//! packet for the socket, and one for the receiver. A kick never carries more than [`KICK_TIME`] of
-//! the port's rate: live frames give no back-pressure, what the device cannot take is lost.
+//! A kick costs 16 µs for any number of frames, and 85 ns a frame; a frame by the socket costs
+//! about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper, many by a kick.
+//! Segments of TCP that the device takes merged ([`crate::train`]) are the exception: forty of them
+//! are one packet for the socket, and one for the receiver. A kick never carries more than
+//! [`KICK_TIME`] of the port's rate: live frames give no back-pressure, and frames that the device
+//! cannot take are lost.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +46,7 @@ pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) frames: usize,
     pub(crate) bytes: usize,
-    /// All that waits goes this way, not only what can go no other.
+    /// All waiting frames go this way, not only those that can go no other.
     pub(crate) all: bool,
 }
 
@@ -191,7 +192,7 @@ impl Batching {
             && self.learned.is_none_or(|at| now.duration_since(at) >= LEARN_EVERY)
     }
 
-    /// Adapts the size of kicks to what the device has lost in all.
+    /// Adapts the size of kicks to the device's losses.
     pub(crate) fn learn(&mut self, drops: u64, now: Instant) {
         if self.learned.is_some() {
             self.kick_frames = if drops > self.drops_seen {
@@ -232,7 +233,7 @@ mod tests {
         assert_eq!(generic.plan(frames(1000), now, |_| None).unwrap().way, Way::Socket);
     }
 
-    /// Way and `all` of what leaves of `waiting`, `after` what went `last`.
+    /// Way and `all` of the frames that leave of `waiting`, `after` those that went `last`.
     fn planned(
         abilities: Abilities,
         last: Way,

@@ -1,8 +1,8 @@
 //! Several workers: which of them gets an order, in which sequence, and one answer out of many.
 //!
-//! Each router is one worker's, which takes what it sends, and each port one worker's, which sends
-//! by it. Between the two a packet is handed over: see `handover`. All workers know all pools and
-//! interfaces. The first worker takes the node's orders, and gives the others theirs; the node
+//! Each router belongs to one worker, which takes its packets, and each port to one worker, which
+//! sends by it. Between the two a packet is handed over: see `handover`. All workers know all pools
+//! and interfaces. The first worker takes the node's orders, and gives the others theirs; the node
 //! waits meanwhile, and the others go on.
 
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Carries out what it has been told.
+    /// Carries out an order.
     pub(crate) fn obey(&self, worker: &mut Worker) {
         while let Ok(told) = self.told.try_recv() {
             let answer = match told {

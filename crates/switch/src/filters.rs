@@ -83,7 +83,7 @@ impl Filters {
         Ok(all)
     }
 
-    /// A node that will say what the rules are.
+    /// A node that will send the rules.
     pub(crate) fn connect(&self, node: OwnedFd) -> Result<(), String> {
         self.nodes.send(node).map_err(|_| "the filters' thread has ended".to_owned())
     }
@@ -146,7 +146,7 @@ impl Judge<'_> {
         let place = view.slot_offset(word.slot(), offset);
         let reply = self.reply(pool, packet);
         if let Some(own) = reply.filter(|own| own.verdict == Verdict::Back) {
-            // It does not leave: what rules say of packets that do is not asked.
+            // It does not leave: rules for leaving packets do not apply.
             return self.act(own, shared, pool, packet, place);
         }
         let key = packet::key(view.mapping(), place, length as usize, self.by.interface);
@@ -238,7 +238,7 @@ impl Judge<'_> {
             Verdict::Send => self.way(action.to),
             Verdict::SlowPath => self.by.linux.map(|interface| Way {
                 interface,
-                // Linux takes what is for it.
+                // Linux takes its packets.
                 destination: Some(shared.interfaces.get(packet.interface).mac),
                 own_source: false,
             }),

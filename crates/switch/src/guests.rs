@@ -1,7 +1,7 @@
 //! Routers that run inside this worker.
 //!
 //! Each has a packet pool and rings as if it had a process. The worker gives it a turn when
-//! something is in its receive rings or a timer is due, and intake finds what it sends in its
+//! something is in its receive rings or a timer is due, and intake finds its packets in its
 //! transmit rings, in the same round. One that ends (it panicked, exceeded a limit, or got an
 //! impossible order) sends the reason to the node and is gone; its pool stays until the node
 //! removes it.
@@ -21,7 +21,7 @@ use crate::orders::InlineStats;
 /// Routers with orders that are heard at once.
 const MOST_EVENTS: usize = 64;
 
-/// So many routers have their turn before what they sent leaves, while it is in the caches
+/// So many routers have their turn before their packets leave, while these are in the caches
 /// (measured, 1000 routers: 2.3 times the rate).
 const TURNS: u32 = 64;
 

@@ -19,10 +19,9 @@ use crate::tap::{Lost, lost};
 /// Packets that arrive over one link before the next one has its turn.
 const TURN: usize = 256;
 
-/// Whether one more packet may be on the way. All links of a pool together have three
-/// quarters of its slots; each may take up to twice of what is still free (dynamic
-/// thresholds, Choudhury and Hahne 1998), so that a jammed link leaves room to the others:
-/// alone it comes to half of the pool.
+/// Whether one more packet may be on the way. All links of a pool together have three quarters of
+/// its slots; each may take up to twice the free rest (dynamic thresholds, Choudhury and Hahne
+/// 1998), so that a jammed link leaves room to the others: alone it comes to half of the pool.
 fn has_room(pool: &Pool, waiting: usize) -> bool {
     let budget = pool.view.layout().geometry.slots / 4 * 3;
     let free = budget.saturating_sub(pool.on_the_way.get()) as usize;
@@ -177,7 +176,7 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
 }
 
 impl Tables {
-    /// Sets what the link of interface `id` does. Packets on a link that has lost its effects
+    /// Sets the effects of the link of interface `id`. Packets on a link that has lost its effects
     /// arrive at once.
     pub(crate) fn impair(&mut self, shared: &Shared, id: u32, settings: Option<Settings>) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
@@ -201,7 +200,7 @@ impl Tables {
         }
     }
 
-    /// Takes an impairment away; what is still on the way has no way onward, and is dropped.
+    /// Removes an impairment; packets still on the way have no way onward, and are dropped.
     fn stop(&mut self, id: u32, shared: &Shared) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(mut impairment) = interface.impairment.take() else { return };
@@ -215,7 +214,7 @@ impl Tables {
         }
     }
 
-    /// Forgets the interfaces of a pool that goes, with what is on the way from there.
+    /// Forgets the interfaces of a removed pool, with their packets on the way.
     pub(crate) fn remove_interfaces_of(&mut self, pool: u32) {
         let gone: Vec<u32> =
             self.interfaces.iter().filter(|i| i.pool == pool).map(|i| i.id).collect();

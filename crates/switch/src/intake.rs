@@ -19,7 +19,7 @@ use crate::tables::{Interface, Shared, Tables, count};
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
 
-/// So many packets ahead, what they will touch is fetched.
+/// So many packets ahead, the memory that they will touch is fetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
 
@@ -53,7 +53,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
     (taken, linked)
 }
 
-/// Takes up to a turn of what another worker has handed over from the interface at `place`.
+/// Takes up to a turn of packets that another worker has handed over from the interface at `place`.
 #[inline]
 fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> u64 {
     let Tables { pools, interfaces, ports, .. } = tables;
@@ -155,7 +155,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     (turn.into(), linked)
 }
 
-/// Passes on what rules have leave by other interfaces; how many packets went over links.
+/// Passes on the packets that rules have sent to other interfaces; returns how many packets went
+/// over links.
 fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],

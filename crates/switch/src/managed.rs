@@ -22,9 +22,9 @@ pub const QUEUE_SETTINGS: Settings =
 /// Bytes of a tree's statistics, see `europa_queue::Statistics`.
 pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 
-/// Where packets wait for their rates, what may leave gathers for so long: one by one they would
-/// cost a system call each (measured: 1.5 frames a call). A device that can lose frames gets half
-/// of its time to send the last batch, when the switch catches up.
+/// Where packets wait for their rates, leaving ones gather for so long: one by one they would cost
+/// a system call each (measured: 1.5 frames a call). A device that can lose frames gets half of its
+/// time to send the last batch, when the switch catches up.
 const PACE_NS: u64 = 100_000;
 
 /// Memory for a tree's statistics.
@@ -46,7 +46,7 @@ struct Own {
     holds: u32,
 }
 
-/// A node of the tree, and what it was made of.
+/// A node of the tree, and its settings.
 struct Made<T> {
     id: Id,
     of: T,
@@ -154,8 +154,8 @@ impl Managed {
         self.tree.enqueue(now_ns, queue, packet, length, capable, drop);
     }
 
-    /// Takes out what may leave: packets of `bytes`, and no more than a kick takes. `patient`
-    /// is a device that loses nothing however fast it comes.
+    /// Takes out leaving packets: `bytes` of them, and no more than a kick takes. `patient` is a
+    /// device that loses nothing however fast it comes.
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
@@ -198,12 +198,12 @@ impl Managed {
         self.tree.retain(|packet| packet.pool != pool, |_| ());
     }
 
-    /// Takes everything out, whatever the rates say.
+    /// Takes everything out, for any rates.
     pub(crate) fn drain(&mut self, out: impl FnMut(Queued)) {
         self.tree.retain(|_| false, out);
     }
 
-    /// Changes into the desired tree. `left` gets what waited in queues that go. Returns the places
+    /// Changes into the desired tree. `left` gets the packets of removed queues. Returns the places
     /// of statistics: of each slice, then of each of its routers, then of each of its queues.
     pub(crate) fn become_as(
         &mut self,

@@ -22,8 +22,8 @@ pub enum Ways {
 /// An order. Each is answered by one [`Answer`], in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: what it works with. Descriptors: those of [`START_DESCRIPTORS`], before the last
-    /// of them those of [`WORKER_DESCRIPTORS`] for each worker.
+    /// The first: its descriptors and settings. Descriptors: those of [`START_DESCRIPTORS`], before
+    /// the last of them those of [`WORKER_DESCRIPTORS`] for each worker.
     Start {
         /// How many workers it has; see [`port_worker`].
         workers: u32,
@@ -47,7 +47,7 @@ pub enum Order {
         interfaces: u32,
         /// The process that fills its receive rings.
         of: PoolOf,
-        /// Number of the worker that takes what its router sends, and that its router wakes.
+        /// Number of the worker that takes its router's packets, and that its router wakes.
         worker: u32,
         /// Its router never sleeps, and so does its worker not.
         busy: bool,
@@ -77,7 +77,7 @@ pub enum Order {
         live: bool,
         /// Whether live frames and those of a socket leave in the order in which they were sent.
         ways: Ways,
-        /// The device cuts a packet of merged TCP segments into what they were.
+        /// The device cuts a packet of merged TCP segments into the original ones.
         segments: bool,
     },
     /// The rate of a port from now on.
@@ -115,10 +115,10 @@ pub enum Order {
         bound: Vec<IpNet>,
         /// The link's effects on its sent packets.
         impairment: Option<Settings>,
-        /// Whose rules hold for what it sends.
+        /// The slice whose rules hold for its packets.
         filtered_by: Option<FilteredBy>,
     },
-    /// Whose rules hold from now on for what an interface sends.
+    /// The slice whose rules hold for an interface's packets from now on.
     Filter {
         /// Number of the interface.
         interface: u32,
@@ -150,7 +150,7 @@ pub enum Order {
     },
     /// Tell how it goes.
     Stats,
-    /// Tell what you serve: for a node that has just started.
+    /// List the served objects: for a node that has just started.
     Describe,
 }
 
@@ -251,7 +251,7 @@ pub enum Target {
     Link(u32),
 }
 
-/// Whose rules hold for what an interface sends.
+/// The slice whose rules hold for an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilteredBy {
     /// Number of the slice among filters.

@@ -1,4 +1,4 @@
-//! The switch process: what it is made of when it starts, and its threads, one a worker.
+//! The switch process: its parts at the start, and its threads, one a worker.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub enum SwitchError {
         WORKER_DESCRIPTORS.len()
     )]
     Start,
-    /// A thread for a worker, or for what devices have lost.
+    /// A thread for a worker, or for the devices' losses.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
     /// The kernel.

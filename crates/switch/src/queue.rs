@@ -81,8 +81,8 @@ impl PortQueue {
         }
     }
 
-    /// Fetches what [`Self::push`] will touch for packets that name these queues: all for the one
-    /// that comes soon, what that depends on for the one that comes later.
+    /// Prefetches the memory that [`Self::push`] will touch for packets that name these queues: all
+    /// for the one that comes soon, its dependencies for the one that comes later.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Some(managed) = &self.managed {
@@ -99,7 +99,7 @@ impl PortQueue {
         self.peak = self.peak.max(self.ready.len());
     }
 
-    /// Has what may leave by now ready: see [`Managed::take`].
+    /// Makes the packets ready that may leave by now: see [`Managed::take`].
     #[inline]
     pub(crate) fn refill(
         &mut self,

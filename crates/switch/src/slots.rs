@@ -13,7 +13,8 @@ use europa_substrate::layout::PoolState;
 
 use crate::tables::Shared;
 
-/// So many free slots of a pool stay in use: twice what a router or the switch takes at a time.
+/// So many free slots of a pool stay in use: twice the number that a router or the switch takes at
+/// a time.
 const STAY: u32 = 256;
 /// At most so many are set aside at a time.
 const AT_ONCE: u32 = 256;
@@ -46,7 +47,7 @@ impl Shared {
         ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
     }
 
-    /// Sets aside what is free and more than a few. For the worker that serves the pool.
+    /// Sets free slots aside, except a few. For the worker that serves the pool.
     pub(crate) fn set_aside(&self, view: &PoolView, pool: u32) {
         let slots = view.layout().geometry.slots;
         if slots <= STAY {

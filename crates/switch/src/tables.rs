@@ -33,7 +33,7 @@ pub(crate) struct Pool {
     pub(crate) view: PoolView,
     pub(crate) wake: Wake,
     pub(crate) of: PoolOf,
-    /// The worker that takes what its router sends.
+    /// The worker that takes its router's packets.
     pub(crate) worker: u32,
     /// Its router never sleeps.
     pub(crate) busy: bool,
@@ -73,7 +73,7 @@ pub(crate) enum Wake {
         /// The ring by which the receive program wakes it, for the worker that serves it.
         waker: Option<OwnedFd>,
     },
-    /// This worker, if it takes what is received itself.
+    /// This worker, if it fills the receive rings itself.
     Switch(Waker),
     /// Another worker, which does.
     Worker(Arc<Peer>),
@@ -105,7 +105,7 @@ pub(crate) struct Interface {
     pub(crate) odd: bool,
     /// The link's effects on its sent packets.
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
-    /// Whose rules hold for what it sends.
+    /// The slice whose rules hold for its packets.
     pub(crate) filtered_by: Option<FilteredBy>,
     /// It has no router: frames are taken from its receive ring.
     pub(crate) relay: bool,
@@ -237,7 +237,7 @@ pub(crate) struct Tables {
     pub(crate) worker: u32,
     pub(crate) pools: Pools,
     pub(crate) interfaces: Vec<Interface>,
-    /// Places of interfaces, by number. This and what follows is kept by [`Tables::arrange`].
+    /// Places of interfaces, by number. [`Tables::arrange`] keeps this and the following fields.
     pub(crate) places: Vec<usize>,
     /// A router that this worker serves never sleeps, and neither does the worker: the least
     /// latency needs both.

@@ -2,8 +2,8 @@
 //!
 //! A device that segments TCP (TSO) takes consecutive segments as one packet with the place of the
 //! cuts, and sends the same segments. A receiver on this machine gets it uncut, as if it had merged
-//! them itself (GRO), and this is why it is done: what the kernel does for each packet, and for
-//! each acknowledgement, it does for forty at once.
+//! them itself (GRO). This is the gain: the kernel does its work for a packet, and for an
+//! acknowledgement, once for forty segments.
 //!
 //! The rules are those of the kernel's own merging (`tcp_gro_receive`). Only segments that cutting
 //! restores are merged, and only with right checksums, as the packet gets a new one, which would be
@@ -20,7 +20,7 @@ pub(crate) const MAX_HEADERS: usize = 14 + 40 + 60;
 /// Bytes that stand before each frame on a packet socket: `struct virtio_net_hdr`.
 pub(crate) const OFFLOAD_BYTES: usize = 10;
 
-/// Longest packet: what a device takes by default (`gso_max_size` is 65,536, exclusive).
+/// Longest packet: a device's default (`gso_max_size` is 65,536, exclusive).
 const MAX_BYTES: usize = 65_535;
 
 /// Least bytes of payload of a segment that is merged with the next one: fewer than 48 no sender
@@ -92,7 +92,7 @@ impl Segment {
             && self.is_like(head, next, next_head)
     }
 
-    /// Whether headers are the same but for what differs from one segment to the next.
+    /// Whether headers are the same but for the fields that differ between segments.
     fn is_like(&self, head: &[u8], other: &Self, other_head: &[u8]) -> bool {
         let Self { ipv4, transport, headers, .. } = *self;
         if (other.ipv4, other.transport, other.headers) != (ipv4, transport, headers) {
@@ -124,7 +124,7 @@ impl Segment {
         })
     }
 
-    /// Whether the checksums of its headers `head`, and of what they are followed by, are right.
+    /// Whether the checksums of its headers `head`, and of the bytes behind them, are right.
     fn is_intact(&self, head: &[u8], payload: &[u8]) -> bool {
         let Some(tcp) = head.get(self.transport..self.headers) else { return false };
         let ip =
@@ -146,7 +146,7 @@ pub(crate) struct Train {
 }
 
 impl Train {
-    /// Begins with a frame, if it may be merged with what follows.
+    /// Begins with a frame, if it may be merged with later ones.
     pub(crate) fn begin(frame: &[u8]) -> Option<Self> {
         let first = Segment::parse(frame, frame.len())?;
         Some(Self { first, intact: false, last: first, segments: 1 })

@@ -150,7 +150,7 @@ impl Turning {
         }
     }
 
-    /// Tells routers and the other workers what this one is about to do.
+    /// Announces this worker's next action to routers and the other workers.
     fn set_asleep(&self, asleep: bool) {
         let blocked = asleep && self.worker.is_blocked();
         self.peer().into_iter().for_each(|peer| peer.set_asleep(asleep, blocked));

@@ -32,7 +32,7 @@ use crate::sleeper::Sleeper;
 use crate::socket::{Outbox, Socket};
 use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake, count};
 
-/// Longest frame that may leave live, whatever goes before it.
+/// Longest frame that may leave live, with any outer headers.
 const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 
 /// A router that has sent so many packets since busy ones were counted is one.
@@ -148,7 +148,7 @@ impl Worker {
         time.duration_since(self.epoch).as_nanos() as u64
     }
 
-    /// Looks what the devices have lost of the frames kicked to them.
+    /// Reads the devices' losses of the frames kicked to them.
     fn learn(&mut self, now: Instant) {
         for port in self.tables.ports.iter_mut() {
             if port.batching.wants_to_learn(now) {
@@ -210,7 +210,7 @@ impl Worker {
         self.tables.ports.iter().filter_map(|port| port.queue.next_due_ns(now_ns)).min()
     }
 
-    /// Pools of relays and of routers inside this switch: it takes what is received into them.
+    /// Pools of relays and of routers inside this switch: it fills their receive rings.
     pub(crate) fn own_pools(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
         self.tables.pools.values().filter_map(|pool| match &pool.wake {
             Wake::Switch(waker) => Some((&pool.view, waker)),
@@ -303,7 +303,7 @@ impl Worker {
         self.stats.kicks += 1;
         match self.live.kick(&self.shared) {
             Ok(taken) => self.stats.live_frames += u64::from(taken),
-            // No memory for frames just now: what is in the list waits for the next kick.
+            // No memory for frames just now: entries in the list wait for the next kick.
             Err(error) if error.is(Errno::EINTR) || error.is(Errno::ENOMEM) => {}
             Err(error) => {
                 // Cannot happen while the node keeps the program loaded and parked.
@@ -392,7 +392,7 @@ impl Worker {
                 queue.reserve(self.tables.interfaces.iter().filter(|i| i.to == to).count());
                 let mut batching = Batching::new(rate_bits, Abilities { live, ways, segments });
                 if self.live.pending() > 0 {
-                    // Perhaps by this port: what a switch before has left in the list.
+                    // Perhaps by this port: entries that a switch before has left in the list.
                     batching.sent(Way::Live, Instant::now());
                 }
                 self.tables.ports.add(Port { id: port, queue, socket, losses, drained, batching });
@@ -531,8 +531,8 @@ impl Worker {
         });
     }
 
-    /// Gives back what a killed switch held of this pool: all but the slots that stand
-    /// in a transmit ring. Those in a transmit list are not held; see [`Live`].
+    /// Gives back the slots of this pool that a killed switch held: all but those in a transmit
+    /// ring. Those in a transmit list are not held; see [`Live`].
     fn reclaim(&mut self, pool: u32, view: &PoolView, relay: bool) {
         let slots = view.layout().geometry.slots;
         // A packet that was passed but stands in its ring yet would stop the ring, there and for

@@ -7,7 +7,7 @@ use crate::devices::Devices;
 use crate::handler::Flags;
 use crate::state::{Core, Slot, with_element};
 
-/// Handlers of an element that tell of drops, and what they say.
+/// Handlers of an element that count drops, and their values.
 pub(super) fn drops(
     core: &mut Core,
     elements: &mut [Slot],

@@ -99,7 +99,7 @@ impl Port {
     }
 }
 
-/// Fills tables with what a mirror says, until it ends or `stop` is set.
+/// Fills tables from a mirror, until it ends or `stop` is set.
 pub(super) struct Filler {
     tables: Arc<Tables>,
     /// The router's interfaces are the first ones; outputs behind them are Linux's.
@@ -134,7 +134,7 @@ impl Filler {
         }
     }
 
-    /// Does what an order to a router's element says.
+    /// Carries out an order to a router's element.
     fn write(&mut self, path: &str, value: &str) -> Result<(), String> {
         let (element, handler) = path.split_once('.').unwrap_or((path, ""));
         let number = |text: &str| text.parse::<usize>().ok();
@@ -241,7 +241,7 @@ impl Filler {
                     let is_v6 = rest.split(' ').next().is_some_and(|prefix| prefix.contains(':'));
                     open[usize::from(is_v6)] = false;
                 }
-                // `all`, `down`, and what is not known here.
+                // `all`, `down`, and words that are not known here.
                 _ => open = [false; 2],
             }
         }

@@ -1,4 +1,4 @@
-//! From a rule to what the switch looks up: patterns, keys and actions.
+//! From a rule to the switch's entries: patterns, keys and actions.
 
 use europa_api::filters::{Ecn, Rule};
 use europa_filter::{Pattern, Rule as Entry};

@@ -1,4 +1,4 @@
-//! Small numbers for what rules name, as long as one does.
+//! Small numbers for the names of rules, as long as one has the name.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(again.take(&"x".to_owned(), &mut new), Some(1));
     }
 
-    /// As many names as there are numbers: what was linear took minutes.
+    /// As many names as there are numbers: a linear search took minutes.
     #[test]
     fn n07_many_names_cost_no_more_than_few() {
         let (mut numbers, mut new) = (Numbers::new(0, u16::MAX - 1), false);

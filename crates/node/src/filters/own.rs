@@ -39,7 +39,7 @@ impl Filters {
         Ok(self.told(slice, batch, was_empty))
     }
 
-    /// Takes back what was installed and never told.
+    /// Takes back installed rules that the switch never got.
     pub(super) fn scrap(&mut self, slice: &str, installed: &[Installed]) {
         let mut back = Batch::default();
         installed.iter().for_each(|one| self.uninstall(slice, one, &mut back));

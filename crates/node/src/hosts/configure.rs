@@ -13,7 +13,7 @@ use crate::NodeError;
 /// A route with its next hop and its device.
 pub(super) type HostWay = (IpNet, Option<IpAddr>, Option<String>);
 
-/// Gives a host what `new` says, where `old` is what it has. The interfaces are there.
+/// Changes a host from `old` to `new`. The interfaces are there.
 pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<(), NodeError> {
     for (name, value) in &new.sysctls.0 {
         inside.sysctl(name, value).map_err(|error| {

@@ -54,7 +54,7 @@ pub fn note_code(instance: &Instance, host: &str, code: u8) {
     let _ = fs::write(&new, code.to_string()).and_then(|()| fs::rename(&new, &path));
 }
 
-/// Starts a shell that runs a host's commands; what they say goes to `log`. The role `host-run`
+/// Starts a shell that runs a host's commands; their output goes to `log`. The role `host-run`
 /// enters the host, and its control group, by itself.
 pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
     let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));

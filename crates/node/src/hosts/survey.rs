@@ -19,7 +19,7 @@ pub(crate) struct HostDrift {
     pub(crate) differs: Vec<String>,
 }
 
-/// Compares hosts with what is really there. Takes a moment for each.
+/// Compares hosts with the actual ones. Takes a moment for each.
 pub(crate) fn look(instance: &Instance, made: &Arc<Vec<Host>>) -> Vec<HostDrift> {
     made.iter().filter_map(|host| look_at(instance, host)).collect()
 }

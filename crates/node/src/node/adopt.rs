@@ -32,8 +32,8 @@ use crate::switch::{Lasting, Switch, SwitchRecord};
 use crate::{NodeError, grants, hosts, slices};
 
 impl Node {
-    /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
-    /// of it is taken away.
+    /// Takes over the running and wanted objects, and removes all others. If that fails, all of it
+    /// is taken away.
     pub(super) fn adopt(&mut self) -> Result<(), NodeError> {
         let documents = self.documents.clone();
         let adopted = self.try_adopt(&documents);
@@ -264,8 +264,8 @@ impl Node {
         Ok(())
     }
 
-    /// Has the switch serve what is claimed, and nothing else. Correct objects are not touched:
-    /// packets are under way there.
+    /// Has the switch serve the claimed objects only. Correct objects are not touched: packets are
+    /// under way there.
     fn correct(&self, switch: &mut Switch, claims: &Claims) -> Result<(), NodeError> {
         let served = switch.describe()?;
         for pool in served.pools.iter().filter(|pool| !claims.pools.contains(pool)) {

@@ -118,7 +118,7 @@ impl Node {
     }
 }
 
-/// A step waits for what is done beside the loop.
+/// A step waits for work beside the loop.
 pub(super) fn not_yet() -> Stop {
     Stop::NotNow(NodeError::Refused("what a step needs took too long".into()).into())
 }

@@ -37,7 +37,7 @@ impl Node {
         Ok(())
     }
 
-    /// Writes down what the ports are, and what was changed on their devices.
+    /// Writes down the ports, and the changes on their devices.
     pub(super) fn note_ports(&self) -> Result<(), NodeError> {
         self.note_ports_and(None)
     }
@@ -152,7 +152,7 @@ impl Node {
         all.filter(move |(_, interface, _)| interface.to.is_port(port))
     }
 
-    /// Changes what an open port's document says beside its device.
+    /// Changes an open port's settings, except its device.
     pub(super) fn change_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         let Some(port) = self.ports.iter_mut().find(|port| port.is(document)) else {
             return Ok(());
@@ -301,7 +301,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends a router and frees what it has, as far as it still has it.
+    /// Ends a router and frees its resources, as far as it still has them.
     fn take_away(&mut self, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             self.discard(successor, "it is removed");

@@ -97,7 +97,7 @@ impl Filtering {
         }
     }
 
-    /// Whose rules hold for what an interface of a router sends.
+    /// The slice whose rules hold for an interface's packets.
     fn by(&self, router: &Router, interface: &InterfacePlan) -> Option<FilteredBy> {
         let name = &router.plan.name;
         let (slice, number) = self.filters.of(name.slice(), name.name(), &interface.name)?;
@@ -125,7 +125,7 @@ impl Filtering {
 }
 
 impl Node {
-    /// Whose rules hold for what an interface sends.
+    /// The slice whose rules hold for an interface's packets.
     pub(super) fn filtered_by(
         &self,
         router: &Router,
@@ -261,7 +261,7 @@ impl Node {
         Ok(())
     }
 
-    /// Tells whose rules hold for what the interfaces send, of a slice or of all.
+    /// Sends the slice whose rules hold for the interfaces' packets, of a slice or of all.
     pub(super) fn tell_filtered(
         &self,
         switch: &mut Switch,

@@ -174,7 +174,7 @@ impl Node {
         hosts::remove(&self.instance)
     }
 
-    /// Takes over the ways of what hosts send over links, as far as they are wanted.
+    /// Takes over the ways of hosts' frames over links, as far as they are wanted.
     pub(super) fn adopt_relays(&mut self, plans: &[RelayPlan], substrate: &Substrate) {
         for found in self.kept.records("relay-") {
             let adopted = found
@@ -189,8 +189,8 @@ impl Node {
         }
     }
 
-    /// Takes the way of what a host sends over a link away. If the router stays, it goes
-    /// straight to that, and what is on the way arrives before.
+    /// Removes the relay of a host's link. If the router stays, later frames go straight to it, and
+    /// frames under way arrive before.
     pub(super) fn remove_relay(&mut self, port: &str) -> Result<(), NodeError> {
         let Some(place) = self.relays.iter().position(|relay| relay.plan.port == *port) else {
             return Ok(());
@@ -214,7 +214,7 @@ impl Node {
         self.note_matches(port)
     }
 
-    /// Gives what a host sends over a link its way. The router behind is there.
+    /// Sets up the relay of a host's link. The router behind is there.
     pub(super) fn make_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
         let port = self.ports.iter().find(|port| port.name == plan.port);
         let attachment = port.and_then(|port| port.attachment.as_ref());
@@ -228,14 +228,14 @@ impl Node {
             (attachment, &self.substrate, interface_on(&mut self.routers, &plan.port))
             && !planned.spec.matches.is_empty()
         {
-            // The relay has what was the router's.
+            // The relay has the router's former frames.
             substrate.leave(id, &planned.spec, attachment)?;
             planned.spec.matches.clear();
         }
         self.note_matches(&plan.port)
     }
 
-    /// Writes down what the interface on a port of a link matches now.
+    /// Writes down the present match of the interface on a port of a link.
     fn note_matches(&mut self, port: &str) -> Result<(), NodeError> {
         for router in &mut self.routers {
             let all = &mut Arc::make_mut(&mut router.wanted).interfaces;

@@ -44,7 +44,7 @@ impl Node {
         Ok(())
     }
 
-    /// Frees what a switch that has just been started has never heard of, but in its lists.
+    /// Frees pools that a newly started switch does not know, except those in its lists.
     pub(super) fn free_orphans(&mut self) {
         for pool in std::mem::take(&mut self.orphans) {
             let forgotten = self.switch.as_mut().is_some_and(|s| s.forget_pool(pool.id));

@@ -1,4 +1,4 @@
-//! The switch and the routers: started, and told what to do.
+//! The switch and the routers: started, and given orders.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// Has routers have of CPU and memory what the documents say of their slices.
+    /// Sets the routers' CPU and memory to the slices' reservations.
     fn follow_slices(&mut self) {
         let documents = &self.documents;
         let followed =
@@ -128,7 +128,7 @@ impl Node {
     /// A router has come: links to it lead somewhere.
     pub(super) fn tell_peers(&self, switch: &mut Switch, name: &str) -> Result<(), NodeError> {
         for (router, id) in self.peers(name) {
-            // It may be there, leading to what the router was before.
+            // It may be there, leading to the former router.
             switch.order(&Order::RemoveInterface { interface: id }, &[])?;
             self.tell_interface(switch, router, id)?;
         }

@@ -1,8 +1,8 @@
 //! A router gets a new process and a new pool: on demand, or because its process has ended.
 //!
 //! On demand, the successor builds its sandbox and its graph while the old process goes on
-//! forwarding. It takes over from one frame to the next; what stood in the old one's rings is
-//! lost. A successor that does not come up changes nothing.
+//! forwarding. It takes over from one frame to the next; packets in the old one's rings are lost. A
+//! successor that does not come up changes nothing.
 
 use europa_api::rest::ProblemDetails;
 use europa_substrate::PoolHandle;

@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// Starts again what is due.
+    /// Starts the objects that are due.
     pub(super) fn revive(&mut self) {
         let now = Instant::now();
         if self.revival.due.is_some_and(|due| due <= now) {

@@ -9,7 +9,7 @@ use super::{Port, counter_socket, find, losses, open_socket, rate};
 use crate::NodeError;
 use crate::leftovers::Noted;
 
-/// Changes with [`PortRecord`], and with what is pinned.
+/// Changes with [`PortRecord`], and with the pinned maps.
 const FORMAT: u32 = 4;
 
 /// The facts that the next node needs of a port.

@@ -51,8 +51,8 @@ enum Wish {
     Delete { key: Key, dry_run: bool },
 }
 
-/// Makes desired state what the texts say, and carries it out; what they do not name stays, unless
-/// it is pruned. Answers when routers run. A failed check changes nothing.
+/// Makes these texts the desired state, and carries it out; unnamed objects stay, unless they are
+/// pruned. Answers when routers run. A failed check changes nothing.
 #[utoipa::path(post, path = "/v1/apply", tag = "objects",
     params(("dry_run" = Option<bool>, Query, description = "Only tell what would change"),
         ("prune" = Option<bool>, Query, description = "Remove what the texts do not name")),
@@ -195,7 +195,7 @@ fn utf8(body: &Bytes) -> Result<String, Problem> {
 /// has changed meanwhile.
 async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
     let wish = std::sync::Arc::new(wish);
-    // One after the other: what changes between check and change comes from elsewhere.
+    // One after the other: a change between check and change comes from elsewhere.
     let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
         let (base, stored) = api.control.ask(|node| node.accepted()).await?;

@@ -1,4 +1,4 @@
-//! `/v1/events` and `/v1/logs`: what happened, once or as it happens.
+//! `/v1/events` and `/v1/logs`: events and lines, once or as they come.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/logs/{slice}/{name}", get(router_log))
 }
 
-/// Options of what happened.
+/// Options of `/v1/events`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Since {

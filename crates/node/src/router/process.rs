@@ -1,4 +1,4 @@
-//! The process of a router: orders, answers, and what is written down of it.
+//! The process of a router: orders, answers, and its record.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -78,8 +78,8 @@ impl Process {
         }
     }
 
-    /// Tells the process what to be, or has the switch take it in; [`Asked::Start`] tells when
-    /// it is.
+    /// Sends the process its settings, or has the switch take it in; [`Asked::Start`] is answered
+    /// when it is ready.
     pub(crate) fn begin(
         &mut self,
         router: &Router,

@@ -166,7 +166,7 @@ impl Base {
             .doing("noting the first process of a slow path")
     }
 
-    /// Its process numbers go, and whatever still has one; then its control group.
+    /// Its pid namespace goes, with its last process; then its control group.
     pub(super) fn end(&self) {
         let mut made = self.lock();
         if let Some(before) = made.after.take() {

@@ -41,7 +41,7 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// A program has ended and is not started again: if it has done what it was for, it serves.
+    /// A program has ended and is not started again: if it has done its task, it serves.
     pub(super) fn done(&self, name: &str, well: bool) {
         if well { self.up(name) } else { self.down(name) }
     }

@@ -95,7 +95,7 @@ impl SlowPath {
         !self.before.is_empty() || !self.pending.is_empty()
     }
 
-    /// Does what a change asks of its programs. Returns those that are to read their files again.
+    /// Carries out a change on its programs. Returns those that are to read their files again.
     pub(super) fn act(&mut self, base: &Arc<Base>) -> Result<Option<Reloads>, NodeError> {
         let mut reloads: Vec<(Daemon, Reload)> = Vec::new();
         while let Some((name, action)) = self.pending.pop_first() {
@@ -123,7 +123,7 @@ impl SlowPath {
         Ok(Some(Reloads { base: Arc::clone(base), all: reloads }))
     }
 
-    /// Has a program kept running, after what kept the same before.
+    /// Has a program kept running, after its former keeper has ended.
     pub(super) fn keep(
         &mut self,
         base: &Arc<Base>,

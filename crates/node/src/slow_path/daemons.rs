@@ -80,7 +80,7 @@ impl Seen {
         }
     }
 
-    /// Why the router is not what it should be.
+    /// Why the router is not as desired.
     pub(super) fn trouble(&self, name: &str, now: Instant) -> Option<String> {
         let end = self.last_end.as_deref().unwrap_or("it has not been started");
         if self.failed {

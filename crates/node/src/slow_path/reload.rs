@@ -106,7 +106,7 @@ fn by_signal(daemon: &Daemon, name: &str) -> Result<(), NodeError> {
 
 fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), NodeError> {
     let waits = process(daemon)?;
-    // Its own process numbers, so that what it has written of them into files holds.
+    // Its own pid namespace, so that the process numbers in its files hold.
     let path = format!("/proc/{}/ns/pid_for_children", waits.pid());
     let numbers: OwnedFd = File::open(&path).doing(format!("opening {path}"))?.into();
     let (group, _) = base.ready()?;
@@ -140,7 +140,7 @@ fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), Node
     }
 }
 
-/// Waits for the end of a command: how it ended, if in time, and what it said last.
+/// Waits for the end of a command: how it ended, if in time, and its last output.
 fn await_end(
     child: &mut Child,
     printed: &mut PipeReader,

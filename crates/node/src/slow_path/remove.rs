@@ -97,7 +97,7 @@ impl SlowPaths {
 }
 
 impl SlowPath {
-    /// Ends its programs, and takes away what they stood on.
+    /// Ends its programs, and removes their base.
     pub(super) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for (_, kept) in self.keepers {

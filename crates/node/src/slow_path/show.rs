@@ -50,7 +50,7 @@ impl SlowPaths {
         }))
     }
 
-    /// The troubles of a router's programs, in words; none if all do what they are for.
+    /// The faults of a router's programs, in words; none if all work.
     pub(crate) fn trouble(&self, router: &str) -> Option<String> {
         let now = Instant::now();
         let daemons = &self.all.get(router)?.daemons;

@@ -1,4 +1,4 @@
-//! Real graphs on a pool, as the switch has them, and classes that do what they must not.
+//! Real graphs on a pool, as the switch has them, and classes with forbidden behaviour.
 
 use std::io::{Read as _, Seek as _};
 use std::thread::sleep;
@@ -200,7 +200,7 @@ impl Bench {
         self.received += 1;
     }
 
-    /// Takes what was sent by `out`: how many frames.
+    /// Takes the packets sent by `out`: how many frames.
     fn take_sent(&mut self) -> u32 {
         let (before, tx) = (self.sent, self.pool.tx(1));
         while let Some(word) = tx.peek(self.sent) {
@@ -268,7 +268,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
 #[test]
 fn what_found_no_room_goes_when_there_is_some() {
     let mut bench = Bench::running(&through("Queue(8)"));
-    // As if what was sent before stood there yet.
+    // Has the effect of an earlier frame that still has the place.
     assert!(bench.pool.tx(1).fill(0, Word::free(0)));
     bench.receive(2);
     bench.turns().unwrap();

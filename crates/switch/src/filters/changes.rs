@@ -1,4 +1,4 @@
-//! Rules and actions on their way from the node: what it says, and how rules lie in the memory
+//! Rules and actions on their way from the node: its orders, and the layout of rules in the memory
 //! that it hands over. A hundred thousand rules as text would take longer to read than to add.
 
 use std::os::fd::AsFd;

@@ -1,7 +1,7 @@
 //! The key of a packet, and marks on it, where it lies in its router's pool.
 //!
-//! The router may write there at any time. It can so have its own packets found by another of
-//! its slice's own rules, and nothing else: what protects others is checked on the copy.
+//! The router may write there at any time. It can so have its own packets match another of its
+//! slice's own rules, and nothing else: checks that protect others are on the copy.
 
 use std::mem::offset_of;
 

@@ -82,7 +82,7 @@ impl Node {
         let documents = &self.documents;
         self.known_slice(&slice)?;
         let filters = &self.filtering.filters;
-        // A change costs what it changes, however many rules stand beside it.
+        // A change costs its own entries, for any number of other rules.
         let there = |number: u32| filters.own_rule(&slice, number);
         if replace {
             removed = filters.own(&slice).map(|(number, _)| number).collect();
