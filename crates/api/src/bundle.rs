@@ -141,7 +141,7 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
 /// The kinds of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
-    /// Whatever has an end: a shell makes pipes of `<(command)`.
+    /// Files with an end, also pipes: a shell makes pipes of `<(command)`.
     Any,
     /// A file: reading it must not wait for another process.
     Regular,
@@ -238,7 +238,7 @@ impl Bundle {
         self.merge_checked(kept, |_, _| ())
     }
 
-    /// The same, where `check` reports what else is wrong with routers of the texts.
+    /// The same, where `check` reports further mistakes of routers in the texts.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -324,7 +324,7 @@ impl Bundle {
 }
 
 impl Documents {
-    /// Fills in what follows from the whole and is not written: addresses of links.
+    /// Fills in values that follow from all documents: addresses of links.
     pub fn complete(&mut self) {
         // Links without room are mistakes, told before.
         let _ = crate::addressing::assign(self);

@@ -56,7 +56,7 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
             routes::all(router, problems);
         }
     }
-    // As long as something else is wrong, addresses may be what was misspelt.
+    // While there are other mistakes, an address may be misspelt.
     if problems.is_empty() {
         for router in &draft.documents.routers {
             routers::addressed(router, problems);

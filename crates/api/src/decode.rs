@@ -127,7 +127,7 @@ macro_rules! whole_number {
 whole_number!(u16);
 whole_number!(u32);
 
-/// Decodes what is written as one text and has a `FromStr`.
+/// Decodes a value written as one text with a `FromStr`.
 pub(crate) fn from_text<T>(node: &Node, context: &mut Context, wanted: &str) -> Option<T>
 where
     T: FromStr<Err = String>,
@@ -258,7 +258,7 @@ pub(crate) fn word<T: Copy>(
     found
 }
 
-/// Names and what they stand for, in the order of the file; `wanted` says what they are.
+/// Names and their values, in the order of the file; `wanted` describes them.
 pub(crate) fn entries<K: Decode, V: Decode>(
     node: &Node,
     context: &mut Context,
@@ -338,8 +338,8 @@ impl<'n, 'c> Fields<'n, 'c> {
         self.optional(field)
     }
 
-    /// Reports when more than one of these fields is written; and, if `none` says what that
-    /// means, when none is.
+    /// Reports when more than one of these fields is written; and, if `none` has a message, when
+    /// none is.
     pub(crate) fn one_of(&mut self, of: &[&'static str], message: &str, none: Option<&str>) {
         let mut written = Vec::new();
         for field in of {
@@ -393,7 +393,7 @@ impl<'n, 'c> Fields<'n, 'c> {
             .label("unknown field");
             let near = nearest(field, self.known.iter().copied());
             if let Some(known) = near {
-                // That one misses what this one was meant to be is the same mistake.
+                // A document that misses the misspelt one is the same mistake.
                 let mut index = 0;
                 self.context.problems.retain(|problem| {
                     index += 1;

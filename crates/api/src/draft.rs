@@ -23,8 +23,8 @@ pub(crate) struct Draft {
     /// Kind and name of every document, readable or not: a name that stands in a
     /// broken document is not unknown.
     pub(crate) declared: HashSet<(String, String)>,
-    /// Whether everything was read. If not, what seems to be missing may only be
-    /// unreadable, and is not complained of.
+    /// Whether everything was read. If not, a missing object may only be unreadable, and is not
+    /// reported.
     pub(crate) complete: bool,
     /// Kinds of documents with unreadable names: a missing object may be one of these.
     pub(crate) nameless: HashSet<&'static str>,
@@ -37,7 +37,7 @@ pub(crate) struct Draft {
 const KINDS: [&str; 6] = ["port", "slice", "link", "host", "router", "filters"];
 
 impl Draft {
-    /// Everything that can be read in these texts, and what cannot.
+    /// The readable documents of these texts, and the mistakes.
     pub(crate) fn of(sources: &[Source]) -> (Draft, Vec<Problem>) {
         let mut draft = Draft { complete: true, ..Draft::default() };
         let mut problems = Vec::new();

@@ -46,7 +46,7 @@ impl Fault {
         self
     }
 
-    /// Adds what might help.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Fault {
         self.help = Some(help.into());
@@ -97,7 +97,7 @@ impl Bundle {
     }
 }
 
-/// The place of a field, of what it is in, or of the document's name.
+/// The place of a field, of its parent, or of the document's name.
 fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
     let field = |node: &'_ Node, name: &str| -> Option<(Node, Node)> {
         let Value::Map(entries) = &node.value else { return None };

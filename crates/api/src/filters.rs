@@ -1,4 +1,4 @@
-//! `kind: filters`: rules for what the routers of a slice send.
+//! `kind: filters`: rules for the packets of a slice's routers.
 
 mod action;
 mod contradiction;

@@ -1,4 +1,4 @@
-//! Mistakes in a user's file: what, where, and what might help.
+//! Mistakes in a user's file: message, place and remedy.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,8 +14,8 @@ use crate::source::{Place, Source};
 /// Most mistakes of a configuration that are listed: with more, the cause is a common one.
 pub const MOST_PROBLEMS: usize = 50;
 
-/// Bytes of a line that is shown whole. Of a longer one, as programs write them, a piece is
-/// shown; what draws reports panics where a place is more than 65,535 columns from the left.
+/// Bytes of a line that is shown whole. Of a longer one, as programs write them, a piece is shown;
+/// the library that draws reports panics where a place is more than 65,535 columns from the left.
 const MOST_LINE_BYTES: usize = 1000;
 /// Bytes of a piece before the place, and after its beginning.
 const PIECE_BYTES: (usize, usize) = (60, 120);
@@ -114,7 +114,7 @@ impl Problem {
         self
     }
 
-    /// Adds what might help.
+    /// Adds a remedy.
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
@@ -171,7 +171,7 @@ impl Diagnostic for Problem {
         let also = self
             .also
             .iter()
-            // A report shows one file, or a piece of a line; what is elsewhere is said in the help.
+            // A report shows one file, or a piece of a line; other places are in the help.
             .filter(|(place, _)| place.source == self.place.source && self.piece.is_none())
             .map(move |(place, label)| {
                 LabeledSpan::new_with_span(Some(label.clone()), span(*place))

@@ -62,7 +62,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Whether it says something of what is sent.
+    /// Whether it reserves a sent rate.
     pub fn sends(&self) -> bool {
         self.guarantee.is_some() || self.weight.is_some() || self.cap.is_some()
     }

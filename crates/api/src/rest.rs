@@ -66,10 +66,10 @@ pub struct ApplyRequest {
     /// Files that they name, by path.
     #[serde(default)]
     pub files: BTreeMap<String, NamedFile>,
-    /// Only check, and tell what would change.
+    /// Only check, and list the changes.
     #[serde(default)]
     pub dry_run: bool,
-    /// Remove what the texts do not name.
+    /// Remove the objects that the texts do not name.
     #[serde(default)]
     pub prune: bool,
     /// Draw errors with colours.
@@ -415,7 +415,7 @@ impl ProblemDetails {
         ProblemDetails { kind: TAKEN_BACK.into(), ..ProblemDetails::failed(detail) }
     }
 
-    /// Adds what is at fault.
+    /// Adds the object at fault.
     #[must_use]
     pub fn faults(mut self, faults: impl Into<Box<[Fault]>>) -> ProblemDetails {
         self.faults = faults.into();

@@ -1,4 +1,4 @@
-//! A router's slow path: its own Linux, and what runs there.
+//! A router's slow path: its own Linux, and its programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;

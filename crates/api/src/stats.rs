@@ -70,7 +70,7 @@ pub struct InlineStats {
     pub spent_ns: u64,
     /// Nanoseconds of the longest turn; a machine that stood still meanwhile counts.
     pub longest_ns: u64,
-    /// Turns that ended because the budget was used up; what was left went on in the next.
+    /// Turns that ended because the budget was used up; the rest went on in the next.
     pub cut: u64,
     /// Turns of more than 16 budgets and 2 ms. Eight of them in a row end it.
     pub overruns: u64,

@@ -214,7 +214,7 @@ fn node(parsed: Spanned<Parsed>, span: Range<usize>, start: usize, text: &str) -
             Value::Map(entries.into_iter().map(entry).collect())
         }
     };
-    // An alias stands elsewhere than what it means.
+    // An alias is in another place than its anchor.
     let written = || {
         let defined = place(&parsed.defined, "");
         let written = text.get(defined.start + start..defined.end + start)?.trim();

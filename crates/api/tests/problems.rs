@@ -1,4 +1,4 @@
-//! Every kind of mistake: what is said of it and where.
+//! Every kind of mistake: message and place.
 
 use europa_api::{Source, parse};
 

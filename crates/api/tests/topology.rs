@@ -1,4 +1,4 @@
-//! Hosts and links: what is right, and what is said of what is not.
+//! Hosts and links: correct documents, and the messages for wrong ones.
 
 use europa_api::{Documents, Source, parse};
 

@@ -21,7 +21,7 @@
 
 use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, Phase};
 
-/// Accepts what is said of alignment.
+/// Accepts declarations of alignment.
 #[derive(Default)]
 pub(crate) struct AlignmentInfo;
 

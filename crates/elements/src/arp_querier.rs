@@ -85,7 +85,7 @@ use crate::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanosecond
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
-    /// While the element runs; between, what it shares with others is there.
+    /// While the element runs; between, its shared part is there.
     neighbours: Neighbours<u32>,
     table: String,
     /// Without output 2: asks only when packets come.
@@ -102,7 +102,7 @@ pub(crate) struct ARPQuerier {
     last: u32,
     header: [u8; 14],
     now_ns: u64,
-    /// Room for what a timer has to ask.
+    /// Room for a timer's requests.
     questions: Vec<(u32, Option<[u8; 6]>)>,
     /// Time of the packet that is asked for.
     asked_ns: u64,

@@ -4,8 +4,8 @@
 //! `ARPResponder(IP/MASK [IP/MASK...] ETH, ..., keywords)`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets what is
-//! not answered.
+//! One input, one output, push or pull. A second, push output, if connected, gets unanswered
+//! requests.
 //!
 //! ## Description
 //! Expects ARP requests with their Ethernet headers, and answers those for addresses in one
@@ -28,7 +28,7 @@
 //! ## Handlers
 //! - `table` (read): prefixes and Ethernet addresses, one prefix a line.
 //! - `lookup` (read with parameter): the Ethernet address for an IP address.
-//! - `add` (write): adds what one argument would.
+//! - `add` (write): adds the entry of one argument.
 //! - `remove` (write): removes a prefix.
 //! - `config` (read, write): all arguments; writing them replaces the table.
 //!
@@ -360,7 +360,7 @@ mod tests {
         bench.now_ns = ANNOUNCE_AFTER_NS;
         let own = ArpPacket::request(OWN, [10, 0, 0, 1].into(), [10, 0, 0, 1].into());
         assert_eq!(bench.run(), [(0, Frame::new(OWN, MacAddr::BROADCAST).arp(&own))]);
-        // A change tells what is new.
+        // A change reports the new entries.
         let arguments = ["10.0.0.1 10.0.0.2 02:00:00:00:00:01", "ANNOUNCE true"];
         let mut next = Bench::new("ARPResponder", &arguments);
         next.router.take_state(&mut bench.router);

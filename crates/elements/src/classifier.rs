@@ -19,8 +19,8 @@
 //! - MASK: as many hexadecimal digits.
 //!
 //! ## Handlers
-//! - `program` (read): what the patterns were compiled to, a step a line: four bytes at an offset
-//!   are compared under a mask.
+//! - `program` (read): the compiled patterns, a step a line: four bytes at an offset are compared
+//!   under a mask.
 //!
 //! ## See also
 //! `Switch`, `CheckPaint`
@@ -303,7 +303,7 @@ fn clause(text: &str) -> Option<Clause> {
     Some(Clause { tests, negated })
 }
 
-/// Fewer than four bytes at an offset; what lies behind the end counts as zero.
+/// Fewer than four bytes at an offset; bytes behind the end count as zero.
 #[cold]
 fn last_word(data: &[u8], offset: usize) -> u32 {
     let mut bytes = [0; 4];

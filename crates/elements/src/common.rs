@@ -104,8 +104,8 @@ fn place(
     })
 }
 
-/// Time from the start of a graph until its addresses are announced: whatever else starts with it
-/// has done so then.
+/// Time from the start of a graph until its addresses are announced: other programs of the start
+/// are ready by then.
 pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
 
 /// The error of an element that cannot announce addresses.

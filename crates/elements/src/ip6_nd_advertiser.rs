@@ -4,8 +4,8 @@
 //! `IP6NDAdvertiser(IP6/MASK [IP6/MASK...] ETH, ..., keywords)`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets what is
-//! not answered.
+//! One input, one output, push or pull. A second, push output, if connected, gets unanswered
+//! solicitations.
 //!
 //! ## Description
 //! Expects Neighbor Solicitations with their Ethernet headers, and answers valid ones (RFC 4861

@@ -76,7 +76,7 @@ pub(crate) struct IP6NDSolicitor {
     mac: MacAddr,
     addresses: Vec<Ipv6Addr>,
     fixed: Vec<(Ipv6Addr, [u8; 6])>,
-    /// Room for what a timer has to ask.
+    /// Room for a timer's requests.
     questions: Vec<(u128, Option<[u8; 6]>)>,
     queries: u64,
     responses: u64,

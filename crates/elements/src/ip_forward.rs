@@ -167,7 +167,7 @@ struct Slot<A> {
 }
 
 /// Headers by neighbour: open addressing, at most half full. Linux bounds its neighbours, and so
-/// what can be in here.
+/// the entries in here.
 struct Table<A> {
     slots: Vec<Slot<A>>,
     count: usize,
@@ -259,7 +259,7 @@ struct Policy {
 /// The common code of both classes.
 pub(crate) struct Forward<A> {
     table: Table<A>,
-    /// As configured: what `IPFragmenter` behind output 2 knows.
+    /// As configured: the MTU of `IPFragmenter` behind output 2.
     mac: MacAddr,
     mtu: usize,
     policy: Policy,
@@ -404,7 +404,7 @@ impl<A: Family> Forward<A> {
         Some(policy)
     }
 
-    /// Takes over what another knows.
+    /// Takes over another one's state.
     pub(crate) fn take_state(&mut self, old: &mut Forward<A>) {
         if old.mac == self.mac {
             std::mem::swap(&mut self.table, &mut old.table);

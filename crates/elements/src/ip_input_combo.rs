@@ -11,7 +11,7 @@
 //! CheckIPHeader(...) -> GetIPAddress(16)`. Packets that fail the check are dropped.
 //!
 //! ## Arguments
-//! - COLOR: what to paint packets with.
+//! - COLOR: the paint of packets.
 //! - BADSRC, INTERFACES (keyword), GOODDST (keyword): as of `CheckIPHeader`.
 //!
 //! ## Handlers

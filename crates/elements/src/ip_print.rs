@@ -13,7 +13,7 @@
 //!
 //! ## Arguments
 //! - LABEL: text in front.
-//! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of what follows the
+//! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of the payload behind the
 //!   headers of IP, TCP and UDP, as `HEX` or `ASCII`; default `NONE`.
 //! - MAXLENGTH (keyword): most bytes to print, default 1500; negative means all.
 //! - ID, TTL, TOS, LENGTH, AGGREGATE, PAINT (keywords): print those too; default false.
@@ -67,7 +67,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|field| u16::from_be_bytes(*field))
 }
 
-/// Addresses, protocol and what the transport header says; `length` is that of the packet.
+/// Addresses, protocol and the fields of the transport header; `length` is that of the packet.
 fn describe(header: &Ipv4Header, transport: &[u8], length: usize, swap: bool, out: &mut String) {
     let (from, to) = (header.source_addr(), header.destination_addr());
     let first = header.fragment_offset() == 0;

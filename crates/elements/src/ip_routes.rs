@@ -74,7 +74,7 @@ fn route(text: &str, names: &Names) -> Option<Route> {
     Some(Route { prefix: Ipv4Prefix::parse(prefix, names)?, way: Way::parse(way, names)? })
 }
 
-/// Reads the prefix that stands first; what follows may be a way, and is not looked at.
+/// Reads the prefix at the beginning; the rest may be a route, and is not read.
 fn prefix(text: &str) -> Option<Ipv4Prefix> {
     Ipv4Prefix::parse(text.split_whitespace().next()?, &Names::default())
 }
@@ -237,7 +237,7 @@ impl IpRoutes {
         }
     }
 
-    /// One change; returns what undoes it.
+    /// One change; returns its inverse.
     fn change(
         &mut self,
         command: Command,
@@ -344,7 +344,7 @@ pub(crate) fn bad_line(line: &str) -> HandlerError {
     HandlerError::value("load", line, "set or remove")
 }
 
-/// Carries out each line of a text that can be carried out; says what could not.
+/// Carries out each possible line of a text; returns the errors of the others.
 pub(crate) fn load(
     text: &str,
     mut change: impl FnMut(&str) -> Result<(), HandlerError>,

@@ -7,9 +7,9 @@
 //! At most one input, push or pull, and at most one push output. Packets do not flow through.
 //!
 //! ## Description
-//! Exchanges whole Ethernet frames with another program by memory that both share: a memif, as
-//! DPDK and VPP have it. Packets that come in go to the other program, its *peer*; what that
-//! sends leaves by the output, with the place of the Ethernet header.
+//! Exchanges whole Ethernet frames with another program by memory that both share: a memif, as DPDK
+//! and VPP have it. Packets that come in go to the other program, its *peer*; the peer's packets
+//! leave by the output, with the place of the Ethernet header.
 //!
 //! A server listens at SOCKET, a path, or with `@` before it a name in the abstract namespace,
 //! and one client of its ID and SECRET may be connected at a time. A client connects there, and
@@ -84,7 +84,7 @@ impl Class for Memif {
 }
 
 impl Memif {
-    /// Takes what the peer has sent, as far as there are buffers.
+    /// Takes the peer's frames, as far as there are buffers.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
         let Some(link) = &mut self.connection.link else { return false };
         let most = context.burst().min(context.arena().free());
@@ -118,7 +118,7 @@ impl Memif {
         }
     }
 
-    /// Sends what is pulled, and keeps what the ring does not take.
+    /// Sends pulled packets, and keeps those that the ring does not take.
     fn send_pulled(&mut self, context: &mut Context<'_>) -> bool {
         if self.connection.link.is_none() {
             return false;

@@ -1,4 +1,4 @@
-//! Ethernet addresses of neighbours: what ARP and Neighbor Discovery have in common.
+//! Ethernet addresses of neighbours: the common part of ARP and Neighbor Discovery.
 //!
 //! The states are those of RFC 4861 section 7.3.2. All memory is bounded: entries, and the places of packets that
 //! wait for an answer. It is taken as they come, never for a packet to a neighbour that is known. Only packets that
@@ -428,7 +428,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Takes over what another table knows, and the packets that wait there.
+    /// Takes over another table's entries, and the packets that wait there.
     pub(crate) fn take_state(&mut self, old: &mut Neighbours<A>) {
         self.drops = old.drops;
         if self.limits.on_demand && old.limits.on_demand {

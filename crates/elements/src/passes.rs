@@ -79,7 +79,7 @@ impl Stage for IpRoutes {
     }
 }
 
-/// The member of a stage as what the stage works with.
+/// The member of a stage in the stage's form.
 fn member<T: Stage>(slot: &mut Option<Box<dyn Element>>) -> Option<&mut T> {
     slot.as_deref_mut().and_then(T::of)
 }

@@ -7,8 +7,8 @@
 //! One push output.
 //!
 //! ## Description
-//! Makes RATE packets a second, and gives each the time. If it comes late, it sends what is due at once, but at most a
-//! batch, or what a hundredth of a second brings, if that is more.
+//! Makes RATE packets a second, and gives each the time. If it comes late, it sends the due packets at once, but at
+//! most a batch, or the packets of a hundredth of a second, if that is more.
 //!
 //! ## Arguments
 //! - DATA: contents of each packet; default 69 bytes of text.

@@ -10,7 +10,7 @@
 //! At most one input, push or pull, and at most one push output. Packets do not flow through.
 //!
 //! ## Description
-//! Sends the contents of packets by a socket, and makes packets of what it receives.
+//! Sends the contents of packets by a socket, and makes packets of the received data.
 //!
 //! A server binds the address and port, or the file. It talks to one TCP or Unix peer at a time,
 //! and answers the sender of the last datagram. A client connects when the router starts, and
@@ -245,7 +245,7 @@ impl Socket {
         let Some(peer) = &self.peer else { return Err(Errno::EAGAIN) };
         // Without buffers it waits in the socket.
         let mut packet = context.arena().alloc().ok_or(Errno::EAGAIN)?;
-        // One that cannot have so much keeps what it has.
+        // A system with a lower limit keeps its own.
         let _ = packet.set_headroom(self.headroom);
         let room = self.snap_length.min(packet.tailroom());
         let space = packet.put(room).ok_or(Errno::EAGAIN)?;
@@ -336,7 +336,7 @@ fn whom(from: Option<IpAddr>) -> String {
     from.map_or_else(String::new, |from| format!(" from {from}"))
 }
 
-/// Sends a packet; of a stream, what was sent is off it when the socket is full.
+/// Sends a packet; of a stream, the sent part is off it when the socket is full.
 fn send_packet(
     peer: &OwnedFd,
     packet: &mut Packet,

@@ -13,7 +13,7 @@ use europa_engine::{
 
 use crate::registry;
 
-/// Pushes what it is given.
+/// Pushes the given packets.
 #[derive(Default)]
 struct TestSource(Vec<Packet>);
 
@@ -42,7 +42,7 @@ impl Element for TestSource {
     }
 }
 
-/// Keeps what is pushed to it, by input.
+/// Keeps the packets pushed to it, by input.
 #[derive(Default)]
 struct TestSink(Vec<(usize, Packet)>);
 
@@ -143,7 +143,8 @@ pub(crate) mod part {
         of::<TestSource>(router, &format!("source{number}")).0.extend(packets);
     }
 
-    /// Has the `TestPuller` named "puller" pull so many in the next round; what it has pulled so far.
+    /// Has the `TestPuller` named "puller" pull so many in the next round; returns the packets pulled
+    /// so far.
     pub(crate) fn puller(router: &mut Router, count: usize) -> Vec<Packet> {
         let puller = of::<TestPuller>(router, "puller");
         puller.0 = count;
@@ -311,7 +312,7 @@ impl Bench {
         packets.iter().map(|packet| packet.data().to_vec()).collect()
     }
 
-    /// Collects what the router logs from now on.
+    /// Collects the router's log from now on.
     pub(crate) fn log(&mut self) -> Rc<RefCell<Vec<String>>> {
         let lines = Rc::new(RefCell::new(Vec::new()));
         let sink = lines.clone();

@@ -57,7 +57,7 @@ impl Documents {
     /// Whether a slice has a queue of this number; 0 is each interface's own.
     ///
     /// # Errors
-    /// That it has not, and what might help.
+    /// The missing object, and a remedy.
     pub fn queue_of(&self, slice: &str, number: u16) -> Result<(), (String, String)> {
         let own = self.routers.iter().filter(|router| &**router.slice == slice);
         let interfaces = own.flat_map(|router| &router.interfaces.0);

@@ -1,4 +1,4 @@
-//! Hosts: values of interfaces, and what only hosts of Europa's own may have.
+//! Hosts: values of interfaces, and fields for hosts of Europa's own only.
 
 use super::routers::linux_device;
 use crate::host::{Host, HostAttachment, HostBind, HostInterface, HostPlace};

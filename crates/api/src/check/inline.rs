@@ -1,4 +1,4 @@
-//! Routers that run inside the switch: what they may have, and how much.
+//! Routers inside the switch: permitted fields, and their bounds.
 
 use crate::fast_path::Choice;
 use crate::problem::Problem;
@@ -10,7 +10,7 @@ const BUDGET_NS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000;
 /// Bytes of memory. Less would not do for an empty graph.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64_000..=1_000_000_000;
 
-/// Where a router runs, and what it asks for there.
+/// A router's place, and its settings for it.
 pub(super) fn inline(router: &Router, problems: &mut Vec<Problem>) {
     if router.run != Run::Inline {
         if let Some(inline) = &router.inline {

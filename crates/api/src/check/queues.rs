@@ -53,7 +53,7 @@ fn at_least_one(what: &str, value: u32, place: Place, problems: &mut Vec<Problem
     }
 }
 
-/// A cap leaves room for what is guaranteed.
+/// A cap leaves room for the guarantees.
 fn cap(guarantee: Option<At<Rate>>, cap: Option<At<Rate>>, problems: &mut Vec<Problem>) {
     if let (Some(guarantee), Some(cap)) = (guarantee, cap)
         && cap.value < guarantee.value

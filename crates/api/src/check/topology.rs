@@ -1,4 +1,4 @@
-//! Links: what their documents say, and their ends.
+//! Links: their documents, and their ends.
 
 use super::attachments::Ends;
 use crate::decode::nearest;

@@ -17,7 +17,7 @@ const COUNT: &str = "a rule that only counts says `action: count`";
 
 table! {
     /// An action's fields.
-    // `remote` makes functions of what serde derives: an action may also be one word, so its
+    // `remote` makes functions of serde's derived code: an action may also be one word, so its
     // `Serialize` and `Deserialize` are written below.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(remote = "Self", deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Keys of routers' own making, and what rules answer to them: bytes as hexadecimal digits.
+//! Keys of routers' own making, and the rules' results: bytes as hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;

@@ -6,7 +6,7 @@ use std::path::Path;
 /// A text that differs from an example in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
-    /// The example, and what was done to it.
+    /// The example, and its change.
     pub(crate) what: String,
     /// Its new form.
     pub(crate) text: String,
@@ -148,7 +148,7 @@ fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     found
 }
 
-/// One mutant of each kind that fits; `round` counts through what can be done.
+/// One mutant of each kind that fits; `round` counts through the possible ones.
 fn mutate(name: &str, text: &str, random: &mut Random, mutants: &mut Vec<Mutant>) {
     let mut add = |what: String, text: String, wrong: bool| {
         mutants.push(Mutant { what: format!("{name}: {what}"), text, wrong });

@@ -51,7 +51,7 @@ use crate::files;
 use crate::prelude::*;
 use crate::values::Time;
 
-/// Packets of two hosts that may wait: what a packet waits in is memory of all.
+/// Packets of two hosts that may wait: all hosts share the memory.
 const MAX_HELD: usize = 1024;
 /// Most flows, and most pairs of hosts.
 const MOST_FLOWS: usize = 1 << 18;
@@ -208,7 +208,7 @@ pub(crate) struct AggregateIPFlows {
     source: Option<String>,
     pairs: BTreeMap<Hosts, Pair>,
     flows: usize,
-    /// Packets that wait, and what they may take of the pool.
+    /// Packets that wait, and their bound in the pool.
     held: usize,
     share: Share,
     next: u32,

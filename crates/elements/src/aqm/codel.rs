@@ -31,7 +31,7 @@ use crate::fields::Annotations;
 use crate::prelude::*;
 use crate::values::Time;
 
-/// Keeps queues short by dropping what left them late.
+/// Keeps queues short by dropping packets that left them late.
 pub(crate) struct CoDel {
     watched: Watched,
     target_ns: u64,

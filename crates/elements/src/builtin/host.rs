@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use super::{Description, MOST_INTERFACES, Problem};
 
-/// The configuration of a router whose Linux answers whatever this does not forward.
+/// The configuration of a router whose Linux handles all packets that this does not forward.
 ///
-/// At first everything goes to Linux; what Linux knows is then loaded into `route`, `route6`, and
-/// `forwardN` and `forward6_N` of interface N, and the policies of `gateN` and of those two say what
-/// the tables must not decide. Outputs of the look-ups are the interfaces, then Linux, then nowhere, then Linux
-/// for what is an error.
+/// At first everything goes to Linux. Linux's routes and neighbours are then loaded into `route`, `route6`, and
+/// `forwardN` and `forward6_N` of interface N, and the policies of `gateN` and of those two name the packets
+/// that the tables must not decide. Outputs of the look-ups are the interfaces, then Linux, then nowhere, then
+/// Linux for errors.
 ///
 /// Linux gets, as they came: all group-addressed frames (routing protocols, ARP, Neighbor
 /// Discovery), all that is neither IPv4 without options nor IPv6, packets to or from a link-local

@@ -42,11 +42,11 @@ struct Router<'a> {
 ///
 /// The way of a forwarded packet is that of Click's standard router. Beside it: ARP and Neighbor
 /// Discovery; pings to the router's own addresses are answered, other packets to them get an ICMP
-/// port (TCP, UDP) or protocol unreachable; ICMP errors for whatever cannot be forwarded (TTL, MTU,
-/// no route, dead neighbour), redirects; martians, broadcasts and multicast are dropped. IPv6 is
-/// there if an interface has an IPv6 address; its link-local address is then made of its Ethernet
-/// address. New own addresses are announced, and switches learn their groups. Frames with a mere
-/// priority tag are taken for untagged ones.
+/// port (TCP, UDP) or protocol unreachable; ICMP errors for packets that cannot be forwarded (TTL,
+/// MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are dropped. IPv6
+/// is there if an interface has an IPv6 address; its link-local address is then made of its
+/// Ethernet address. New own addresses are announced, and switches learn their groups. Frames with
+/// a mere priority tag are taken for untagged ones.
 ///
 /// # Errors
 /// The parts of the description that are impossible.

@@ -156,7 +156,7 @@ pub(super) fn routes(description: &Description, is_v4: bool) -> Result<Vec<Strin
             }
         }
     }
-    // Own addresses last: whatever else they are, they are the router's.
+    // Own addresses last: in any case they are the router's.
     for net in description.interfaces.iter().flat_map(|interface| &interface.addresses) {
         if net.addr().is_ipv4() == is_v4 {
             table.insert(net.addr().into(), (None, Output::Local));

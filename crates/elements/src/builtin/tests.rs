@@ -73,7 +73,7 @@ impl Model {
         Model { engine, devices, arena, now_ns: 0 }
     }
 
-    /// Lets frames arrive by an interface; returns what leaves, with the interface.
+    /// Lets frames arrive by an interface; returns the sent ones, with the interface.
     fn receive(&mut self, interface: usize, frames: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
         self.devices.received[interface].extend_from_slice(frames);
         for _ in 0..100 {
@@ -518,7 +518,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever arrives, no element panics, and every slot is free again when all waiting is over.
+    /// For any packet, no element panics, and every slot is free again when all waiting is over.
     #[test]
     fn no_frame_does_harm_or_is_lost(
         arrivals in prop::collection::vec((0usize..2, frames()), 1..60),

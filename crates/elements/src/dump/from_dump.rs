@@ -30,7 +30,7 @@
 //! ## Handlers
 //! - `active` (read, write): see ACTIVE.
 //! - `count` (read): packets sent.
-//! - `encap` (read): what packets begin with.
+//! - `encap` (read): the header type of packets.
 //! - `filename`, `sampling_prob` (read): see the arguments.
 //! - `reset_counts` (write): sets `count` to zero.
 //! - `stop` (write): stops the router.

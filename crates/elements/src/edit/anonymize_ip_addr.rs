@@ -20,7 +20,7 @@
 //! - SEED (keyword): accepted; see `RandomSeed`.
 //!
 //! ## Handlers
-//! - `map` (read with parameter): what an address becomes.
+//! - `map` (read with parameter): the anonymous form of an address.
 //!
 //! ## See also
 //! `SetRandIPAddress`, `RandomSeed`
@@ -216,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// As many first bits as two addresses have in common, as many have what they become.
+        /// As many first bits as two addresses have in common, as many have their anonymous forms.
         #[test]
         fn prefixes_are_preserved(addresses in prop::collection::vec(any::<u32>(), 2..20)) {
             let mut bench = Bench::new("AnonymizeIPAddr", &[]);

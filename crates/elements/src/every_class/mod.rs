@@ -123,8 +123,8 @@ fn fitting(class: &str) -> Option<(&'static [&'static str], bool)> {
         .find(|(arguments, single)| build(class, arguments, *single, &arena, 0).is_some())
 }
 
-/// Classes that do whatever their arguments or handlers say, those that open files and sockets, and
-/// parts of the tests.
+/// Classes whose effects depend on their arguments or handlers, those that open files and sockets,
+/// and parts of the tests.
 fn is_left_out(class: &str) -> bool {
     let some = ["FromDump", "FromIPSummaryDump", "Memif", "Message", "PanicTest", "Socket"];
     some.contains(&class)

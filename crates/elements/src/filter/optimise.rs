@@ -1,5 +1,5 @@
-//! Makes programs shorter: what a step has settled is not asked again, and steps that compare
-//! the same bytes become one.
+//! Makes programs shorter: a settled test is not repeated, and steps that compare the same bytes
+//! become one.
 
 use super::program::{Next, Program, Step, Test};
 

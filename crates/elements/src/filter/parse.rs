@@ -8,7 +8,7 @@
 //! test   := true | false | QUALIFIERS [ [POS:LEN] ] [& MASK] [RELATION] VALUE
 //! ```
 //!
-//! A test may leave out what the test before it has said: `src port 80 or 81`.
+//! A test may omit the words of the test before it: `src port 80 or 81`.
 
 mod compare;
 mod ip6;
@@ -85,7 +85,7 @@ enum Kind {
     Field(Field),
 }
 
-/// Words that say what a test is about.
+/// Words that name the subject of a test.
 const KINDS: &[(&str, Kind)] = &[
     ("host", Kind::Host),
     ("net", Kind::Net),
@@ -517,7 +517,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds what was left out, and makes an expression.
+    /// Adds the omitted words, and makes an expression.
     fn finish(&mut self, mut primitive: Primitive) -> Result<Expr, String> {
         let previous = self.previous;
         let kind = match primitive.kind {

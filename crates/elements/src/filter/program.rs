@@ -183,8 +183,8 @@ impl Program {
     }
 }
 
-/// As [`word`], for offsets from two bytes before the Ethernet header on: counted so, what follows
-/// it lies at a multiple of four.
+/// As [`word`], for offsets from two bytes before the Ethernet header on: counted so, the bytes
+/// behind it lie at a multiple of four.
 fn mac_word(header: &[u8], test: &Test) -> Option<u32> {
     if header.len() + 2 < test.needed() {
         return None;

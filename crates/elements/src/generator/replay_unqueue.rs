@@ -87,7 +87,7 @@ impl Class for ReplayUnqueue {
 }
 
 impl ReplayUnqueue {
-    /// Pulls what the inputs have; whether there was any.
+    /// Pulls the inputs' packets; returns whether there were any.
     fn load(&mut self, context: &mut Context<'_>) -> bool {
         let most = self.limit.min(context.arena().capacity() / 4 * 3);
         let mut batch = context.take_batch();

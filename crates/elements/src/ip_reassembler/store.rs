@@ -2,7 +2,7 @@
 //!
 //! Packets that are incomplete form a list by the time of their first fragment, so the oldest is
 //! found and given up without a search. A packet has at most [`MOST_FRAGMENTS`] fragments, in the
-//! order of their offsets: adding one takes at most that many steps, whatever is sent.
+//! order of their offsets: adding one takes at most that many steps, for any traffic.
 
 use std::collections::HashMap;
 
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The store keeps what a list would keep, in the order of age.
+        /// The store keeps the same packets as a list, in the order of age.
         #[test]
         fn bookkeeping_is_right(
             steps in prop::collection::vec((0u16..6, 0usize..6, any::<bool>(), any::<bool>()), 1..80)

@@ -14,8 +14,8 @@ use europa_resource::Connector;
 
 use crate::prelude::*;
 
-/// Tokens of descriptors: what was opened, the peer's socket, its interrupts, and the first of
-/// those for clients that have not said yet what they want.
+/// Tokens of descriptors: the opened one, the peer's socket, its interrupts, and the first of those
+/// for clients before their request.
 const DOOR: u32 = 0;
 const PEER: u32 = 1;
 const INTERRUPT: u32 = 2;
@@ -150,7 +150,7 @@ impl Connection {
         if !self.is_guest {
             self.door = Some(Door::new(setup.role, context.open(&setup.resource)?));
         }
-        // Not before the element of before has handed over what it has.
+        // Not before the former element has handed over its state.
         context.schedule(BEGIN, context.now_ns());
         Ok(())
     }
@@ -407,7 +407,7 @@ impl Connection {
         self.missed(&reason, context);
     }
 
-    /// Sends what the ring takes, from the front of `batch`, and leaves the rest.
+    /// Sends as much as the ring takes, from the front of `batch`, and leaves the rest.
     #[inline]
     pub(super) fn transmit(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let Some(link) = &mut self.link else { return };

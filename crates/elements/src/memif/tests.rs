@@ -57,7 +57,7 @@ impl Run {
         ready.map(|(watched, _)| (watched.element, watched.token)).collect()
     }
 
-    /// One round, and what is ready.
+    /// One round, and the ready descriptors.
     fn round(&mut self) {
         let now_ns = self.started.elapsed().as_nanos() as u64;
         self.router.run_once(now_ns, &mut NoDevices);

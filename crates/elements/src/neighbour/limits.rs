@@ -49,8 +49,7 @@ impl Limits {
     };
 
     /// The bounds that an element's arguments give: CAPACITY, ENTRY_CAPACITY,
-    /// ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT; 0 means none, but for what memory
-    /// there is.
+    /// ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT; 0 means none, except the memory.
     pub(crate) fn configure(self, arguments: &mut Arguments<'_>) -> Result<Limits, ConfigError> {
         let mut bound = |name, default| {
             let value = arguments.keyword::<usize>(name)?.unwrap_or(default);

@@ -8,17 +8,17 @@
 //! not fit.
 //!
 //! ## Description
-//! A queue that drops the difference frames of MPEG transport streams before their key frames: what
-//! carries nothing but difference frames gets half of the room, everything else all of it. Where
-//! there is too little rate behind the queue, a picture stutters then, where after a lost key frame
-//! there would be none to the next one. After a drop, the rest of the frame is dropped too: a
-//! player could not show it. The order stays as it was.
+//! A queue that drops the difference frames of MPEG transport streams before their key frames:
+//! packets with difference frames only get half of the room, all others all of it. Where there is
+//! too little rate behind the queue, a picture stutters then, where after a lost key frame there
+//! would be none to the next one. After a drop, the rest of the frame is dropped too: a player
+//! could not show it. The order stays as it was.
 //!
-//! The transport packets of a stream, 188 bytes each, are expected at the packet's end, after
-//! whatever headers, and in clear. A frame is a key frame by its picture header (MPEG-2), its first
+//! The transport packets of a stream, 188 bytes each, are expected at the packet's end, behind any
+//! headers, and not encrypted. A frame is a key frame by its picture header (MPEG-2), its first
 //! slice (H.264) or the transport packet (random access indicator). Packets without a transport
 //! stream, and those with sound, tables and all else in one, count like a key frame. It is an
-//! example of what a router can know of its traffic and a network cannot.
+//! example of knowledge about traffic that a router has and a network does not.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
@@ -127,7 +127,7 @@ impl Frames {
         found.unwrap_or_default()
     }
 
-    /// A packet was dropped: what follows of its difference frames cannot be shown.
+    /// A packet was dropped: the rest of its difference frames cannot be shown.
     fn spoil(&mut self, data: &[u8]) {
         for one in transport(data) {
             if let Some(state) = self.0.get_mut(stream(one))
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::testing::Bench;
 
-    /// A transport packet of a stream; what begins in it, if something does.
+    /// A transport packet of a stream, and the frame that begins in it, if one does.
     fn one(stream: u16, begins: &[u8]) -> Vec<u8> {
         let mut one = vec![0xff; TRANSPORT_BYTES];
         one[0] = SYNC;

@@ -26,7 +26,7 @@ pub(crate) enum Kind {
     TcpAndUdp,
     /// Addresses and ports of TCP.
     Tcp,
-    /// Addresses and ports, whatever protocol has them.
+    /// Addresses and ports, of any protocol.
     Udp,
     /// The source address; for replies the destination address.
     Address,
@@ -159,7 +159,7 @@ impl Rewriter {
         Space::from(self.owner) << 8 | Space::from(protocol)
     }
 
-    /// Looks a flow up by what one of its packets says.
+    /// Looks a flow up by one of its packets.
     fn find(&self, space: Space, id: FlowId) -> Option<Found> {
         let table = self.table.borrow();
         if self.kind != Kind::Address {
@@ -361,7 +361,7 @@ pub(crate) fn of(element: &mut dyn Element) -> Option<&mut Rewriter> {
     )
 }
 
-/// Writes what all rewriters' `Element` has in common.
+/// Writes the common part of all rewriters' `Element`.
 macro_rules! rewriter_element {
     ($handlers:expr) => {
         fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {

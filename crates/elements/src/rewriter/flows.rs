@@ -137,7 +137,7 @@ pub(crate) struct Table {
     counts: HashMap<(u8, usize), u64>,
 }
 
-/// More flows than this are not kept, whatever the configuration says: about 200 MB.
+/// More flows than this are not kept, for any configuration: about 200 MB.
 pub(crate) const MAX_CAPACITY: usize = 1 << 20;
 
 impl Default for Table {
@@ -163,7 +163,7 @@ impl Table {
         self.flows.len() - self.free.len()
     }
 
-    /// One more rewriter has flows here: what its spaces begin with.
+    /// One more rewriter has flows here: the names of its spaces.
     pub(crate) fn own(&mut self) -> u8 {
         self.owners = self.owners.saturating_add(1);
         self.owners - 1
@@ -228,7 +228,7 @@ impl Table {
     pub(crate) fn keep(&mut self, index: usize, guaranteed_ns: u64, expires_ns: u64) {
         let Some(flow) = self.get(index) else { return };
         (flow.guaranteed_ns, flow.expires_ns) = (guaranteed_ns, expires_ns);
-        // Only what is found too late could not be put right.
+        // Only late findings could not be repaired.
         match flow.noted {
             (true, noted_ns) if guaranteed_ns < noted_ns => self.note(index, (true, guaranteed_ns)),
             (false, noted_ns) if expires_ns < noted_ns => self.note(index, (false, expires_ns)),

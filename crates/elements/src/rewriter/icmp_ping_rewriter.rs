@@ -33,8 +33,8 @@
 //!
 //! ## Handlers
 //! - `table` (read): the flows, a line for each direction.
-//! - `lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these become; SPORT is the
-//!   identifier, DPORT is not looked at.
+//! - `lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets; SPORT is the
+//!   identifier, DPORT is ignored.
 //! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.

@@ -7,7 +7,7 @@ use europa_engine::{Ipv4Prefix, Names, Value};
 use super::flows::{FlowId, Space, Table};
 use crate::random::Random;
 
-/// New addresses and ports; 0 keeps what a flow has.
+/// New addresses and ports; 0 keeps the flow's own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pattern {
     source: u32,

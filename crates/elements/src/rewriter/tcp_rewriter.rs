@@ -30,7 +30,7 @@
 //!
 //! ## Handlers
 //! - `tcp_table` (read): the flows, a line for each direction.
-//! - `tcp_lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these become.
+//! - `tcp_lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets.
 //! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.

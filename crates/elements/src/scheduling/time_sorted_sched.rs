@@ -161,7 +161,7 @@ mod tests {
             bench.give(0, &[&b"a"[..]; 200]);
         }
         assert_eq!(bench.pull(1).len(), 1);
-        // Half of what queues may have, of 1024.
+        // Half of the queues' bound, of 1024.
         assert_eq!(bench.router.read("queue0.length", ""), Ok((600 - 320).to_string()));
         assert_eq!(bench.pull(255).len(), 255);
     }

@@ -123,7 +123,7 @@ fn plain(action: Action) -> Instruction {
     Instruction { action, text: String::new() }
 }
 
-/// Where a label is, or what it means by itself.
+/// The place of a label, or its meaning by itself.
 pub(crate) fn find(program: &[Instruction], label: &str) -> Option<Jump> {
     let at = program.iter().position(|i| matches!(&i.action, Action::Label(name) if name == label));
     at.map(Jump::To).or(match label {

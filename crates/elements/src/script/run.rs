@@ -211,7 +211,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         });
     }
 
-    /// How the script came to its last instruction: what it returns.
+    /// The result of a script at its last instruction.
     pub(super) fn complete(&mut self) -> (Result<String, HandlerError>, bool) {
         let last = self.program.get(self.position).map(|instruction| &instruction.action);
         let (result, stops) = match last {
@@ -241,7 +241,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
     ) -> Result<String, HandlerError> {
         let outer = std::mem::replace(&mut self.called, call);
         self.position = 0;
-        // One that waits goes on with what it was called with.
+        // One that waits goes on with its call's arguments.
         let waits = self.go(0, By::Jump, context) && self.position < self.program.len();
         if !waits {
             self.called = outer;
@@ -249,7 +249,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         self.complete().0
     }
 
-    /// Steps, and steps again for what was asked for meanwhile. Returns whether it waits.
+    /// Steps, and steps again for requests made meanwhile. Returns whether it waits.
     pub(super) fn go(&mut self, steps: u64, by: By, context: &mut Context<'_>) -> bool {
         if let Some(more) = &mut self.running {
             *more += steps;

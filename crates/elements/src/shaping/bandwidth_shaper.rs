@@ -14,7 +14,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): clears the counts.
+//! - `reset` (write): starts the rate again.
 //!
 //! ## See also
 //! `Shaper`, `RatedUnqueue`, `DelayShaper`

@@ -21,9 +21,9 @@ enum Burst {
     Size(u64),
 }
 
-/// A token bucket with the arithmetic of Click's, so that counts agree: its contents are a
-/// fraction of what it can hold, in 32 bits unless the rate needs more, and it fills a thousand
-/// times a second, each time by a little too little, as quotients are cut off. It begins full.
+/// A token bucket with Click's arithmetic, so that counts agree. Its contents are a fraction of its
+/// size, in 32 bits unless the rate needs more. It fills a thousand times a second, each time by
+/// slightly too little, as quotients are cut off. It begins full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     /// Tokens a second.
@@ -31,7 +31,7 @@ pub(crate) struct Bucket {
     burst: Burst,
     /// Tokens that must be there for something to pass, beside those of a burst.
     threshold: u64,
-    /// All that fits, and what one token is of it.
+    /// The whole bucket, and the part of one token.
     full: u64,
     scale: u64,
     a_tick: u64,
@@ -127,7 +127,7 @@ impl Bucket {
         self.least().is_some_and(|least| least <= self.contents)
     }
 
-    /// Takes what a packet costs.
+    /// Takes the cost of a packet.
     pub(crate) fn take_for<const BYTES: bool>(&mut self, packet: &Packet) {
         self.take(if BYTES { packet.len() as u64 } else { 1 });
     }

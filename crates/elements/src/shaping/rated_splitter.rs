@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! - RATE: packets a second.
-//! - BURST_DURATION (keyword): a burst is what RATE brings in this time, default 20 ms.
+//! - BURST_DURATION (keyword): a burst is the traffic of RATE in this time, default 20 ms.
 //! - BURST_SIZE (keyword): packets of a burst, in place of that.
 //!
 //! ## Handlers
@@ -24,7 +24,7 @@
 use super::rated_split::RatedSplit;
 use crate::prelude::*;
 
-/// Splits off what is more than a rate of packets.
+/// Splits off the excess over a rate of packets.
 pub(crate) type RatedSplitter = RatedSplit<false>;
 
 impl Class for RatedSplitter {

@@ -15,7 +15,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): clears the counts.
+//! - `reset` (write): starts the rate again.
 //!
 //! ## See also
 //! `BandwidthShaper`, `RatedUnqueue`, `DelayShaper`

@@ -22,7 +22,7 @@
 //! ## Handlers
 //! - `msgs` (read): the best message of each port, and that of this bridge, a line each: bridge and
 //!   port, cost, root.
-//! - `states` (read): what each port does, a line each.
+//! - `states` (read): the state of each port, a line each.
 //!
 //! ## See also
 //! `EtherSwitch`, `Suppressor`

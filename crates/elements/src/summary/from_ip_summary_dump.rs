@@ -20,7 +20,7 @@
 //! - STOP (keyword): stop the router at the end; default false.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - ZERO (keyword): accepted for Click's sake; packets are always zero where nothing is known.
-//! - CHECKSUM (keyword): set checksums, and add what is missing to the IP length; default false.
+//! - CHECKSUM (keyword): set checksums, and add the missing bytes to the IP length; default false.
 //! - PROTO (keyword): protocol of packets that say none; default TCP.
 //! - MULTIPACKET (keyword): make a packet for each that a line stands for; default false.
 //! - SAMPLE (keyword): send each packet with this probability; default 1.
@@ -205,7 +205,7 @@ impl Multiple {
         let time_ns = self.time_ns();
         let Multiple { count, total, each, mut packet, .. } = self;
         if count > 1 {
-            // It gets what division leaves over.
+            // It gets the rest of the division.
             let this = total.saturating_sub(each * (count - 1)).max(packet.len() as u64);
             give(&mut packet, this, time_ns);
         }

@@ -50,7 +50,7 @@ fn walk(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// Joins what each option is as text: `.` for none, `?` if one is malformed.
+/// Joins the options as text: `.` for none, `?` if one is malformed.
 fn join(bytes: &[u8], text: impl Fn(&[u8]) -> Option<String>) -> String {
     let mut parts = Vec::new();
     for option in walk(bytes) {
@@ -257,7 +257,7 @@ impl Reader<'_> {
                 return None;
             }
         }
-        // 40 bytes are most; what only pads can go.
+        // 40 bytes are most; mere padding can go.
         while bytes.len() > 40 && bytes.first() == Some(&1) {
             bytes.remove(0);
         }

@@ -46,7 +46,7 @@ pub(crate) struct Builder<'a> {
     have_tcp_off: bool,
     icmp_type: Option<u8>,
     icmp_code: Option<u8>,
-    /// Length that the packet should have, with what is missing; 0 if unknown.
+    /// Length that the packet should have, with the missing bytes; 0 if unknown.
     want: u64,
 }
 

@@ -23,7 +23,7 @@
 //! - FILENAME: the file; `-` is standard output.
 //! - FIELDS (keyword): names separated by spaces; default `src dst`. CONTENTS is another name for
 //!   it.
-//! - HEADER (keyword): begin with lines that say what follows; default true.
+//! - HEADER (keyword): begin with lines that describe the fields; default true.
 //! - VERBOSE (keyword): among them the host and the time; default false.
 //! - BANNER (keyword): among them this text.
 //! - BINARY (keyword): write records, not lines; default false.
@@ -33,7 +33,7 @@
 //! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
 //!
 //! ## Handlers
-//! - `flush` (write): writes what is still in memory to the file.
+//! - `flush` (write): writes the buffered data to the file.
 //!
 //! ## See also
 //! `FromIPSummaryDump`, `ToDump`, `IPPrint`

@@ -337,7 +337,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A string in double quotes, with what could be misread escaped.
+/// A string in double quotes, with ambiguous characters escaped.
 pub(crate) fn quote(text: &[u8], out: &mut String) {
     out.push('"');
     for byte in text {
@@ -353,7 +353,7 @@ pub(crate) fn quote(text: &[u8], out: &mut String) {
     out.push('"');
 }
 
-/// Writes what was found in the form of its field. Writing to a String cannot fail.
+/// Writes a value in the form of its field. Writing to a String cannot fail.
 fn text(field: Field, found: &Found<'_>, view: &View<'_>, out: &mut String) {
     let _ = match (field, found) {
         (_, Found::Time(time)) => write!(out, "{}", Time::of(*time)),
@@ -407,7 +407,7 @@ fn text(field: Field, found: &Found<'_>, view: &View<'_>, out: &mut String) {
     };
 }
 
-/// Adds the line of a packet. Returns what is bad about the packet, if anything.
+/// Adds the line of a packet. Returns the packet's mistake, if it has one.
 pub(crate) fn line(
     fields: &[Field],
     packet: &Packet,
@@ -431,7 +431,7 @@ pub(crate) fn line(
     view.bad
 }
 
-/// Adds the binary record of a packet. Returns what is bad about the packet, if anything.
+/// Adds the binary record of a packet. Returns the packet's mistake, if it has one.
 pub(crate) fn record(
     fields: &[Field],
     packet: &Packet,

@@ -200,7 +200,7 @@ impl WebGen {
         context.push(0, packet);
     }
 
-    /// Sends what a connection has to say; ends it if both sides have ended.
+    /// Sends a connection's data; ends it if both sides have ended.
     fn answer(&mut self, flow: Flow, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         let Some(connection) = self.connections.get_mut(&flow) else { return };
@@ -235,7 +235,7 @@ impl WebGen {
         self.answer(flow, context);
     }
 
-    /// Sends again what was not answered.
+    /// Sends unanswered segments again.
     fn resend(&mut self, now_ns: u64, context: &mut Context<'_>) {
         while let Some((sent_ns, flow)) = self.waiting.front().copied() {
             if now_ns.saturating_sub(sent_ns) <= RESEND_NS {

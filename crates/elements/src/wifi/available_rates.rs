@@ -56,7 +56,7 @@ impl Rates {
         }
     }
 
-    /// Notes what was heard of a station.
+    /// Notes the rates received from a station.
     pub(super) fn learn(&mut self, station: MacAddr, mut rates: Vec<u8>) {
         if station == MacAddr::ZERO {
             return;

@@ -45,7 +45,7 @@ pub(super) const BASIC: u8 = 0x80;
 pub(super) const ESS: u16 = 1;
 /// The network's frames are encrypted.
 pub(super) const PRIVACY: u16 = 1 << 4;
-/// Names of the bits that say what a network can do, from the lowest.
+/// Names of the capability bits of a network, from the lowest.
 const CAPABILITIES: [&str; 5] = ["ESS", "IBSS", "CF_POLLABLE", "CF_POLLREQ", "PRIVACY"];
 
 /// Flags of the second byte.
@@ -72,7 +72,7 @@ impl Header {
         bytes(data, 0).map(Header)
     }
 
-    /// Of a frame that may end within its header: what is missing is zero.
+    /// Of a frame that may end within its header: missing bytes are zero.
     pub(super) fn of_any(data: &[u8]) -> Header {
         let mut header = [0; Header::BYTES];
         crate::made::write(&mut header, data);
@@ -192,7 +192,7 @@ pub(super) fn split_rates(rates: &[u8]) -> (String, String) {
     (some(true), some(false))
 }
 
-/// Names of what a network can do, with blanks between them.
+/// Names of a network's capabilities, with blanks between them.
 pub(super) fn capabilities(bits: u16) -> String {
     let names = CAPABILITIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
     names.map(|(_, name)| *name).collect::<Vec<_>>().join(" ")

@@ -14,7 +14,7 @@
 //! All keywords.
 //! - ETH: Ethernet address of the station.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - DEBUG: say what is answered, default false.
+//! - DEBUG: log the answers, default false.
 //!
 //! ## Handlers
 //! - `eth`, `debug` (read, write): see the arguments.

@@ -12,7 +12,7 @@
 //! ## Arguments
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - DEBUG: say what is asked, default false.
+//! - DEBUG: log the requests, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes a line about each IEEE 802.11 frame to the router's log: length, rate, signal and
-//! noise, what it is, its addresses, its sequence number.
+//! Writes a line about each IEEE 802.11 frame to the router's log: length, rate, signal and noise,
+//! kind, addresses, sequence number.
 //!
 //! ## Arguments
 //! - LABEL: stands before each line.

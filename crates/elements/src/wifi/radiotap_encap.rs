@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts a radiotap header before each IEEE 802.11 frame, with what is noted for the radio: rate,
-//! power, whether to wait for an acknowledgement, tries. Monitor interfaces of Linux want it.
+//! Puts a radiotap header before each IEEE 802.11 frame, with the notes for the radio: rate, power,
+//! whether to wait for an acknowledgement, tries. Monitor interfaces of Linux want it.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted for Click's sake.

@@ -13,7 +13,7 @@
 //! Of at most 4096 senders: when there would be more, all are forgotten.
 //!
 //! ## Arguments
-//! - DEBUG (keyword): say what is dropped, default false.
+//! - DEBUG (keyword): log the drops, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

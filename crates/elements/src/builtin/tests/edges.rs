@@ -1,4 +1,4 @@
-//! Where the built-in router meets what is rare: tags, subnets on one link, small pools.
+//! Rare cases of the built-in router: tags, subnets on one link, small pools.
 
 use super::*;
 

@@ -50,8 +50,8 @@ impl Primitive {
         }
     }
 
-    /// A comparison of a number of `bits` bits, which lies `shift` bits above the word's end.
-    /// `Err` holds what is always so.
+    /// A comparison of a number of `bits` bits, which lies `shift` bits above the word's end. `Err`
+    /// holds a constant result.
     pub(super) fn compare(
         &self,
         what: &str,
