@@ -41,7 +41,7 @@ pub enum Kind {
     Pointer(TypeId),
     /// An array.
     Array {
-        /// Of what.
+        /// The type of its elements.
         of: TypeId,
         /// How many.
         count: u32,

@@ -95,8 +95,8 @@ impl Cage {
         self.object.maps.iter().find(|map| map.name == name)
     }
 
-    /// A program in its cage. `entry` is its first instruction in `linked`, `device` what it
-    /// takes for the device that frames come in by.
+    /// A program in its cage. `entry` is its first instruction in `linked`, `device` the number of
+    /// the receiving device.
     pub fn around(&self, of: &Program<'_>, entry: usize, device: u32) -> Caged {
         Joiner::new(self, of, entry, device).join(Function::Own(self.main))
     }
@@ -296,8 +296,8 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Has a function begin with a stack of zeros, as far as it may read what it has not written: how
-    /// many instructions that takes.
+    /// Has a function begin with a stack of zeros, as far as it may read unwritten bytes: how many
+    /// instructions that takes.
     fn clear_stack(&mut self, function: Function, start: usize) -> usize {
         let lowest = match function {
             Function::Own(_) => None,

@@ -53,7 +53,7 @@ pub fn check_user(object: &Object, linked: &Linked) -> Vec<Problem> {
     problems
 }
 
-/// Checks what a program that runs in the kernel may not do beyond [`check_user`].
+/// Checks the rules for a program in the kernel beyond [`check_user`].
 pub fn check_kernel(object: &Object, linked: &Linked) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut second = false;

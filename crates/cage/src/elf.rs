@@ -1,7 +1,7 @@
 //! Sections, symbols and relocations of an eBPF object file.
 //!
-//! The file comes from a tenant. Everything that it says about sizes and numbers is bounded here,
-//! so that what is built from it needs memory and time in proportion to the file's own length.
+//! The file comes from a tenant. All sizes and numbers in the file are bounded here, so that its
+//! use needs memory and time in proportion to the file's own length.
 
 use object::read::elf::ElfFile64;
 use object::{

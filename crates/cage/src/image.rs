@@ -36,7 +36,7 @@ const GLOBAL: u32 = 1;
 /// Numbers of the types that come before the functions'.
 const PROTOTYPE_ID: u32 = 4;
 
-/// Strings by what they say.
+/// Strings by their contents.
 #[derive(Default)]
 struct Strings {
     bytes: Vec<u8>,
@@ -54,7 +54,7 @@ impl Strings {
         if let Some(offset) = self.known.get(text) {
             return *offset;
         }
-        // Below what an object file has.
+        // Below the numbers of an object file.
         let offset = self.bytes.len() as u32;
         self.bytes.extend(text.bytes().filter(|byte| *byte != 0));
         self.bytes.push(0);

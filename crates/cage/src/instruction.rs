@@ -7,7 +7,7 @@ pub struct Instruction {
     pub code: u8,
     /// Destination register.
     pub dst: u8,
-    /// Source register, or what an immediate means.
+    /// Source register, or the meaning of an immediate.
     pub src: u8,
     /// Offset of a jump, in instructions, or of a memory access, in bytes.
     pub offset: i16,

@@ -1,4 +1,4 @@
-//! A program as `run: kernel` has it: its stages and constants, what it may do, and its maps.
+//! A program of `run: kernel`: its stages and constants, its rights, and its maps.
 //!
 //! Pure: the kernel is asked by the node. Maps of devices become plain ones that hold the router's
 //! own numbers, as a program never redirects by itself.

@@ -187,7 +187,7 @@ impl Linker<'_> {
         Ok(())
     }
 
-    /// Fills in what an instruction refers to.
+    /// Fills in the target of an instruction's reference.
     fn relocate(
         &mut self,
         function: &Function,

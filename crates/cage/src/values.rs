@@ -32,7 +32,7 @@ pub fn format(btf: &Btf, of: Option<TypeId>, bytes: &[u8]) -> String {
 }
 
 fn write_bytes(bytes: &[u8], text: &mut String) {
-    // Numbers are what most maps without types have.
+    // Most maps without types hold numbers.
     match bytes.len() {
         1 | 2 | 4 | 8 => {
             let _ = write!(text, "{}", unsigned(bytes));

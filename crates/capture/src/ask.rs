@@ -37,7 +37,7 @@ pub enum Question {
 pub enum Answer {
     /// To `Describe`.
     Scene(Scene),
-    /// To `Begin`: number of the tap and what it is on. Descriptors: the programs' ring, the
+    /// To `Begin`: number of the tap and its interface. Descriptors: the programs' ring, the
     /// switch's memory.
     Ready {
         /// Which ring of the switch's memory.

@@ -109,7 +109,7 @@ fn is_ip(data: &[u8]) -> bool {
     }
 }
 
-/// One line of text for what a packet is, whether it begins with a frame or with IP.
+/// One line of text for a packet, whether it begins with a frame or with IP.
 pub fn summary(data: &[u8]) -> String {
     if is_ip(data)
         && let Some(line) = crate::line::ip(data)

@@ -87,7 +87,7 @@ pub fn compile(filter: &str) -> Result<Program, String> {
             message.to_string_lossy()
         ))
     };
-    // SAFETY: what libpcap made is given back once, the handle last.
+    // SAFETY: libpcap's objects are given back once, the handle last.
     unsafe {
         if result == 0 {
             free_code(&raw mut compiled);

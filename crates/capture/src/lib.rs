@@ -1,4 +1,4 @@
-//! Captures of interfaces: what `europa capture` asks for, reads and writes.
+//! Captures of interfaces: requests, records and files of `europa capture`.
 //!
 //! | file      | concern                                                          |
 //! |-----------|------------------------------------------------------------------|
@@ -7,7 +7,7 @@
 //! | `ask`     | the conversation with the node                                   |
 //! | `session` | a running capture: rings, put in order                           |
 //! | `compile` | pcap filters, compiled by libpcap                                |
-//! | `change`  | what an element has changed in a packet                          |
+//! | `change`  | an element's changes of a packet                                 |
 //! | `line`    | one packet as a line of text                                     |
 //! | `pcapng`  | packets as a file for Wireshark                                  |
 //!

@@ -208,7 +208,7 @@ mod tests {
             assert_eq!(frame(&bytes), format!("{head}{line}"));
             assert_eq!(ip(&bytes[14..]).as_deref(), Some(line));
             for cut in 0..bytes.len() {
-                // Whatever is captured of it, there is something to say.
+                // There is a line for any captured length.
                 assert!(!frame(&bytes[..cut]).is_empty());
             }
         }

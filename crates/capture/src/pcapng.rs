@@ -51,8 +51,8 @@ pub struct Writer<W> {
     /// By interface: packets written.
     written: Vec<u64>,
     last_ns: u64,
-    /// Options of packets, by what they depend on: writing each packet's comment again would cost
-    /// more than all the rest.
+    /// Options of packets, by their inputs: writing each packet's comment again would cost more
+    /// than all the rest.
     options: HashMap<(usize, Direction, Way, Option<&'static str>), Vec<u8>>,
 }
 

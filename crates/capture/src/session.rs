@@ -114,7 +114,7 @@ pub fn describe(directory: &Path) -> Result<Scene, CaptureError> {
     }
 }
 
-/// A capture that runs; it ends when this is dropped, whatever becomes of the process.
+/// A capture that runs; it ends when this is dropped, for any fate of the process.
 pub struct Session {
     node: Conversation,
     /// The captured interfaces.

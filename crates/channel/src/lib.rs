@@ -1,8 +1,8 @@
 //! Messages and descriptors between the processes of one node.
 //!
-//! A [`Channel`] is a local socket that keeps message boundaries. Each message is one
-//! JSON document and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile:
-//! what it sends is bounded, parsed, and answered with an error at worst.
+//! A [`Channel`] is a local socket that keeps message boundaries. Each message is one JSON document
+//! and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile: its messages are bounded,
+//! parsed, and answered with an error at worst.
 //!
 //! [`Served`] is the end of a process that outlives its node.
 
@@ -189,7 +189,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
             Err(Errno::ECONNRESET) => return Err(ChannelError::Closed),
             Err(error) => return Err(error.into()),
         }
-        // Room for all that a message can bring: what does not fit would stay open unseen.
+        // Room for the whole message: descriptors that do not fit would stay open unseen.
         let mut control = cmsg_space!([RawFd; SCM_MAX_FD]);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
         let received = recvmsg::<()>(

@@ -33,8 +33,8 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
         if self.alone && !self.accept()? {
             return Ok(None);
         }
-        // A peer that went without reading everything is an error once, before what it has
-        // still said.
+        // A peer that went without reading everything is an error once, before its remaining
+        // messages.
         let closed = |result: &Result<_, _>| matches!(result, Err(ChannelError::Closed));
         let mut received = self.channel.try_receive();
         if closed(&received) {

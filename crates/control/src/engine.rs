@@ -24,7 +24,7 @@ pub struct Submission {
     pub documents: Documents,
     /// The same, as they are kept.
     pub kept: Vec<Kept>,
-    /// Only tell what would change.
+    /// Only list the changes.
     pub dry_run: bool,
     /// When it came, as RFC 3339 has it.
     pub at: String,
@@ -86,7 +86,7 @@ impl Engine {
         self.waiting.push_back((submission, reply));
     }
 
-    /// Makes again what is accepted and not there, unless something is being carried out.
+    /// Makes accepted but missing objects again, unless a job runs.
     pub fn reconcile(&mut self, machine: &mut impl Machine, now: Time) {
         if self.job.is_some() {
             return;
@@ -253,7 +253,7 @@ impl Engine {
         }
     }
 
-    /// A router has ended that was to answer updates: it begins again with what they said.
+    /// A router has ended that was to answer updates: it begins again with their contents.
     pub fn no_updates(&mut self, router: &str) {
         if let Some(job) = &mut self.job {
             job.no_updates(router);

@@ -283,7 +283,7 @@ impl Job {
         if matches!(step, Step::AdaptPort { .. }) {
             self.look_again(machine);
         }
-        // Whatever takes its time may take it after the last step as well.
+        // Slow work may also go on after the last step.
         self.until = now + PATIENCE;
         Progress::More
     }

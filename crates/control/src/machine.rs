@@ -29,7 +29,7 @@ pub trait Machine {
     /// It is not there, or cannot be a port.
     fn look(&mut self, port: &Port) -> Result<PortFacts, Failure>;
 
-    /// Whether the machine has room for what documents reserve.
+    /// Whether the machine has room for the documents' reservations.
     ///
     /// # Errors
     /// The first resource that is lacking, and how much is left.
@@ -47,7 +47,7 @@ pub trait Machine {
     /// Whether a further process may be started now.
     fn may_start(&self) -> bool;
 
-    /// From now on these documents hold for whatever is begun or begun again.
+    /// From now on these documents hold for all later starts.
     fn want(&mut self, documents: &Arc<Documents>);
 
     /// Takes a step. `ahead` are those that follow; `ticket` goes with the answers to updates.
@@ -101,7 +101,7 @@ pub enum Taken {
 pub enum Stop {
     /// It cannot be taken.
     Failed(Failure),
-    /// It can be tried again: what it needs is about to come back.
+    /// It can be tried again: its needs are about to come back.
     NotNow(Failure),
 }
 
@@ -116,7 +116,7 @@ impl From<Failure> for Stop {
 pub enum Verdict {
     /// They are still tried.
     NotYet,
-    /// All are right; what is odd about them.
+    /// All are right; the warnings.
     Right(Vec<String>),
     /// One is wrong: file, line and the text underlined.
     Wrong(String),

@@ -45,7 +45,7 @@ pub(crate) struct ChatterSocket {
     greeting: bool,
     listener: Option<Rc<Listener>>,
     lines: Rc<RefCell<Vec<String>>>,
-    /// Connections, and what is still to be sent to each.
+    /// Connections, and the unsent output of each.
     clients: Vec<(Stream, Vec<u8>)>,
 }
 

@@ -11,7 +11,7 @@ use europa_router::graph::{Classes, flat};
 use crate::devices::Unopened;
 use crate::options::Source;
 
-/// A configuration's text and what errors call it.
+/// A configuration's text and its name in errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
     /// The text.
@@ -126,7 +126,7 @@ fn advised(errors: &Diagnostics) -> String {
 }
 
 /// Has all elements of a checked graph read their arguments, without a device, file or socket.
-/// Returns what they find odd.
+/// Returns their warnings.
 ///
 /// # Errors
 /// All mistakes, a line each.
@@ -214,7 +214,7 @@ pub fn graph(checked: &europa_click::Graph, simulated: bool, asks: bool) -> Grap
     graph
 }
 
-/// Writes an error; what several of one element have in common comes once.
+/// Writes an error; the common part of several of one element comes once.
 fn say(
     checked: &europa_click::Graph,
     error: &BuildError,

@@ -39,7 +39,7 @@ pub struct Options {
     pub simulated: Option<f64>,
     /// Where libraries are looked for.
     pub path: Option<String>,
-    /// Print at the end what each element did and what it cost.
+    /// Print at the end each element's work and its cost.
     pub profile: bool,
     /// By port of DPDK: the interface that stands in for it.
     pub ports: Vec<(String, String)>,
@@ -73,7 +73,7 @@ pub enum Parsed {
     Run(Box<Options>),
     /// To print this and end.
     Print(String),
-    /// It cannot be read: what to print on standard error.
+    /// It cannot be read: the text for standard error.
     Wrong(String),
 }
 

@@ -23,10 +23,10 @@ use crate::globals::Pending;
 const ROUNDS: u32 = 64;
 /// How long to wait for a device whose queue is full.
 const FULL: Duration = Duration::from_micros(100);
-/// Rounds that a graph has to finish what is under way in it before another one runs.
+/// Rounds that a graph has to finish its packets before another one runs.
 const MOST_ROUNDS: usize = 64;
 
-/// A router with what it needs to run.
+/// A router with its surroundings.
 pub(crate) struct Running {
     pub(crate) router: Router,
     pub(crate) devices: PacketDevices,

@@ -272,7 +272,7 @@ fn table(costs: &[Cost]) -> String {
     text
 }
 
-/// Prints what handlers answer; whether all did.
+/// Prints the values of handlers; returns whether all answered.
 fn read_handlers(router: &mut Router, handlers: &[String]) -> bool {
     let mut good = true;
     for path in handlers {

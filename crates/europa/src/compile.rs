@@ -112,7 +112,7 @@ fn headers() -> Result<tempfile::TempDir, Failure> {
     Ok(folder)
 }
 
-/// Runs a command to its end: what it writes, what it says, and whether it ended well.
+/// Runs a command to its end: its output, its messages, and whether it ended well.
 fn run(mut command: Command) -> Result<(Vec<u8>, String, bool), Failure> {
     command.env_clear().env("PATH", "/usr/bin:/bin:/usr/local/bin").env("LC_ALL", "C.UTF-8");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

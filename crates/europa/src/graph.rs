@@ -95,7 +95,7 @@ fn rates(instance: &Instance) -> Result<Rates, Failure> {
     Ok(rows.into_iter().map(rate).collect())
 }
 
-/// By name of a link: what its document says of rate, delay and losses, a line each.
+/// By name of a link: its document's rate, delay and losses, a line each.
 type Links = HashMap<String, Vec<String>>;
 
 fn links(instance: &Instance) -> Result<Links, Failure> {

@@ -1,4 +1,4 @@
-//! `stats` and `doctor`: a node's counters, and what the machine allows.
+//! `stats` and `doctor`: a node's counters, and the abilities of the machine.
 
 use std::process::ExitCode;
 

@@ -241,7 +241,7 @@ impl Out {
     }
 }
 
-/// An element on the way, and what it did.
+/// An element on the path, and its effect.
 fn step(number: u32, hop: &Hop) -> String {
     let class = if hop.name.starts_with(&format!("{}@", hop.class)) {
         hop.name.clone()

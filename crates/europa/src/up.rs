@@ -21,7 +21,7 @@ use crate::exit::{DIFFERS, Failure};
 use crate::table::{Colours, errors_in_colour, line, out, plain};
 use crate::text_difference;
 
-/// How long a node may take to listen: it first adopts what a killed node has left.
+/// How long a node may take to listen: it first adopts the processes of a killed node.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A request that takes longer shows a spinner.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ pub(crate) fn apply(instance: &Instance, apply: &Apply) -> Result<ExitCode, Fail
     show(apply, &applied)
 }
 
-/// Shows what `apply` would change.
+/// Shows the changes of `apply`.
 pub(crate) fn diff(
     instance: &Instance,
     apply: &Apply,
@@ -191,7 +191,7 @@ pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {
         progress.end();
         said?.lines
     } else {
-        // No node runs: remove what a killed one left.
+        // No node runs: remove the remains of a killed one.
         let said = europa_node::clean_up(instance)?;
         match said.is_empty() {
             true => vec![format!("node `{}` does not run", instance.name())],

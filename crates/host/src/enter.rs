@@ -84,8 +84,8 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
     init::numbers(folder, started)
 }
 
-/// Takes the calling process, which has one thread and process numbers of the host, into its
-/// other namespaces, and takes what is the machine's from it.
+/// Takes the calling process, which has one thread and is in the pid namespace of the host, into
+/// its other namespaces, and takes its rights on the machine away.
 ///
 /// # Errors
 /// The kernel's error.

@@ -1,4 +1,4 @@
-//! Process 1 of a host: makes what the host's programs see, and holds it until it is killed.
+//! Process 1 of a host: makes the view of the host's programs, and holds it until it is killed.
 
 use std::convert::Infallible;
 use std::fs;

@@ -5,8 +5,8 @@
 //! which process 1 of the host holds: process numbers, mounts, host name, System V IPC. The first
 //! program that starts in a host starts process 1. All of it goes when that process ends.
 //!
-//! The file system is an overlay over the machine's: programs read the machine's files, and what
-//! they write is in memory and goes with the host. A path of `binds` is the machine's own.
+//! The file system is an overlay over the machine's: programs read the machine's files, and their
+//! own writes are in memory and go with the host. A path of `binds` is the machine's own.
 //!
 //! | file     | concern                                             |
 //! |----------|-----------------------------------------------------|

@@ -88,7 +88,7 @@ impl Layers<'_> {
         bind(from, to, true)
     }
 
-    /// Shows the directory `from` at `to` with a layer for what is written.
+    /// Shows the directory `from` at `to` with a layer for writes.
     fn overlay(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         // These characters mean something among the options of a mount.
         let plain = from.to_str().filter(|text| !text.contains([',', ':', '\\', '"']));
@@ -152,7 +152,7 @@ fn found(bind: &Bind) -> io::Result<Bind> {
     Ok(Bind { from, ..bind.clone() })
 }
 
-/// Puts what a bind names in its place, which is made if it is not there.
+/// Puts the source of a bind in its place, which is made if it is missing.
 fn put(bound: &Bind) -> io::Result<()> {
     let from = Path::new(MACHINE).join(bound.from.strip_prefix("/").unwrap_or(&bound.from));
     if !bound.to.exists() {
@@ -207,7 +207,7 @@ fn kernel(root: &Path) -> io::Result<()> {
         let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | harmless;
         mount(NONE, path, NONE, flags, NONE).map_err(at(path))
     };
-    // These are bound again above what makes the rest read-only.
+    // These are bound again above the read-only mount of the rest.
     let writable = |path: &Path, aside: &Path, above: &Path| -> io::Result<()> {
         mount(Some(path), aside, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
         read_only(above)?;

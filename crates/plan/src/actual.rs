@@ -45,8 +45,7 @@ pub struct Actual {
     pub hosts: Arc<Vec<Host>>,
     /// Documents that slow paths were made from, by router.
     pub slow_paths: BTreeMap<RouterId, Router>,
-    /// Slow paths whose programs have not been started, or have not done what a change asks of
-    /// them.
+    /// Slow paths whose programs have not been started, or have not finished a change.
     pub idle: BTreeSet<RouterId>,
     /// Programs of this machine that reload those of slow paths.
     pub tools: Tools,
@@ -70,7 +69,7 @@ impl ActualPort {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Whether its device can do what is needed.
+    /// Whether its device meets the needs.
     pub fn can(&self, needs: Needs) -> bool {
         // A VLAN offload that a match has switched off stays off.
         (self.needs.vlan || !needs.vlan) && self.needs.promiscuous == needs.promiscuous

@@ -1,4 +1,4 @@
-//! The texts of `builtin: ipv4` and `builtin: bridge`, from what the YAML says.
+//! The texts of `builtin: ipv4` and `builtin: bridge`, from the YAML.
 
 use europa_api::{At, Choice, Neighbour, Route, Router};
 use europa_elements::builtin;

@@ -1,4 +1,4 @@
-//! Links: what their documents say, as the switch wants it.
+//! Links: their documents, in the switch's form.
 
 use europa_api::{Distribution, Documents, Line, Loss, QueueLength};
 use europa_impair::{Limit, Settings};

@@ -1,6 +1,6 @@
-//! Relays: what hosts send over links that do something to packets.
+//! Relays: hosts' packets over links with a rate, delay or losses.
 //!
-//! The switch delays and loses what routers send over links. A host's packets go straight from its
+//! The switch delays and loses routers' packets over links. A host's packets go straight from its
 //! port into the router's pool. Where the link is to do something to it, it goes into a pool of the
 //! switch's own instead: the relay.
 

@@ -19,9 +19,9 @@ pub enum Place {
     Isolated,
     /// A process of the user's own: the command.
     Program(Vec<String>),
-    /// The switch; what the router may take of it.
+    /// The switch; the router's limits there.
     Inline(orders::Inline),
-    /// The kernel, and a process for what the program there does not do.
+    /// The kernel, and a process for the packets that the program passes.
     Kernel,
 }
 

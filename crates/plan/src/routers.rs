@@ -41,7 +41,7 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans all routers, each by itself: what cannot be carried out, and why.
+/// Plans all routers, each by itself; returns the impossible ones, and why.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,

@@ -1,9 +1,9 @@
 //! The effects of a changed slow path on its programs.
 //!
-//! | what differs                      | effect                                               |
+//! | difference                        | effect                                               |
 //! |-----------------------------------|------------------------------------------------------|
 //! | `command`, `capabilities`         | that program is started again, and those that need it |
-//! | `restart`, `needs`, `reload`, `reload_on` | none on what runs                            |
+//! | `restart`, `needs`, `reload`, `reload_on` | none on running programs                     |
 //! | a file                            | programs that use it are reloaded                    |
 //! | a file begins or ceases to hide a file of the host | programs that use it are started again: their view of the file system was made at their start |
 //!
@@ -156,7 +156,7 @@ fn names(text: &str, path: &str) -> bool {
         let before = text.get(..at).and_then(|text| text.chars().next_back());
         let after = text.get(at + path.len()..).and_then(|text| text.chars().next());
         let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-        // A dot may end a sentence in a comment, or begin what another file ends with.
+        // A dot may end a sentence in a comment, or begin a file's ending.
         !before.is_some_and(|c| part(c) || c == '/') && !after.is_some_and(|c| part(c) || c == '.')
     })
 }
@@ -308,8 +308,8 @@ pub fn of_routers(old: &Router, new: &Router, tools: Tools) -> BTreeMap<String, 
     }
 }
 
-/// Adds what happens to programs later to what was to happen and did not yet. A program that
-/// restarts is not reloaded as well.
+/// Adds later actions on programs to the pending ones. A program that restarts is not reloaded as
+/// well.
 pub fn add(all: &mut BTreeMap<String, Action>, later: BTreeMap<String, Action>) {
     for (name, action) in later {
         let earlier = all.get(&name);

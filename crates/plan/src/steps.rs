@@ -52,7 +52,7 @@ pub enum Step {
         /// Its document.
         to: Port,
     },
-    /// A port's device becomes able to do what interfaces need.
+    /// A port's device gets the abilities that interfaces need.
     AdaptPort {
         /// The port.
         port: PortId,
@@ -63,7 +63,7 @@ pub enum Step {
     },
     /// A switch starts.
     StartSwitch,
-    /// Other rules hold for what routers send.
+    /// Other rules hold for routers' packets.
     ChangeFilters {
         /// Documents in force.
         from: Vec<Filters>,

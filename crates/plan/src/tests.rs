@@ -192,7 +192,7 @@ fn each_step_has_an_inverse() {
     assert_eq!(kinds(&back), kinds(&inverses));
 }
 
-/// Files and programs of a slow path change in place, and a dry run says what happens to them.
+/// Files and programs of a slow path change in place, and a dry run lists the actions on them.
 #[test]
 fn a_dry_run_tells_what_programs_do() {
     let lab = "kind: slice\nname: s\n---\nkind: router\nname: r\nslice: s\n\

@@ -1,4 +1,4 @@
-//! Steps for people: what a dry run prints, and how each object's change is carried out.
+//! Steps for users: the output of a dry run, and how each object's change is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 

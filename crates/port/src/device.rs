@@ -42,7 +42,7 @@ pub enum Kind {
     Tap,
     /// A layer 3 device whose other end is a file descriptor.
     Tun,
-    /// Hardware, or what a virtual machine takes for it.
+    /// Hardware, or a virtual machine's device.
     Physical {
         /// Its driver's name.
         driver: String,
@@ -172,8 +172,8 @@ impl Device {
             None if hardware == libc::ARPHRD_LOOPBACK => Kind::Loopback,
             None => Kind::Physical { driver: ethtool.driver().unwrap_or_default() },
         };
-        // Netlink tells how many were allocated; what is in use only the
-        // driver knows, and not every driver says.
+        // Netlink has the number of allocated ones; only the driver knows those in use, and not
+        // every driver reports them.
         let (receive_queues, transmit_queues) = ethtool.queues().unwrap_or_else(|_| {
             let allocated = |kind| get_number(kind).unwrap_or(1);
             (allocated(IFLA_NUM_RX_QUEUES), allocated(IFLA_NUM_TX_QUEUES))

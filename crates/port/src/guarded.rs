@@ -12,7 +12,7 @@ const PAGE_BYTES: usize = 4096;
 ///
 /// Several ethtool commands write as many entries as the driver has *now*, for any room that the
 /// caller announced (kernels before 6.19); the number grows when queues are added. Here the
-/// kernel's copy stops at the guard page with `EFAULT` instead of overwriting what lies behind.
+/// kernel's copy stops at the guard page with `EFAULT` instead of overwriting memory behind it.
 pub(crate) struct Guarded {
     start: NonNull<u8>,
     bytes: usize,

@@ -29,7 +29,7 @@ pub(crate) struct Visit<'a, T, F> {
 }
 
 /// A level of the tree: what is asked for packets from above. The compiler makes code of its own for
-/// each, so that what one does again and again does not confuse the predictions of another.
+/// each, so that repeated branches of one do not confuse the predictions of another.
 trait Level {
     const IS_QUEUE: bool;
 
@@ -111,7 +111,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         root.has_work() && (root.flags & CAP == 0 || shapes[ROOT as usize].cap.is_open(self.now_ns))
     }
 
-    /// Takes out of the tree what one visit allows. Returns its bytes.
+    /// Takes the packets of one visit out of the tree. Returns its bytes.
     pub(crate) fn turn(&mut self, budget: u32) -> u32 {
         let mut allowed = budget;
         let is_capped = self.standing.nodes.at(ROOT).flags & CAP != 0;
@@ -175,8 +175,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         allowed.min(self.standing.shapes[child as usize].cap.tokens(self.now_ns))
     }
 
-    /// Fetches what siblings will need whose turns come soon, each thing as soon as what it depends
-    /// on is there: the node, then what it leads to, then the next packets.
+    /// Prefetches the memory of siblings whose turns come soon, each part as soon as the one before
+    /// is there: the node, then its target, then the next packets.
     #[inline(always)]
     fn fetch_ahead(&self, class: u32, node: u32, is_queue: bool) {
         let Standing { nodes, orders, .. } = &self.standing;
@@ -211,8 +211,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// The same from one to the next, where no order is kept: three turns ahead the node, two turns what
-    /// it leads to.
+    /// The same from one to the next, where no order is kept: three turns ahead the node, two turns its
+    /// target.
     #[inline]
     fn fetch_near(&self, this: &Node, is_queue: bool) {
         let Standing { nodes, .. } = &self.standing;
@@ -315,7 +315,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         turn
     }
 
-    /// Counts what left from under a node.
+    /// Counts packets that left from under a node.
     #[inline(always)]
     fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let hot = &self.hot[node as usize];
@@ -332,7 +332,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         add(&hot[BYTES], turn.bytes().into());
     }
 
-    /// Counts and charges a node for what left from under it, and has it stand where it belongs now.
+    /// Counts and charges a node for packets that left from under it, and moves it to its place.
     #[inline(always)]
     fn settle(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
         self.count(node, turn, is_queue);
@@ -350,7 +350,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         // A child without siblings takes nothing from others.
         if this.next != node {
             // No jump: whether the turn is over is as random as lengths are. Nothing overflows, as a
-            // turn exceeds by a packet at most what was left of it.
+            // turn exceeds the rest of it by a packet at most.
             let left = this.deficit.wrapping_sub_unsigned(turn.bytes());
             let is_over = left <= 0;
             let turn = unit * u32::from(this.weight);

@@ -30,7 +30,7 @@ impl Settings {
 pub struct Rate {
     /// Bits a second; at least 8.
     pub bits: u64,
-    /// Depth of the token bucket. The rate is reached only if this is at least what it brings
+    /// Depth of the token bucket. The rate is reached only if this is at least the rate's bytes
     /// between two calls of `dequeue`, and while the others have their turns; the last packet may
     /// overdraw it.
     pub burst_bytes: u64,
@@ -44,7 +44,7 @@ impl Rate {
     }
 }
 
-/// A child's part of what its parent may send.
+/// A child's share of its parent's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// Share of the rest after all guarantees, in proportion to its siblings' weights. 0 counts as
@@ -122,7 +122,7 @@ pub struct Red {
     /// How long the port takes for a typical packet: while nothing waits, the mean shrinks as
     /// if such packets came.
     pub packet_ns: u64,
-    /// Mark instead of dropping what understands marks, up to `max_bytes`.
+    /// Mark packets with ECN instead of dropping them, up to `max_bytes`.
     pub ecn: bool,
 }
 
@@ -133,7 +133,7 @@ pub struct Codel {
     pub target_ns: u64,
     /// How long all may wait longer before one is dropped.
     pub interval_ns: u64,
-    /// Mark instead of dropping what understands marks.
+    /// Mark packets with ECN instead of dropping them.
     pub ecn: bool,
 }
 
@@ -147,7 +147,7 @@ impl Default for Codel {
 /// The settings of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueSettings {
-    /// Its part of what its router may send.
+    /// Its share of its router's rate.
     pub share: Share,
     /// Most that waits in it.
     pub limit: Limit,

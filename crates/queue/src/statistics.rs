@@ -5,7 +5,7 @@
 //! [`Id::index`](crate::Id::index), one cache line; the other 32 n are *cold*, 32 for each node in the
 //! same order. Layout 2:
 //!
-//! | hot     | what                                                                          |
+//! | hot     | content                                                                       |
 //! |---------|-------------------------------------------------------------------------------|
 //! | 0, 1    | packets, bytes that left                                                      |
 //! | 2       | packets that wait now, and in the upper 32 bits their bytes                   |
@@ -13,7 +13,7 @@
 //! | 4 to 6  | the lowest 8 bits of each count of waiting times, eight a word, lowest first  |
 //! | 7       | packets that left with a mark                                                 |
 //!
-//! | cold    | what                                                                          |
+//! | cold    | content                                                                       |
 //! |---------|-------------------------------------------------------------------------------|
 //! | 0       | packets handed back when their queue was removed                              |
 //! | 1 to 6  | packets dropped, by [`Cause`] in its order                                    |
@@ -23,8 +23,8 @@
 //! | 31      | packets that waited 2^32 ns (4.3 s) or more                                   |
 //!
 //! Cold words 8 to 31 are written each 64th time only, as each is a cache line that a packet would
-//! wait for: the count is the word plus what its lowest 8 bits are behind the hot ones, as a signed
-//! byte. So it matters little which of the two was read first.
+//! wait for: the count is the word plus the lag of its lowest 8 bits behind the hot ones, as a
+//! signed byte. So it matters little which of the two was read first.
 //!
 //! A class's words are the sums of its queues, also of removed ones, but it has no waiting times: a
 //! reader adds those of the queues. Its hot word 2 is brought up to date when a packet leaves, is

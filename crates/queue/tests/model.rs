@@ -106,7 +106,7 @@ impl Model {
         queues.get(at % queues.len().max(1)).map_or(Id::PORT, |(id, _)| *id)
     }
 
-    /// Marks a node and all below it as gone; says what waited there.
+    /// Marks a node and all below it as gone; returns the packets that waited there.
     fn remove(&mut self, id: Id) -> Vec<u32> {
         self.gone.insert(id);
         let children: Vec<Id> = self

@@ -139,7 +139,7 @@ fn rates_and_weights_change_while_packets_wait() {
 #[derive(Clone, Debug)]
 struct Plan {
     weight: u16,
-    /// Parts of what the parent is sure to get.
+    /// Parts of the parent's assured rate.
     guarantee: Option<f64>,
     /// Part of the port's rate.
     cap: Option<f64>,
@@ -182,8 +182,8 @@ impl Plan {
         (self.guarantee.unwrap_or(0.0) * parent).min(self.cap.unwrap_or(1.0))
     }
 
-    /// Shares out as a fluid would: guarantees, and then the rest by weight. Adds what each queue
-    /// gets to `queues`.
+    /// Shares out as a fluid would: guarantees, and then the rest by weight. Adds each queue's
+    /// share to `queues`.
     fn ideal(&self, rate: f64, sure: f64, queues: &mut Vec<f64>) {
         if self.children.is_empty() {
             queues.push(rate);
@@ -210,7 +210,7 @@ impl Plan {
         }
     }
 
-    /// Makes the same in the tree. `sure` is what the parent is sure to get.
+    /// Makes the same in the tree. `sure` is the parent's assured rate.
     fn make(
         &self,
         tree: &mut Tree<common::Packet>,

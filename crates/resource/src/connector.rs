@@ -41,7 +41,7 @@ pub enum Missed {
 }
 
 impl Connector {
-    /// Takes what was opened.
+    /// Takes the opened socket.
     pub fn new(opened: OwnedFd) -> Self {
         Self(Channel::new(opened))
     }

@@ -196,7 +196,7 @@ impl Resource {
         socket.kind == Kind::Memif
     }
 
-    /// Its name without what is done with it.
+    /// Its name without its use.
     pub fn what(&self) -> String {
         match self {
             Resource::Read(path) | Resource::Write(path) => path.clone(),
@@ -208,7 +208,7 @@ impl Resource {
 impl std::str::FromStr for Resource {
     type Err = String;
 
-    /// Reads what [`fmt::Display`] writes: `read: /var/traces/in.pcap`.
+    /// Reads the text of [`fmt::Display`]: `read: /var/traces/in.pcap`.
     fn from_str(text: &str) -> Result<Resource, String> {
         let (name, what) = text.split_once(':').unwrap_or((text, ""));
         let access = Access::ALL.iter().find(|(known, _)| *known == name.trim());

@@ -118,7 +118,7 @@ pub struct CpuQuota {
 }
 
 impl Cgroups {
-    /// Looks what is mounted.
+    /// Reads the mounts.
     pub fn detect() -> Result<Self, SandboxError> {
         let path = Path::new("/proc/self/mountinfo");
         let mounts = fs::read_to_string(path).map_err(|source| failed(path, source))?;
@@ -197,7 +197,7 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// Kills what runs in a group and those below, and removes them.
+    /// Kills the processes in a group and those below, and removes the groups.
     pub fn remove(&self, instance: &str, name: &str) -> Result<(), SandboxError> {
         self.at(instance, name)?.remove()
     }

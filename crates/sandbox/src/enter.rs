@@ -57,7 +57,7 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     seccomp::apply(profile.role, beside, profile.enforcement)
 }
 
-/// Refuses what would silently make the sandbox weaker than the caller thinks.
+/// Refuses settings that would silently make the sandbox weaker than the caller thinks.
 fn check(profile: &Profile) -> Result<(), SandboxError> {
     if profile.uid == 0 {
         return Err(SandboxError::Refused("a sandboxed process cannot keep uid 0".into()));

@@ -1,9 +1,9 @@
-//! The privileged code: starting Europa's processes, locking them in, limiting what
-//! they use. Nothing else in the project changes a uid, a namespace or a control group.
+//! The privileged code: starting Europa's processes, confining them, limiting their use of
+//! resources. Nothing else in the project changes a uid, a namespace or a control group.
 //!
-//! The node, which is root, starts a role with [`spawn`]; the role's first act is
-//! [`enter`]; control groups are in [`cgroup`]; [`report()`] tells `europa doctor` what
-//! this kernel lacks.
+//! The node, which is root, starts a role with [`spawn`]; the role's first act is [`enter`];
+//! control groups are in [`cgroup`]; [`report()`] tells `europa doctor` the missing features of
+//! this kernel.
 //!
 //! # Threats and measures
 //!
@@ -15,7 +15,7 @@
 //! | reads or writes files | root is an empty read-only `nosuid,nodev,noexec` tmpfs, the host's tree is unmounted, not hidden; landlock denies all access; `open` is refused |
 //! | reads `/proc` or `/sys` | not mounted |
 //! | talks to the network | network namespace of its own with a loopback that is down; `socket`, `bind`, `connect` kill; landlock denies TCP and abstract sockets |
-//! | uses a descriptor it was not meant to have | `spawn` closes at exec whatever it does not hand over, marked or not; `enter` closes again what the profile does not name |
+//! | uses a descriptor it was not meant to have | `spawn` closes all others at exec, marked or not; `enter` closes again those that the profile does not name               |
 //! | loads, changes or runs BPF | `bpf` kills; the switch may use one command, `BPF_PROG_TEST_RUN` |
 //! | sees, signals or traces other processes | pid namespace, in which it is number 1; `ptrace`, `kill`, `process_vm_*`, `pidfd_*` kill; each router has a uid of its own; not dumpable |
 //! | becomes root | all five capability sets empty; `no_new_privs`; a user namespace without any id mapping, so that no other id exists to become |

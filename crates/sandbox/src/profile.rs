@@ -3,10 +3,9 @@
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-/// First of the uids (and equal gids) that Europa's processes run under; the
-/// switch has this one, router `id` has `BASE_UID + 1 + id`. Far above what
-/// distributions hand out to people (up to 60 000) and to subordinate ids of the
-/// first users (from 100 000 or 524 288, 65 536 each).
+/// First of the uids (and equal gids) that Europa's processes run under; the switch has this one,
+/// router `id` has `BASE_UID + 1 + id`. Far above the ids that distributions give to users (up to
+/// 60 000) and to subordinate ids of the first users (from 100 000 or 524 288, 65 536 each).
 pub const BASE_UID: u32 = 2_000_000;
 
 /// Most bytes of the log of one process.
@@ -45,8 +44,8 @@ pub struct ProcessLimits {
     pub locked_bytes: u64,
     /// Highest length of a written file (`RLIMIT_FSIZE`), here the log: a write beyond it fails.
     pub file_bytes: u64,
-    /// Bytes of address space (`RLIMIT_AS`), pools included; `None`: no limit, the
-    /// control group bounds what is really used.
+    /// Bytes of address space (`RLIMIT_AS`), pools included; `None`: no limit, the control group
+    /// bounds the used memory.
     pub address_space_bytes: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ use crate::cgroup::{Cgroups, Controller, Version};
 pub enum State {
     /// All of it.
     Full,
-    /// Some; the finding says what is not.
+    /// Some; the finding names the missing part.
     Partial,
     /// None.
     Missing,

@@ -11,7 +11,7 @@ use crate::error::{SandboxError, Step};
 /// `Preemption` in `crates/pool` says; a user's program cannot.
 ///
 /// # Errors
-/// No such CPU, or what the kernel says.
+/// No such CPU, or the kernel's error.
 pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
     let this = Pid::from_raw(0);
     if !cpus.is_empty() {
@@ -27,7 +27,7 @@ pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
 }
 
 /// Lets this thread run only while its core is idle: any process that wakes up interrupts it, batch
-/// processes too. For what is not urgent, and holds no lock that others wait for.
+/// processes too. For work that is not urgent, and holds no lock that others wait for.
 ///
 /// # Errors
 /// The kernel's error.
@@ -42,8 +42,8 @@ fn become_of(policy: i32) -> nix::Result<()> {
     Errno::result(result).map(drop)
 }
 
-/// Lets others go first: where a core is wanted by more, this process gets a tenth of what
-/// another one gets. For what watches and must not slow what it watches.
+/// Lets others go first: on a contended core, this process gets a tenth of another one's share. For
+/// observers, which must not slow the observed process.
 ///
 /// # Errors
 /// The kernel's error.

@@ -26,7 +26,7 @@ const ARCHITECTURE: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 
-/// Rules by system call; an empty list of rules means "whatever the arguments".
+/// Rules by system call; an empty list of rules means "any arguments".
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
 /// System calls that some processes of a role need and others do not.
@@ -38,7 +38,7 @@ pub(crate) struct Beside {
     pub(crate) shares_memory: bool,
 }
 
-/// Applies the filters of `role`, with what is allowed beside it.
+/// Applies the filters of `role`, with the additional calls.
 pub(crate) fn apply(
     role: Role,
     beside: Beside,
@@ -99,8 +99,8 @@ fn compile(
     Ok(filter.try_into()?)
 }
 
-/// Merges groups. A call without tests in any group is allowed unconditionally,
-/// whatever another group says about its arguments.
+/// Merges groups. A call without tests in any group is allowed unconditionally, for any rule of
+/// another group about its arguments.
 fn rules<'a>(groups: impl Iterator<Item = &'a Group>) -> Result<Rules, SandboxError> {
     let mut rules = Rules::new();
     for Call { number, tests } in groups.flat_map(|group| group.calls) {

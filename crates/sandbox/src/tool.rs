@@ -57,7 +57,7 @@ pub fn lock_tool(readable: &[PathBuf], limits: &ToolLimits) -> Result<(), Sandbo
     seccomp::apply(Role::Program, beside, Enforcement::Kill)
 }
 
-/// Landlock is what closes the rest of the file system, so without it there is an error.
+/// Only landlock closes the rest of the file system, so without it there is an error.
 fn fence(readable: &[PathBuf]) -> Result<(), SandboxError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut rules = Ruleset::default()

@@ -31,7 +31,7 @@ const KINDS: [(u8, u8, u8); 6] =
 thread_local! {
     /// Each text is read once.
     static READY: RefCell<BTreeMap<String, Rc<Ready>>> = const { RefCell::new(BTreeMap::new()) };
-    /// The same by what is kept of them.
+    /// The same by their stored form.
     static KEPT: RefCell<HashMap<String, Rc<Ready>>> = RefCell::new(HashMap::new());
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kep
         let room = links.iter().all(|link| ends.get(*link).is_none_or(|ends| ends.0 < 2));
         let stands = match kind {
             HOST => room,
-            // Nothing between two hosts carries out what a link says.
+            // No line between two hosts has a link's effects.
             LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
             PORT | SLICE => true,
             ROUTER => {

@@ -157,7 +157,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// An effect was tried; what went wrong with it.
+    /// An effect was tried; its fault.
     pub fn note(&mut self, effect: Effect, fault: Option<Fault>) {
         match fault {
             Some(fault) => *self.met.entry((effect, fault)).or_default() += 1,
@@ -165,7 +165,7 @@ impl Coverage {
         }
     }
 
-    /// Adds what another has seen.
+    /// Adds another one's counts.
     pub fn add(&mut self, other: &Coverage) {
         for (key, count) in &other.met {
             *self.met.entry(*key).or_default() += count;

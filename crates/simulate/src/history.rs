@@ -1,4 +1,4 @@
-//! One history: operations and faults from a seed, and what must hold after each.
+//! One history: operations and faults from a seed, and the properties after each.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -88,7 +88,7 @@ pub fn operations(seed: u64) -> Vec<Operation> {
     all
 }
 
-/// Runs operations, and says what did not hold.
+/// Runs operations, and returns the violated property.
 pub fn run(operations: &[Operation], plant: Option<Plant>) -> Report {
     let mut history = History {
         machine: SimMachine::new(plant),
@@ -362,7 +362,7 @@ impl History {
         self.go_on().map(drop)
     }
 
-    /// Has the engine do what it can do now. Whether the node was killed, and began again.
+    /// Has the engine do its possible work. Whether the node was killed, and began again.
     fn go_on(&mut self) -> Result<bool, String> {
         let mut was_killed = false;
         for _ in 0..MOST_TURNS {
@@ -383,7 +383,7 @@ impl History {
         Err("the engine turns and turns".into())
     }
 
-    /// A new node finds what the one before it has left.
+    /// A new node finds the state of the one before it.
     fn begin_again(&mut self) -> Held {
         let documents = Arc::new(restore(&self.machine.world.store.kept()));
         let store = &self.machine.world.store;

@@ -10,11 +10,11 @@
 //! | file        | concern                                                   |
 //! |-------------|-----------------------------------------------------------|
 //! | `documents` | random documents                                          |
-//! | `world`     | what outlives a node                                      |
+//! | `world`     | the state that outlives a node                            |
 //! | `effects`   | steps, as the simulated kernel carries them out           |
 //! | `machine`   | a node's side of it: its memory, and later results        |
-//! | `faults`    | what can go wrong, and how often it has                   |
-//! | `history`   | one history, and what must hold                           |
+//! | `faults`    | possible faults, and how often each occurred              |
+//! | `history`   | one history, and its properties                           |
 //! | `search`    | many histories; the first that fails is made small        |
 //! | `plant`     | faults of control that are planted                        |
 

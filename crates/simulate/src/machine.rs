@@ -139,7 +139,7 @@ impl SimMachine {
         Duration::from_micros(self.rng.u64(1..most_ms * 1000))
     }
 
-    /// Says what happens, if `TRACE` is set.
+    /// Prints events, if `TRACE` is set.
     pub(crate) fn trace(&self, what: impl FnOnce() -> String) {
         if self.traced {
             println!("{:>12.6} {}", self.now.as_secs_f64(), what());
@@ -214,7 +214,7 @@ impl SimMachine {
             .map(|(name, _)| name.clone())
             .collect();
         for name in ended {
-            // Only what ran its configuration is adopted.
+            // Only a process with its configuration is adopted.
             self.world.routers.remove(&name);
         }
         self.world.filters.clone_from(&desired.documents.filters);
@@ -407,7 +407,7 @@ impl Machine for SimMachine {
                 return Err(Stop::Failed(refused()));
             }
             Some(Fault::NotNow) => {
-                // Whatever it waits for is back in a moment.
+                // Its missing resource is back in a moment.
                 self.later(Duration::from_millis(100), Event::Checked(Ok(())));
                 return Err(Stop::NotNow(refused()));
             }

@@ -11,7 +11,7 @@ pub enum Plant {
     LostOrder,
     /// A router is forgotten before it is removed.
     ForgetBeforeRemoval,
-    /// A change of hosts that fails half-way is taken for what was wanted.
+    /// A change of hosts that fails half-way is taken for the desired state.
     HalfHostsForgotten,
     /// A failed write of the store is swallowed.
     SwallowedCommit,
@@ -25,7 +25,7 @@ pub enum Plant {
     PortsBeforeRelays,
     /// An update that was refused half-way is taken for done.
     AstrayForgotten,
-    /// A node that starts forgets what its documents do not want, and leaves it there.
+    /// A node that starts forgets unwanted objects, and leaves them there.
     LeakAtRestart,
     /// Numbered rules of a slice are forgotten though its removal is taken back.
     RulesForgotten,

@@ -17,7 +17,7 @@ use europa_plan::{
 pub(crate) struct SimDevice {
     /// It is there.
     pub(crate) there: bool,
-    /// It went and came back: what was made of it is of no use.
+    /// It went and came back: objects made of it are of no use.
     pub(crate) generation: u64,
     /// Longest packet, in bytes.
     pub(crate) mtu: u32,
@@ -60,7 +60,7 @@ pub(crate) struct SimRouter {
     pub(crate) half: bool,
     /// Its process.
     pub(crate) process: Process,
-    /// Counts its processes: what one was to do is no business of the next.
+    /// Counts its processes: orders of one do not concern the next.
     pub(crate) run: u64,
 }
 
@@ -133,7 +133,7 @@ impl SimStore {
 }
 
 impl World {
-    /// Another process of a router: what was heard of the one before is no news any more.
+    /// Another process of a router: events of the one before are void.
     pub(crate) fn next_run(&mut self) -> u64 {
         self.runs += 1;
         self.runs

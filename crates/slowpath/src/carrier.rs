@@ -92,7 +92,7 @@ fn look(namespace: &Namespace, watches: &[Watch], setter: &mut Setter) -> io::Re
 
 struct Setter {
     netlink: Netlink,
-    /// By outer end: what it was set to last.
+    /// By outer end: its last setting.
     states: HashMap<String, bool>,
 }
 

@@ -88,7 +88,7 @@ pub fn remove(folder: &Path) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-/// A file system of its own for what a router's programs write: full, it is full for them alone.
+/// A file system of its own for the writes of a router's programs: full, it is full for them alone.
 fn mount_root(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
@@ -155,14 +155,14 @@ impl Environment {
         Environment { binds: binds(&root, all)?, ..environment }.note(folder)
     }
 
-    /// Writes down what programs see, for those that enter.
+    /// Writes down the programs' view, for processes that enter.
     fn note(&self, folder: &Path) -> io::Result<()> {
         let (path, new) = (folder.join("environment.json"), folder.join("environment.json.new"));
         fs::write(&new, serde_json::to_vec(self)?)?;
         fs::rename(&new, &path)
     }
 
-    /// Reads what [`Environment::make`] noted.
+    /// Reads the notes of [`Environment::make`].
     ///
     /// # Errors
     /// There is nothing.

@@ -97,7 +97,7 @@ fn covers<A: Address>(outer: (A, u8), inner: (A, u8)) -> bool {
 }
 
 impl<A: Address> Fib<A> {
-    /// No routes: the host gets everything, and what is in `base` unless a route says otherwise.
+    /// No routes: the host gets everything, and destinations in `base` unless a route covers them.
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
         let host = texts.number(format!("- {}", outputs.host));
@@ -123,8 +123,8 @@ impl<A: Address> Fib<A> {
         fib
     }
 
-    /// The fast path has this for a prefix; no way has an empty text, which stands for whatever may
-    /// be there. Wrong entries are sent again, or withdrawn.
+    /// The fast path has this for a prefix; no route has an empty text, which stands for an unknown
+    /// entry. Wrong entries are sent again, or withdrawn.
     pub(crate) fn learn(&mut self, prefix: (A, u8), text: String) {
         let text = self.texts.number(text);
         self.routes.entry(prefix).or_default().told = Some(text);
@@ -308,7 +308,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Works out what the ways come to that are new since the last time.
+    /// Computes the next hops of routes that are new since the last time.
     fn learn_ways(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         for number in self.meanings.len()..self.ways.len() {
             let meaning = match self.ways.value(number as u32) {

@@ -1,7 +1,7 @@
 //! Process numbers of a slow path: one namespace for all of it, with the programs and shells of
 //! its router, and in it one for each program, which ends with that.
 //!
-//! | process                | where                   | what it does                              |
+//! | process                | where                   | task                                      |
 //! |------------------------|-------------------------|-------------------------------------------|
 //! | [`first`]              | number 1 of the router  | holds the namespace, reaps orphans        |
 //! | [`accompany`]          | in the router's         | starts a program's number 1, waits for it |
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::{Output, PAUSE};
 
-/// Bytes of what is printed that are passed on at once.
+/// Bytes of output that are passed on at once.
 const AT_ONCE: usize = 1 << 16;
 /// Signals that the waiting process passes to programs.
 const PASSED_ON: [Signal; 7] = [
@@ -69,7 +69,7 @@ impl First {
         fs::rename(&new, folder.join(FILE))
     }
 
-    /// Reads what [`First::note`] has noted.
+    /// Reads the notes of [`First::note`].
     ///
     /// # Errors
     /// There is nothing.

@@ -1,4 +1,4 @@
-//! The devices of a namespace: which are the router's interfaces, and what they are like.
+//! The devices of a namespace: those that are the router's interfaces, and their properties.
 
 use std::collections::HashMap;
 
@@ -47,7 +47,7 @@ impl Links {
         self.known.get(&index)
     }
 
-    /// Takes in what the kernel says of a device.
+    /// Takes in the kernel's message about a device.
     pub(crate) fn add(&mut self, link: Link) -> Change {
         let mut output = self.devices.get(&link.index).copied();
         if output.is_none() {

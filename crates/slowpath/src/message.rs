@@ -202,7 +202,7 @@ pub(crate) fn family(message: &[u8]) -> u8 {
 }
 
 impl<A: Address> Route<A> {
-    /// Reads the payload of a message; `None` for what is no route that packets follow.
+    /// Reads the payload of a message; `None` for a route that no packets follow.
     pub(crate) fn parse(message: &[u8]) -> Option<Route<A>> {
         let &[_, length, source_length, tos, table, _, _, kind, ..] =
             message.get(..12)?.first_chunk::<12>()?;

@@ -26,7 +26,7 @@ const SETTINGS: [(&str, &str); 12] = [
 ];
 
 /// The name of a router's namespace: `europa.INSTANCE.SLICE.ROUTER`. No part can have a dot, so
-/// that no two routers of whatever instances share one.
+/// that no two routers of any instances share one.
 pub fn name(instance: &str, slice: &str, router: &str) -> String {
     format!("europa.{instance}.{slice}.{router}")
 }
@@ -54,7 +54,7 @@ pub fn create_of(name: &str, process: u32) -> io::Result<Namespace> {
     Ok(settled(Namespace::give_name(name, Path::new(&path))?))
 }
 
-/// Lets Linux forward there what the fast path does not.
+/// Lets Linux forward there the packets that the fast path does not.
 fn settled(namespace: Namespace) -> Namespace {
     for (setting, value) in SETTINGS {
         if let Err(error) = namespace.sysctl(setting, value) {

@@ -32,7 +32,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 impl Neighbours {
-    /// Takes in what the kernel says; `gone` if it forgets the neighbour.
+    /// Takes in the kernel's message; `gone` if it forgets the neighbour.
     pub(crate) fn hear(&mut self, neighbour: &Neighbour, gone: bool) {
         let Some(address) = address(&neighbour.address) else { return };
         if address.is_multicast() || address.is_unspecified() {

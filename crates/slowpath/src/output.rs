@@ -9,7 +9,7 @@ const BYTES_PER_SECOND: u64 = 1 << 20;
 /// Bytes that it may print at once.
 const BURST_BYTES: u64 = 4 << 20;
 
-/// Passes on what may be printed, and says how much was left out.
+/// Passes on the permitted output, and adds how much was left out.
 pub(crate) struct Output<W> {
     to: W,
     /// Bytes that may be printed now.

@@ -41,8 +41,7 @@ pub(crate) enum Way {
     Overwrite,
 }
 
-/// Makes `folder` of a slow path's file system `root`, and what is above it, whose rights are
-/// `above`.
+/// Makes `folder` of a slow path's file system `root`, and its parents, whose rights are `above`.
 pub(crate) fn make_folder(
     root: &Path,
     folder: &Path,

@@ -1,8 +1,8 @@
 //! The users of a router's slow path: its root has no rights on the host.
 //!
-//! A router's network namespace belongs to that user namespace. So whatever capabilities a
-//! program there has, up to all of them, count for the router's own network, mounts and
-//! processes, and nothing else: files and devices of the host are to it as to any unknown user.
+//! A router's network namespace belongs to that user namespace. So all capabilities of a program
+//! there hold for the router's own network, mounts and processes only: files and devices of the
+//! host treat it as an unknown user.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -31,8 +31,8 @@ const CLAIMS: &str = ".ids";
 /// The file of a slow path's folder that says which range it has.
 const FILE: &str = "ids";
 
-/// The users and groups of one slow path: a range that no other has, so that what the kernel
-/// limits by user (processes, pipes, watches) is each slow path's own.
+/// The users and groups of one slow path: a range that no other has, so that each slow path has its
+/// own of the kernel's limits by user (processes, pipes, watches).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     /// The host's number of its user and group 0.
@@ -201,8 +201,8 @@ pub fn appoint(process: u32, ids: Ids, mut says: impl io::Read) -> io::Result<()
     Ok(())
 }
 
-/// Makes the calling process, which has one thread, root of a user namespace; its mounts are
-/// its own from here on, and what they were cannot be undone.
+/// Makes the calling process, which has one thread, root of a user namespace; its mounts are its
+/// own from here on, and the former ones cannot be undone.
 pub(crate) fn become_root(namespace: OwnedFd) -> io::Result<()> {
     setns(namespace, CloneFlags::CLONE_NEWUSER)?;
     // The mounts are copied for a user namespace with fewer rights than that which made them:

@@ -1,5 +1,5 @@
-//! The mirror against the kernel: whatever is done to a namespace's routes, the fast path's
-//! table ends up the same.
+//! The mirror against the kernel: after any changes of a namespace's routes, the fast path's table
+//! ends up the same.
 
 mod kernel;
 

@@ -15,7 +15,7 @@ use crate::pool::{Kind, PoolHandle};
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate, device_of};
 
-/// Numbers of what is in use; all else is left over.
+/// Numbers in use; all others are left over.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// Ports.

@@ -174,7 +174,7 @@ impl HeldMap {
     /// Sets an entry, for each CPU where each has its own.
     ///
     /// # Errors
-    /// A key or value of another size, or what the kernel says.
+    /// A key or value of another size, or the kernel's error.
     pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let sizes = (self.key_bytes as usize, self.value_bytes as usize);
         if (key.len(), value.len()) != sizes {
@@ -200,7 +200,7 @@ impl HeldMap {
     /// The values of a key, one for each CPU where each has its own; none if it is not there.
     ///
     /// # Errors
-    /// A key of another size, or what the kernel says.
+    /// A key of another size, or the kernel's error.
     pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<Vec<u8>>>> {
         if key.len() != self.key_bytes as usize {
             return Err(io::Error::other("a key of another size"));
@@ -255,7 +255,7 @@ impl HeldMap {
     /// Removes a key; whether it was there.
     ///
     /// # Errors
-    /// A key of another size, or what the kernel says.
+    /// A key of another size, or the kernel's error.
     pub fn remove(&self, key: &[u8]) -> io::Result<bool> {
         if key.len() != self.key_bytes as usize {
             return Err(io::Error::other("a key of another size"));

@@ -50,7 +50,7 @@ pub struct Kept {
 
 impl Kept {
     /// Attaches to the device of this number in the current network namespace. With `keep`, Linux
-    /// gets only what is sent to it with a mark.
+    /// gets only frames that are sent to it with a mark.
     ///
     /// # Errors
     /// When the programs cannot be loaded or attached: the kernel is older than 6.6, or the

@@ -9,7 +9,7 @@
 //! | `ports`     | ports: attach, look-up tables, way out                            |
 //! | `matches`   | which frames are whose                                            |
 //! | `meters`    | the received rates of slices from ports                           |
-//! | `adopt`     | what a killed node has left: found again, or swept away           |
+//! | `adopt`     | the entries of a killed node: found again, or removed             |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
 //! | `loading`   | programs that other threads load                                  |
 //! | `drained`   | whether live frames have arrived behind a veth                     |

@@ -26,7 +26,7 @@ impl Program {
     }
 }
 
-/// Loads a program, in whatever thread.
+/// Loads a program, in any thread.
 pub struct Loader {
     program: Program,
     directory: PathBuf,

@@ -46,7 +46,7 @@ pub struct InterfaceSpec {
     pub local: u32,
     /// VLAN whose tag goes off and on; 0 for none.
     pub vlan: u16,
-    /// Source address of what it sends.
+    /// Source address of its packets.
     pub mac: [u8; 6],
     /// Longest frame it may send, in bytes, with its Ethernet header.
     pub max_frame: u32,
@@ -89,8 +89,8 @@ impl Substrate {
         done.map(|()| id)
     }
 
-    /// Enters an interface's part in every table; counts in `entered` what another interface could
-    /// have had.
+    /// Enters an interface's part in every table; counts entries in `entered` that another
+    /// interface could have had.
     fn enter_interface(
         &self,
         id: u32,
@@ -162,7 +162,7 @@ impl Substrate {
         self.pool_of(id).store(word, Ordering::Release);
     }
 
-    /// Gives an interface another port, and what its spec matches there. It takes a whole port from
+    /// Gives an interface another port, and its spec's matches there. It takes a whole port from
     /// the present owner: every frame goes to the one or to the other, and none is lost.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ const UNITS_PER_NS: u128 = 64;
 const COST_SHIFT: u32 = 20;
 /// Slower, and the cost of a long frame would not fit into 64 bits.
 const LEAST_BITS: u64 = 8000;
-/// A bucket holds what its rate is in so long, and at least so many bytes: any frame fits.
+/// A bucket holds its rate's bytes in so long, and at least so many bytes: any frame fits.
 const BURST_NS: u128 = 10_000_000;
 const BURST_BYTES: u128 = 65_536;
 

@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use crate::layout::{self, MAX_POOLS};
 use crate::substrate::{Doing, Error, Substrate};
 
-/// Bytes of a waker's ring; what is in it does not matter, only that it is not empty.
+/// Bytes of a waker's ring; its contents do not matter, only that it is not empty.
 const WAKER_BYTES: u32 = 4096;
 
 /// Slots of a pool that is made for a router that asks for no other number: the programs work
@@ -84,7 +84,7 @@ impl PoolMemory {
     /// Makes them.
     ///
     /// # Errors
-    /// A geometry that cannot be, or what the kernel says (no memory).
+    /// An impossible geometry, or the kernel's error (no memory).
     pub fn new(geometry: Geometry) -> Result<Self, Error> {
         let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
         let mut options = libbpf_sys::bpf_map_create_opts {
@@ -155,7 +155,7 @@ impl Substrate {
     /// pools ahead of need, or many at once.
     ///
     /// # Errors
-    /// No free pool number, or what the kernel says (no memory).
+    /// No free pool number, or the kernel's error (no memory).
     pub fn create_pool(&self, geometry: Geometry) -> Result<PoolHandle, Error> {
         self.create_pools(geometry, 1)?.pop().ok_or(Error::Full("packet pool"))
     }
@@ -164,7 +164,7 @@ impl Substrate {
     /// as one does.
     ///
     /// # Errors
-    /// No free pool number, or what the kernel says (no memory). Then there is none of them.
+    /// No free pool number, or the kernel's error (no memory). Then there is none of them.
     pub fn create_pools(&self, geometry: Geometry, count: usize) -> Result<Vec<PoolHandle>, Error> {
         let count = count.min(self.free_pools().count());
         self.enter_pools((0..count).map(|_| PoolMemory::new(geometry)).collect::<Result<_, _>>()?)
@@ -182,7 +182,7 @@ impl Substrate {
     /// Makes pools of memory of one geometry, or as many as there are numbers for.
     ///
     /// # Errors
-    /// No free pool number, or what the kernel says. Then there is none of them.
+    /// No free pool number, or the kernel's error. Then there is none of them.
     pub fn enter_pools(&self, memory: Vec<PoolMemory>) -> Result<Vec<PoolHandle>, Error> {
         let named = self.free_pools().zip(memory);
         let pools = named.map(|(id, memory)| {

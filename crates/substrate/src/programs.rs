@@ -72,7 +72,7 @@ pub mod layout {
     /// Longest headers that go before a frame, in bytes.
     pub const MAX_ENCAP: u32 = 72;
 
-    /// `Port::flags`: checksums of what arrives may be partial.
+    /// `Port::flags`: checksums of received frames may be partial.
     pub const PORT_LOCAL_SENDER: u32 = 1;
     /// `Port::flags`: some interface matches by MPLS label.
     pub const PORT_HAS_MPLS: u32 = 2;

@@ -466,7 +466,7 @@ pub(crate) fn load_receive(
     Ok(Receive { number, xdp, tc })
 }
 
-/// The program that judges what programs of routers want of frames.
+/// The program that judges the verdicts of routers' programs.
 pub(crate) fn load_judge(directory: &Path, rows: u32) -> Result<OwnedFd, Error> {
     Ok(load_receive!(ReceiveSkelBuilder, europa_judge but europa_receive, directory, 0, rows))
 }

@@ -1,9 +1,9 @@
 //! Captures: taps on interfaces, their rings and the records in them.
 //!
-//! A tap has two rings. The eBPF programs write into a BPF ring buffer what is received and
-//! what leaves by kicks; the switch, which cannot write that, writes what leaves by sockets
-//! and over links into shared memory. Both stamp records with the same clock, so that a
-//! reader can put them in order. `bpf/tap.h` is the C twin.
+//! A tap has two rings. The eBPF programs write received frames, and those that leave by kicks,
+//! into a BPF ring buffer. The switch, which cannot write that, writes frames that leave by sockets
+//! and over links into shared memory. Both stamp records with the same clock, so that a reader can
+//! put them in order. `bpf/tap.h` is the C twin.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -144,7 +144,7 @@ impl Record {
         bytes
     }
 
-    /// `None` for what is no record.
+    /// `None` for other data.
     fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Record> {
         let word = |at: usize| -> Option<u32> {
             Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
@@ -261,7 +261,7 @@ impl Taps {
     }
 }
 
-/// The switch's side: records for what the programs do not see.
+/// The switch's side: records of frames that the programs do not see.
 pub struct MemoryTaps {
     state: Table<layout::Tap>,
     memory: Mapping,
@@ -365,7 +365,7 @@ impl MemoryTaps {
     }
 }
 
-/// Where in a tap what belongs to frames of this direction stands.
+/// The place in a tap for frames of this direction.
 fn side(direction: Direction) -> usize {
     match direction {
         Direction::In => offset_of!(layout::Tap, received),
@@ -384,7 +384,7 @@ pub struct MemoryRing {
 }
 
 impl MemoryRing {
-    /// Opens tap `number`'s ring in the switch's memory; what is in it already is forgotten.
+    /// Opens tap `number`'s ring in the switch's memory; its present contents are dropped.
     ///
     /// # Errors
     /// The error of mmap(2).

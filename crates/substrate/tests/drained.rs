@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 const PORT: u32 = 5;
 
-/// A TCP segment with 20 bytes, from 10.0.0.1 to 10.0.0.2, checksums right: what a receiver may keep
+/// A TCP segment with 20 bytes, from 10.0.0.1 to 10.0.0.2, checksums right: a receiver may keep it
 /// back to merge it with the next one.
 #[rustfmt::skip]
 const SEGMENT: [u8; 74] = [
@@ -77,7 +77,7 @@ fn send(program: &OwnedFd) {
     assert_eq!(result, 0);
 }
 
-/// The kernel's thread that takes in what is sent to `device`.
+/// The kernel's thread that takes in frames sent to `device`.
 fn napi_thread(device: &str) -> Pid {
     let prefix = format!("napi/{device}-");
     let processes = fs::read_dir("/proc").unwrap().flatten();

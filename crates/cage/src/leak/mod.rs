@@ -14,7 +14,7 @@
 //! | pointers where a helper wants a number, or in memory that it reads | |
 //! | a pointer as verdict | |
 //!
-//! It does not cover what a program can measure: how long an access takes, for example.
+//! It does not cover measurements by a program: how long an access takes, for example.
 //!
 //! | file      | concern                                  |
 //! |-----------|------------------------------------------|
@@ -22,7 +22,7 @@
 //! | `state`   | registers and stacks at one place        |
 //! | `walk`    | all paths, function by function          |
 //! | `step`    | one instruction                          |
-//! | `helpers` | what helpers take and give               |
+//! | `helpers` | arguments and results of helpers         |
 
 mod helpers;
 mod state;

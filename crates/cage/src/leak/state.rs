@@ -151,7 +151,7 @@ impl State {
         called
     }
 
-    /// Adds what another path brings; whether something is new.
+    /// Adds the state of another path; returns whether something is new.
     pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
         let mut changed = false;
         for (mine, other) in self.registers.iter_mut().zip(&other.registers) {

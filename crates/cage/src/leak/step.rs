@@ -1,4 +1,4 @@
-//! One instruction: what it does to a state, or why it is refused.
+//! One instruction: its effect on a state, or why it is refused.
 
 use crate::instruction::{Instruction, LOAD_WIDE, wide};
 use crate::leak::helpers::{self, Gives, Takes};
@@ -80,7 +80,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     let Value::Pointer(region, origin) = pointer else { return Err(ARITHMETIC) };
     Ok(match region {
         Region::Stack { depth, low, high } => {
-            // A number is a distance with a sign; what is far away is anything.
+            // A number is a distance with a sign; a far one is anything.
             let near =
                 |number: u64| i32::try_from(number.cast_signed()).ok().filter(|n| n.abs() <= 1024);
             let both = near(by.low).zip(near(by.high)).filter(|(from, to)| from <= to);
@@ -205,7 +205,7 @@ pub(super) fn load(
     Ok(())
 }
 
-/// A write to memory; `atomic` with what it fetches.
+/// A write to memory; `atomic` with the fetched value.
 pub(super) fn store(
     state: &mut State,
     instruction: Instruction,
@@ -316,7 +316,7 @@ fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     (sane(yes), sane(no))
 }
 
-/// A helper's call, callbacks apart. `origin` is new for what it gives.
+/// A helper's call, callbacks apart. `origin` is new for its result.
 pub(super) fn help(
     object: &Object,
     state: &mut State,

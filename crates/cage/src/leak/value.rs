@@ -88,7 +88,7 @@ impl Value {
             (a, b) if a == b => a,
             (Value::Number(a), Value::Number(b)) => Value::Number(a.join(b)),
             (Value::Unset, other) | (other, Value::Unset) => {
-                // The verifier refuses its use; what it may be must not be forgotten.
+                // The verifier refuses its use; its possible values must not be forgotten.
                 if other.is_pointer() { Value::Mixed } else { Value::Unset }
             }
             (Value::Number(number), pointer @ Value::Pointer(..))
@@ -115,7 +115,7 @@ impl Value {
         }
     }
 
-    /// The same, but whatever still grows becomes as large as it can be, so that loops end.
+    /// The same, but a value that still grows becomes as large as it can be, so that loops end.
     pub(super) fn widen(self, newer: Value) -> Value {
         match (self, self.join(newer)) {
             (Value::Number(old), Value::Number(new)) if old != new => {

@@ -1,4 +1,4 @@
-//! All paths, function by function: each call is followed with what it is given there.
+//! All paths, function by function: each call is followed with its arguments.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ const MAX_STEPS: usize = 4_000_000;
 const MAX_CALLS: usize = 20_000;
 /// Deepest nesting of calls.
 const MAX_DEPTH: usize = 8;
-/// After so many joins at one place, what still grows is taken to be anything.
+/// After so many joins at one place, a value that still grows is taken to be anything.
 const PATIENCE: u32 = 4;
 /// Number of `bpf_loop`.
 const LOOP: u32 = 181;
@@ -267,7 +267,7 @@ impl<'a> Walk<'a> {
         }
         back.registers[0] = if callback { Value::NUMBER } else { result };
         if callback {
-            // The next turn begins with what this one left.
+            // The next turn begins with the rest of this one.
             let again = self.states.get(&(frame, start)).map(|(entry, _)| {
                 let [_, a, b, c, d, e, ..] = entry.registers;
                 back.call([a, b, c, d, e])

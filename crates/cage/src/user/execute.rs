@@ -308,7 +308,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// One atomic operation; what it fetched, and whether into register 0.
+    /// One atomic operation; the fetched value, and whether into register 0.
     fn atomic(
         &mut self,
         address: u64,

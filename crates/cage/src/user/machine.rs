@@ -1,4 +1,4 @@
-//! A program ready to run, and what it answers for a frame.
+//! A program ready to run, and its verdict on a frame.
 
 use crate::definition::MapKind;
 use crate::link::Linked;
@@ -121,7 +121,7 @@ pub enum Verdict {
 /// Why a program was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// It read or wrote what is not its own.
+    /// It read or wrote foreign memory.
     #[error("{} of {bytes} bytes out of bounds, at {address:#x}", if *write { "a write" } else { "a read" })]
     Memory {
         /// The address.
@@ -140,7 +140,7 @@ pub enum Cause {
     /// It called an unknown helper.
     #[error("helper {0} is not available")]
     Helper(u64),
-    /// A helper's argument is not what it must be.
+    /// A helper's argument is wrong.
     #[error("argument {0} of a helper is of the wrong kind")]
     Argument(u8),
     /// It is not an instruction.
@@ -174,7 +174,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Prepares linked code; the first of its entries is what runs.
+    /// Prepares linked code; the first of its entries runs.
     ///
     /// # Errors
     /// All mistakes that prevent a run, at once.
@@ -278,7 +278,7 @@ impl Machine {
         }
     }
 
-    /// Takes what the program has printed.
+    /// Takes the program's output.
     pub fn take_trace(&mut self) -> String {
         self.trace.take()
     }

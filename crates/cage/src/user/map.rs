@@ -43,14 +43,14 @@ pub struct Map {
 enum Index {
     /// The key is the number; all are there.
     Array,
-    /// The key is the number; what is set is there: a device, a socket, the start of a program.
+    /// The key is the number; the value is there: a device, a socket, the start of a program.
     Sparse(Vec<bool>),
     Table(Table),
     Ring(Ring),
 }
 
 impl Map {
-    /// Makes a map. `budget` is what all maps together may still have, in bytes.
+    /// Makes a map. `budget` is the memory left for all maps together, in bytes.
     ///
     /// # Errors
     /// The mistake of the definition.

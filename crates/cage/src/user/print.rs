@@ -79,7 +79,7 @@ impl Trace {
         self.text.push(if printable { char::from(byte) } else { '?' });
     }
 
-    /// Takes what was printed.
+    /// Takes the output.
     pub(super) fn take(&mut self) -> String {
         let mut text = self.text.clone();
         self.text.clear();

@@ -91,7 +91,7 @@ pub(crate) struct ControlSocket {
     listener: Option<Rc<Listener>>,
     /// The listening socket and connections are not waited for yet: they came from another.
     taken: bool,
-    /// Another configuration is about to take over: what clients say next is for that.
+    /// Another configuration is about to take over: clients' next commands are for that.
     leaving: bool,
     connections: Vec<Option<Connection>>,
 }
@@ -161,7 +161,7 @@ impl ControlSocket {
         }
     }
 
-    /// Takes what a client sends.
+    /// Takes a client's data.
     fn receive(&mut self, number: usize) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         let mut buffer = [0; 4096];
@@ -288,7 +288,7 @@ impl ControlSocket {
         }
     }
 
-    /// The handler that a client means, and what it can do.
+    /// The handler that a client names, and its abilities.
     fn find(
         &self,
         name: &str,

@@ -48,8 +48,8 @@ pub(super) const HELP: &[&str] = &[
     "QUIT                    close the connection",
 ];
 
-/// Takes one command off the front of what a client has sent: the command and its length.
-/// `None` if more has to come, which it cannot if the input is `closed`.
+/// Takes one command off the front of a client's data: the command and its length. `None` if more
+/// has to come, which it cannot if the input is `closed`.
 pub(super) fn next(input: &[u8], closed: bool) -> Option<(Command, usize)> {
     let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     let (line, start) = match end {

@@ -65,7 +65,7 @@ impl Stream {
     /// A connection that this process was started with.
     #[allow(unsafe_code)]
     pub(crate) fn inherited(descriptor: i32) -> io::Result<Stream> {
-        // Closed ones would be taken by whatever is opened next.
+        // Later descriptors would reuse the numbers of closed ones.
         if descriptor < 0 || !std::path::Path::new(&format!("/proc/self/fd/{descriptor}")).exists()
         {
             return Err(io::ErrorKind::NotFound.into());

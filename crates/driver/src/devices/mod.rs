@@ -1,8 +1,8 @@
-//! Linux interfaces by packet sockets: what `FromDevice`, `ToDevice` and the like reach.
+//! Linux interfaces by packet sockets, for `FromDevice`, `ToDevice` and the like.
 //!
 //! | file      | concern                                                             |
 //! |-----------|---------------------------------------------------------------------|
-//! | `names`   | which interface an element means, and what it wants of it           |
+//! | `names`   | the interface of an element, and its mode                           |
 //! | `open`    | one interface: receiving, sending, giving frames to Linux           |
 //! | `segment` | partial checksums and merged segments of senders on this machine    |
 
@@ -30,8 +30,8 @@ pub(crate) struct Listeners(Rc<Opened>);
 #[derive(Default)]
 struct Opened {
     names: RefCell<Vec<Resource>>,
-    /// Those of memifs. They stay as long as the process: a configuration that replaces another
-    /// one cannot open what that still has.
+    /// Those of memifs. They stay as long as the process: a configuration that replaces another one
+    /// cannot open devices that the old one still has.
     memifs: RefCell<Vec<(Resource, OwnedFd)>>,
 }
 
@@ -93,8 +93,8 @@ impl PacketDevices {
         problems
     }
 
-    /// Takes over the sockets of interfaces that are open there too: what they hold is neither
-    /// lost nor received twice.
+    /// Takes over the sockets of interfaces that are open there too: their frames are neither lost
+    /// nor received twice.
     pub(crate) fn take_sockets(&mut self, old: &mut PacketDevices) {
         for open in &mut self.open {
             let same = |other: &&mut Open| other.interface.name == open.interface.name;

@@ -1,4 +1,4 @@
-//! Which Linux interface an element means, and what it wants of it.
+//! The Linux interface of an element, and its mode.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -156,8 +156,8 @@ pub(super) fn given(graph: &Graph, registry: &Registry, known: &[Interface]) -> 
     names
 }
 
-/// The name of the interface that a text means: its name, what the command line maps it to, its
-/// Ethernet address, or that of its PCI device.
+/// The name of the interface for a text: its name, a name that the command line maps, its Ethernet
+/// address, or that of its PCI device.
 pub(super) fn resolve(
     text: &str,
     ports: &[(String, String)],
@@ -208,7 +208,7 @@ pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
         } else if let Some(address) = address.as_sockaddr_in()
             && known.address.is_none()
         {
-            // The first is what the system calls the interface's own.
+            // The first is the system's name of the interface's own.
             known.address = Some(address.ip());
             let mask = seen.netmask.as_ref().and_then(|mask| mask.as_sockaddr_in());
             *prefix = mask.map(|mask| u32::from(mask.ip()).leading_ones() as u8);

@@ -23,7 +23,7 @@ const WAITING_BYTES: usize = 4 << 20;
 const FRAME_BYTES: usize = 65536 + 256;
 /// Bytes of the two addresses of a frame, behind which its VLAN tag stands.
 const ADDRESSES: usize = 12;
-/// Bytes before each frame that is sent: what the device is to do for it.
+/// Bytes before each sent frame: the device's work for it.
 const HEADER_BYTES: usize = 10;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -45,7 +45,7 @@ pub(super) struct Open {
     pub(super) socket: OwnedFd,
     wanted: Wanted,
     frame: Vec<u8>,
-    /// Segments of the frame that have not been taken yet, with what they have in common.
+    /// Segments of the frame that have not been taken yet, with their common part.
     rest: Option<(Segments, Frame)>,
     /// The socket that gives frames to Linux, and the mark that it has just now.
     host: Option<(OwnedFd, u32)>,
@@ -116,7 +116,7 @@ impl Open {
         self.rest.is_some()
     }
 
-    /// Takes over the socket of the same interface, and what it holds.
+    /// Takes over the socket of the same interface, and its frames.
     pub(super) fn take_socket(&mut self, old: &mut Open) {
         // One that receives nothing holds nothing.
         if !self.wanted.receives || !old.wanted.receives {

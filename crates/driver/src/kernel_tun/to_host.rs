@@ -1,4 +1,4 @@
-//! `ToHost` outside of a node: the other side of what `FromHost` has made, or a device of Linux.
+//! `ToHost` outside of a node: the other side of `FromHost`'s device, or a device of Linux.
 //!
 //! Its manual page is the library's.
 

@@ -1,4 +1,4 @@
-//! Killing what runs in a group and removing its folder.
+//! Killing the processes of a group and removing its folder.
 
 use std::fs;
 use std::io;

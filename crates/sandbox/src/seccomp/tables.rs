@@ -1,4 +1,4 @@
-//! Which role may do what, and why. Everything that is not here is forbidden.
+//! The system calls of each role, and why. Everything that is not here is forbidden.
 
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
@@ -408,7 +408,7 @@ const PROGRAM_REFUSED: &[Group] = &[Group {
         any(libc::SYS_sched_setscheduler),
         #[cfg(target_arch = "x86_64")]
         any(libc::SYS_arch_prctl),
-        // Python would like to keep what it compiled.
+        // Python would like to keep its compiled files.
         #[cfg(target_arch = "x86_64")]
         any(libc::SYS_mkdir),
         #[cfg(target_arch = "x86_64")]

@@ -142,8 +142,8 @@ impl SimMachine {
         Taken::Reloading(count)
     }
 
-    /// Programs of a slow path have read their files again; if one refuses, what they have read is
-    /// not known.
+    /// Programs of a slow path have read their files again; if one refuses, the read version is not
+    /// known.
     pub(crate) fn reloaded(&mut self, name: &RouterId, outcome: &Result<(), String>) {
         if outcome.is_err() {
             self.world.programs.remove(name);

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use super::{Learns, Mirror, PART_BITS, ROUTES, ROUTES6, forward};
 
 impl Mirror {
-    /// Asks what the fast path has.
+    /// Asks for the fast path's entries.
     pub(super) fn ask_tables(&mut self) {
         let read = |path: &str, parameter: String| Order::Read { path: path.into(), parameter };
         let mut reads = Vec::new();

@@ -115,7 +115,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in what a device is like: the kernel told it, or was asked.
+    /// Takes in a device's properties: the kernel announced them, or was asked.
     pub(super) fn take_link(&mut self, link: Link, is_told: bool) {
         let is_down = !link.up;
         let change = self.links.add(link);

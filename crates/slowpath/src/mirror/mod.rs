@@ -1,17 +1,17 @@
-//! Follows what Linux decides in a namespace, and tells the fast path.
+//! Follows Linux's decisions in a namespace, and updates the fast path.
 //!
 //! | file     | concern                                             |
 //! |----------|-----------------------------------------------------|
 //! | `mod`    | the loop, and the updates of the fast path           |
-//! | `listen` | what the kernel says                                 |
-//! | `learn`  | what the fast path has from another mirror           |
-//! | `decide` | what the fast path may decide                        |
+//! | `listen` | the kernel's messages                                |
+//! | `learn`  | entries of another mirror in the fast path           |
+//! | `decide` | the decisions that the fast path may make            |
 //!
 //! The kernel's messages come over one socket, in order. A second one asks for lists: at the start,
 //! after messages were lost, and after changes without a message (IPv4 routes and next hops vanish
 //! in silence when a device goes down). Messages that came while a list was made are taken in after
-//! it. They may be older than the list, but whatever made them so comes behind them; what the list
-//! has already is not added again.
+//! it. They may be older than the list, but their changes come behind them; entries of the list are
+//! not added again.
 
 mod decide;
 mod learn;
@@ -58,7 +58,7 @@ const WINDOW: usize = 3;
 const TURN: usize = 4096;
 /// How often the fast path is asked which neighbours it uses.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// How often it is looked at what the kernel does not tell.
+/// The interval of reads of settings that the kernel does not announce.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// How often the fast path is asked how many packets went to Linux, and why.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
@@ -141,7 +141,7 @@ struct Mirror {
     neighbours: Neighbours,
     resync: Option<Instant>,
     feed: Channel<Order, Answer>,
-    /// Orders that wait to be sent, and what each of those under way is about.
+    /// Orders that wait to be sent, and the subject of each of those under way.
     ready: std::collections::VecDeque<Order>,
     under_way: std::collections::VecDeque<Asked>,
     progress: Arc<Progress>,
@@ -161,7 +161,7 @@ struct Mirror {
     learns: Learns,
 }
 
-/// How far a mirror has learnt what the fast path has already.
+/// How far a mirror has read the fast path's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learns {
     /// It is to ask, once it knows the interfaces.

@@ -1,9 +1,9 @@
 //! The settings of Linux that the fast path follows itself.
 //!
 //! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. Of all
-//! else that changes what Linux does with a packet, this knows only whether it is there: then the
-//! packets that it may concern go to Linux. The fast path gets each reason in words, and counts by
-//! it.
+//! other settings that change Linux's treatment of a packet, this knows only whether they exist:
+//! then the packets that they may concern go to Linux. The fast path gets each reason in words, and
+//! counts by it.
 //!
 //! | file       | concern                                                       |
 //! |------------|---------------------------------------------------------------|
@@ -12,7 +12,7 @@
 //! | `xfrm`     | policies of IPsec                                               |
 //! | `rules`    | rules that choose tables of routes                              |
 //! | `qdiscs`   | queueing disciplines                                            |
-//! | `settings` | what netlink says of sysctls                                    |
+//! | `settings` | sysctls by netlink                                              |
 //! | `polled`   | settings without notification: iptables' own tables, further sysctls |
 
 pub(crate) mod nftables;
@@ -74,9 +74,9 @@ pub(crate) struct Policy {
 /// The policy for the fast path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Handlers and what to write to them.
+    /// Handlers and the values to write to them.
     pub(crate) writes: Vec<(String, String)>,
-    /// Every reason there is, with what it concerns.
+    /// All reasons, with their packets.
     pub(crate) reasons: BTreeSet<String>,
 }
 
@@ -158,7 +158,7 @@ impl Policy {
         text
     }
 
-    /// The policy of what leaves by an interface.
+    /// The policy of packets sent by an interface.
     fn forward(
         &self,
         number: usize,

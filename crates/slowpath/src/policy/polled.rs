@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Room for what such a file says.
+/// Room for the contents of such a file.
 const MOST_BYTES: usize = 1024;
 
 /// Files that stay open: the namespace is that of the thread that opened them.

@@ -40,7 +40,7 @@ impl Qdiscs {
         self.of(device).any(|kind| matches!(kind, "ingress" | "clsact"))
     }
 
-    /// Whether something delays or looks at what leaves by a device.
+    /// Whether a qdisc or program delays or sees the packets that a device sends.
     pub(crate) fn has_egress(&self, device: u32) -> bool {
         self.of(device).any(|kind| !matches!(kind, "ingress" | USUAL))
     }

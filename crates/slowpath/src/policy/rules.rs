@@ -98,7 +98,8 @@ impl Rule {
                 _ => {}
             }
         }
-        // A mark that packets get before the look-up comes from what makes them Linux's anyway.
+        // A mark that packets get before the look-up comes from a setting that sends them to Linux
+        // anyway.
         is_never |= mark & mask != 0;
         rule.which = match (device, from, to) {
             _ if flags & FIB_RULE_INVERT != 0 => Which::Some,

@@ -18,7 +18,7 @@ const GETPOLICY: u16 = 0x15;
 const GETDEFAULT: u16 = 0x28;
 /// Multicast groups: expired ones, policies.
 const GROUPS: u32 = 1 << (2 - 1) | 1 << (4 - 1);
-/// Bytes of what selects one policy.
+/// Bytes of the selector of one policy.
 const POLICY_ID_BYTES: usize = 64;
 /// Where a policy has its family and its direction.
 const FAMILY_AT: usize = 40;
