@@ -99,7 +99,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let (by, odd) = (interface.filtered_by, interface.odd);
     let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by, odd)));
     let Interface { id, lengths, before, head, .. } = interface;
-    // Only slices with rules have keys.
+    // Keys count only for slices with rules.
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
     let mut turn = 0;
     let slots = pool.view.layout().geometry.slots;

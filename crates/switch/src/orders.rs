@@ -229,14 +229,14 @@ pub struct QueueOf {
     pub number: u16,
     /// Number of the interface.
     pub interface: u32,
-    /// Its kind.
+    /// Its settings.
     pub settings: QueueSettings,
     /// Of an interface's own: nothing is dropped there. Its filler waits in its ring.
     pub holds: bool,
 }
 
 impl QueueOf {
-    /// Its number among its router's interfaces.
+    /// Its identity among its router's queues.
     pub(crate) fn key(&self) -> (u16, u32) {
         (self.number, if self.number == 0 { self.interface } else { 0 })
     }
