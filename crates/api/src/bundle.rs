@@ -47,7 +47,7 @@ impl std::fmt::Display for Key {
 }
 
 impl Document {
-    /// Its name.
+    /// Its key.
     pub fn key(&self) -> Key {
         match self {
             Document::Port(port) => Key::new("port", port.name.to_string()),
@@ -93,7 +93,7 @@ pub struct Bundle {
 /// A document that a node has already.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// Its name.
+    /// Its key.
     pub key: Key,
     /// The document, as JSON.
     pub document: String,

@@ -27,7 +27,7 @@ pub enum Severity {
 pub struct Note {
     /// The place.
     pub at: Landmark,
-    /// The part that is correct.
+    /// The message.
     pub message: String,
     /// Whether Click prints it as a line of its own.
     pub line: bool,

@@ -120,7 +120,7 @@ pub enum Verdict {
     Right(Vec<String>),
     /// One is wrong: file, line and the text underlined.
     Wrong(String),
-    /// It is unknown.
+    /// The attempt failed.
     Failed(String),
 }
 

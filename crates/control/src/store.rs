@@ -10,7 +10,7 @@ use crate::accepted::Commit;
 /// A document as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// Its version.
+    /// Its key.
     pub key: Key,
     /// Its place among all documents: routers are started in this order.
     pub order: u64,
@@ -52,7 +52,7 @@ pub enum StoreError {
     Access {
         /// The attempted operation.
         what: String,
-        /// Its result.
+        /// The error.
         error: String,
     },
     /// Another writer has changed it.
@@ -70,7 +70,7 @@ pub enum StoreError {
         file: String,
         /// Its format.
         found: u64,
-        /// The readable part.
+        /// The newest readable format.
         known: u64,
     },
     /// Not written by us.

@@ -225,7 +225,7 @@ impl ARPQuerier {
         }
     }
 
-    /// An ARP packet of another station.
+    /// Takes in an ARP packet of another station.
     fn hear(&mut self, packet: &Packet, context: &mut Context<'_>) -> Option<()> {
         let (ethernet, rest) = EthernetHeader::parse(packet.data())?;
         let (said, _) = ArpPacket::parse(rest)?;

@@ -186,7 +186,7 @@ impl IP6NDSolicitor {
         }
     }
 
-    /// A message of another node.
+    /// Takes in a message of another node.
     fn hear(&mut self, packet: &Packet, context: &mut Context<'_>) -> Option<()> {
         let heard = hear(packet.data())?;
         let told = match heard.message {

@@ -40,7 +40,7 @@ pub struct Imported {
 pub struct Note {
     /// The line of the topology, from 1.
     pub line: u64,
-    /// Its subject.
+    /// The message.
     pub message: String,
 }
 

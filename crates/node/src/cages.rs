@@ -326,7 +326,7 @@ impl Cages {
         }
     }
 
-    /// Try it again.
+    /// Lets a failed program be tried again.
     pub(crate) fn forget_failure(&mut self, router: &str) {
         self.failed.remove(router);
     }

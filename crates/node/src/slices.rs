@@ -64,7 +64,7 @@ impl Reserved {
 pub(crate) struct SliceGroups {
     /// The last setting of each.
     made: BTreeMap<String, Reserved>,
-    /// The refused change.
+    /// The refused settings of each.
     tried: BTreeMap<String, Reserved>,
 }
 

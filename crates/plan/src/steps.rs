@@ -81,9 +81,9 @@ pub enum Step {
     AddRouter(Arc<RouterPlan>),
     /// A router goes on as another.
     UpdateRouter {
-        /// Its kind.
+        /// Its present plan.
         from: Arc<RouterPlan>,
-        /// The desired object.
+        /// The desired plan.
         to: Arc<RouterPlan>,
         /// How.
         change: RouterChange,

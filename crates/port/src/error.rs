@@ -31,7 +31,7 @@ pub enum PortError {
         device: String,
         /// Its namespace.
         namespace: String,
-        /// Its kind.
+        /// The reason.
         reason: &'static str,
         /// The alternative.
         remedy: &'static str,

@@ -43,7 +43,7 @@ pub enum Error {
     /// Nothing of this kind can be where it is wanted.
     #[error("found a {found:?} where another level is wanted")]
     Level {
-        /// The named object.
+        /// The level of the named node.
         found: Level,
     },
     /// All nodes are in use.
@@ -61,9 +61,9 @@ pub enum Error {
     /// The memory for statistics is too small.
     #[error("statistics need {wanted} words, found {found}")]
     Words {
-        /// The needed object.
+        /// The needed words.
         wanted: usize,
-        /// The contents.
+        /// The available words.
         found: usize,
     },
 }

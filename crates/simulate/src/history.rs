@@ -26,7 +26,7 @@ const MOST_TURNS: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct Operation {
     what: What,
-    /// Faults meanwhile.
+    /// Seed of the faults meanwhile.
     seed: u64,
     faulty: bool,
 }

@@ -61,7 +61,7 @@ pub enum Error {
     AnotherVersion {
         /// Where the pins lie.
         directory: PathBuf,
-        /// The missing feature.
+        /// The missing table.
         table: &'static str,
     },
 }

@@ -22,7 +22,7 @@ pub enum FilterOrder {
     Change {
         /// The slice's number.
         slice: u16,
-        /// The packed rules.
+        /// The numbers of packed entries in the memory.
         counts: Counts,
     },
     /// A slice's rules from now on; those that stay keep their counters. Descriptor: as above;
@@ -30,7 +30,7 @@ pub enum FilterOrder {
     Replace {
         /// The slice's number.
         slice: u16,
-        /// The packed rules.
+        /// The numbers of packed entries in the memory.
         counts: Counts,
     },
     /// How often rules have counted. Descriptor: memory for three words a rule: its number,
