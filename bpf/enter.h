@@ -17,8 +17,8 @@ static __always_inline void lose(__u32 id)
 }
 
 #ifdef EUROPA_TC
-/* A port with a kernel router receives by XDP. What comes here was on its way before that: nothing
- * goes by the program. */
+/* A port with a kernel router receives by XDP. A frame that comes here had arrived before that: no
+ * frame avoids the program. */
 #define ENTER_CAGE(ctx, id, row, complete) lose(id)
 #else
 
@@ -65,8 +65,8 @@ static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32
 	now->resized = 0;
 }
 
-/* The same as prepare(), without a call, for what most frames are: whole ones for an interface without
- * a rate, captures and a VLAN. 0 if it is done. */
+/* The same as prepare(), without a call, for the common frames: whole ones for an interface without a
+ * rate, captures and a VLAN. 0 if it is done. */
 static __always_inline int prepare_usual(struct xdp_md *ctx, __u32 id,
 					 const struct europa_interface *to, __u32 complete)
 {
@@ -129,8 +129,8 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 
 #endif
 
-/* Whether a program has a port all for itself: then it sees broadcasts too, as there is nobody to
- * share them with. */
+/* Whether a program has a whole port: then it also sees broadcasts, as no other interface shares
+ * them. */
 static __always_inline int has_whole_port(struct europa_port *port, const struct frame *frame,
 					  struct europa_interface **row)
 {

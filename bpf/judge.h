@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The only way out of a cage: what a router's XDP program wants of a frame is done if it may be.
- * What the program returned lies in `caged`, as Linux 6.1 would believe the program itself.
+ * The only way out of a cage: carries out the verdict of a router's XDP program on a frame, if it
+ * is permitted. The program's return value is in `caged`, because Linux 6.1 would use the program's
+ * own.
  */
 #ifndef EUROPA_JUDGE_H
 #define EUROPA_JUDGE_H
@@ -72,7 +73,7 @@ static __always_inline int judge(struct xdp_md *ctx)
 	struct europa_counters *count = counters_of(id);
 	if (!count)
 		return XDP_DROP;
-	/* Metadata is the program's own: nobody behind it sees it. */
+	/* Metadata is the program's own: no program behind it sees it. */
 	__u32 metadata = now->metadata;
 	if (metadata && bpf_xdp_adjust_meta(ctx, metadata & 0xff))
 		return XDP_DROP;

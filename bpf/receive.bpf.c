@@ -10,7 +10,7 @@ SEC("xdp.frags") int europa_receive(struct xdp_md *ctx)
 	return receive(ctx);
 }
 
-/* What follows the program of a router with `run: kernel`, whatever it did. */
+/* The part behind the program of a router with `run: kernel`, for any verdict. */
 SEC("xdp.frags") int europa_judge(struct xdp_md *ctx)
 {
 	return judge(ctx);

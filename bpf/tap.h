@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Taps: copies of an interface's frames for `europa capture`. An interface that nobody
- * captures costs one look at a word that lies in a cache line already there. One that is
- * captured costs its tap's rate at most: a bounded number of copies a second. Nobody is
- * woken: the reader looks by itself.
+ * Taps: copies of an interface's frames for `europa capture`. An interface without a capture costs
+ * one look at a word in a cache line that is already there. One that is captured costs its tap's
+ * rate at most: a bounded number of copies a second. It wakes no process: the reader polls.
  */
 #ifndef EUROPA_TAP_H
 #define EUROPA_TAP_H
@@ -19,13 +18,13 @@
 /* The frame does not hold it. */
 #define TAPPED_NOTHING 2
 
-/* What is copied. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
+/* The copied part. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
 struct tapped {
 	__u64 copy; /* address of the router's copy; 0: the frame is as it sees it */
 	__u32 taps;
 	__u32 interface;
 	__u16 length;   /* as the router sees it */
-	__u16 skip;     /* bytes before what the router sees */
+	__u16 skip;     /* bytes before the router's view */
 	__u8 form; /* TAPPED_ */
 	__u8 direction;
 	__u8 cause;

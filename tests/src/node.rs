@@ -21,7 +21,7 @@ const LONGEST_TURN_US: u64 = 150_000;
 
 static NODES: AtomicU32 = AtomicU32::new(0);
 
-/// A node; taken down when dropped. What goes wrong ends the test: all its methods panic.
+/// A node; taken down when dropped. A failure ends the test: all its methods panic.
 #[derive(Debug)]
 pub struct Node {
     instance: String,
@@ -31,7 +31,7 @@ pub struct Node {
     longest_turn_us: u64,
 }
 
-/// What a node counts for an interface.
+/// A node's counters of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets put into the router's ring.
@@ -55,15 +55,14 @@ impl Node {
         }
     }
 
-    /// The same with another bound for the CPU time of a turn of its loop, where a test does what is
-    /// known to take longer.
+    /// The same with another bound for the CPU time of a turn of its loop, for tests with long work.
     #[must_use]
     pub fn with_turns_of(mut self, longest: Duration) -> Node {
         self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         self
     }
 
-    /// Runs `europa` for this node, whatever comes of it.
+    /// Runs `europa` for this node, and ignores its result.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait(Duration::from_secs(90)).expect("europa ends")

@@ -1,5 +1,5 @@
-//! What travels from a user's files to a node: texts, the files that they name, and
-//! the documents that the node has already.
+//! The transfer from a user's files to a node: texts, the files that they name, and the documents
+//! that the node has already.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -47,7 +47,7 @@ impl std::fmt::Display for Key {
 }
 
 impl Document {
-    /// What it is known by.
+    /// Its key.
     pub fn key(&self) -> Key {
         match self {
             Document::Port(port) => Key::new("port", port.name.to_string()),
@@ -72,11 +72,11 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// What stands in it; of an object file in base64 (RFC 4648).
+    /// Its contents; of an object file in base64 (RFC 4648).
     Text(String),
     /// Why it could not be read.
     Unreadable {
-        /// What the system said.
+        /// The system's error.
         error: String,
     },
 }
@@ -93,7 +93,7 @@ pub struct Bundle {
 /// A document that a node has already.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// What it is known by.
+    /// Its key.
     pub key: Key,
     /// The document, as JSON.
     pub document: String,
@@ -102,7 +102,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a node keeps of a document.
+    /// The stored form of a document.
     ///
     /// # Errors
     /// Cannot happen with documents of this crate.
@@ -138,12 +138,12 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
     Ok(Bundle::of(sources))
 }
 
-/// What a file may be.
+/// The kinds of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
-    /// Whatever has an end: a shell makes pipes of `<(command)`.
+    /// Files with an end, also pipes: a shell makes pipes of `<(command)`.
     Any,
-    /// A file: what a document names must not wait for anybody.
+    /// A file: reading it must not wait for another process.
     Regular,
 }
 
@@ -153,7 +153,7 @@ fn text_of(path: &Path, sort: Sort) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "stream did not contain valid UTF-8".to_owned())
 }
 
-/// What stands in a file, or why it cannot be told.
+/// The contents of a file, or why it cannot be read.
 fn bytes_of(path: &Path, sort: Sort) -> Result<Vec<u8>, String> {
     let read = || -> std::io::Result<Result<Vec<u8>, String>> {
         // Looked at before it is opened: that would wait at a pipe.
@@ -200,7 +200,7 @@ impl Bundle {
         Bundle { sources, files }
     }
 
-    /// What the documents are known by, as far as that can be told; of broken ones too.
+    /// The names of the documents, as far as they can be read; of broken ones too.
     pub fn keys(&self) -> HashSet<Key> {
         self.sources.iter().flat_map(|source| keys(&source.text)).collect()
     }
@@ -238,7 +238,7 @@ impl Bundle {
         self.merge_checked(kept, |_, _| ())
     }
 
-    /// The same, where `check` reports what else is wrong with routers of the texts.
+    /// The same, where `check` reports further mistakes of routers in the texts.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -324,7 +324,7 @@ impl Bundle {
 }
 
 impl Documents {
-    /// Fills in what follows from the whole and is not written: addresses of links.
+    /// Fills in values that follow from all documents: addresses of links.
     pub fn complete(&mut self) {
         // Links without room are mistakes, told before.
         let _ = crate::addressing::assign(self);
@@ -358,7 +358,7 @@ fn text<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
     }
 }
 
-/// What a document is known by.
+/// The key of a document.
 pub(crate) fn key_of(node: &Node) -> Option<Key> {
     let (kind, name) = (text(node, "kind")?, text(node, "name")?);
     match text(node, "slice").filter(|_| kind == "router") {
@@ -367,7 +367,7 @@ pub(crate) fn key_of(node: &Node) -> Option<Key> {
     }
 }
 
-/// What the documents of a text are known by, whether or not they are right.
+/// The keys of a text's documents, also of wrong ones.
 fn keys(yaml: &str) -> Vec<Key> {
     tree::documents(yaml)
         .into_iter()
@@ -376,7 +376,7 @@ fn keys(yaml: &str) -> Vec<Key> {
         .collect()
 }
 
-/// What a named file is.
+/// The kind of a named file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,

@@ -1,5 +1,5 @@
-//! What a well-formed configuration may still have wrong: every rule is a function
-//! that reports all that breaks it.
+//! The rules for a well-formed configuration: every rule is a function that reports all that breaks
+//! it.
 
 mod addresses;
 mod attachments;
@@ -56,7 +56,7 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
             routes::all(router, problems);
         }
     }
-    // As long as something else is wrong, addresses may be what was misspelt.
+    // While there are other mistakes, an address may be misspelt.
     if problems.is_empty() {
         for router in &draft.documents.routers {
             routers::addressed(router, problems);

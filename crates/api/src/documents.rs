@@ -24,7 +24,7 @@ pub enum Document {
     Host(Box<Host>),
     /// A virtual router.
     Router(Box<Router>),
-    /// Rules for what a slice's routers send.
+    /// Rules for the packets of a slice's routers.
     Filters(Filters),
 }
 
@@ -41,12 +41,12 @@ pub struct Documents {
     pub hosts: Vec<Host>,
     /// Virtual routers.
     pub routers: Vec<Router>,
-    /// Rules for what slices' routers send.
+    /// Rules for the packets of slices' routers.
     pub filters: Vec<Filters>,
 }
 
 impl Documents {
-    /// Every document, ports first, then what needs them.
+    /// Every document, ports first, then the documents that need them.
     pub fn iter(&self) -> impl Iterator<Item = Document> + '_ {
         let ports = self.ports.iter().cloned().map(Document::Port);
         let slices = self.slices.iter().cloned().map(Document::Slice);

@@ -15,18 +15,18 @@ use crate::source::Source;
 use crate::tree::{self, Node, Value};
 use crate::values::Name;
 
-/// What the checks must know of documents that could not be read.
+/// The facts about unreadable documents that the checks need.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    /// What was read.
+    /// The readable part.
     pub(crate) documents: Documents,
     /// Kind and name of every document, readable or not: a name that stands in a
     /// broken document is not unknown.
     pub(crate) declared: HashSet<(String, String)>,
-    /// Whether everything was read. If not, what seems to be missing may only be
-    /// unreadable, and is not complained of.
+    /// Whether everything was read. If not, a missing object may only be unreadable, and is not
+    /// reported.
     pub(crate) complete: bool,
-    /// Kinds of which a document's name could not be read: what seems to be missing may be it.
+    /// Kinds of documents with unreadable names: a missing object may be one of these.
     pub(crate) nameless: HashSet<&'static str>,
     /// For each router, whether all of it was read.
     pub(crate) whole: Vec<bool>,
@@ -37,7 +37,7 @@ pub(crate) struct Draft {
 const KINDS: [&str; 6] = ["port", "slice", "link", "host", "router", "filters"];
 
 impl Draft {
-    /// Everything that can be read in these texts, and what cannot.
+    /// The readable documents of these texts, and the mistakes.
     pub(crate) fn of(sources: &[Source]) -> (Draft, Vec<Problem>) {
         let mut draft = Draft { complete: true, ..Draft::default() };
         let mut problems = Vec::new();
@@ -124,7 +124,7 @@ impl Draft {
                     self.nameless.insert("port");
                 }
                 self.whole_hosts.extend(host.iter().map(|_| whole));
-                // A host's interfaces make ports, which nobody else declares.
+                // A host's interfaces make ports, which have no documents.
                 for (_, interface) in host.iter().flat_map(|host| &host.interfaces.0) {
                     if let Some(port) = &interface.port {
                         self.declared.insert(("port".to_owned(), port.to_string()));

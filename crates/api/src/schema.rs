@@ -13,7 +13,7 @@ use crate::slice::Slice;
 
 /// The JSON Schema of one document, for editors and validators.
 ///
-/// It says shapes; what depends on several documents is checked by [`parse`](crate::parse).
+/// It describes shapes; [`parse`](crate::parse) checks rules over several documents.
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let documents = [

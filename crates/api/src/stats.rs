@@ -1,4 +1,4 @@
-//! What is told about everything: the JSON of `/v1/stats`.
+//! All counters and states: the JSON of `/v1/stats`.
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -49,7 +49,7 @@ pub struct RouterStats {
     pub pool_bytes: u64,
     /// Times that a packet woke it.
     pub wakes: u64,
-    /// What it takes of the switch, if it runs there.
+    /// Its use of the switch, if it runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineStats>,
     /// Packets that went through its Linux because that decides on them, by reason.
@@ -70,7 +70,7 @@ pub struct InlineStats {
     pub spent_ns: u64,
     /// Nanoseconds of the longest turn; a machine that stood still meanwhile counts.
     pub longest_ns: u64,
-    /// Turns that ended because the budget was used up; what was left went on in the next.
+    /// Turns that ended because the budget was used up; the rest went on in the next.
     pub cut: u64,
     /// Turns of more than 16 budgets and 2 ms. Eight of them in a row end it.
     pub overruns: u64,
@@ -101,7 +101,7 @@ pub struct HostStats {
 pub struct HostInterfaceStats {
     /// Its name.
     pub name: String,
-    /// What it is attached to: `link NAME`, `port NAME` or `device NAME`.
+    /// Its other end: `link NAME`, `port NAME` or `device NAME`.
     pub to: String,
     /// Its Ethernet address; empty for a device, which keeps its own.
     pub mac: String,
@@ -174,8 +174,8 @@ pub struct PortStats {
     pub device_drops: u64,
 }
 
-/// What has become of packets in queues of a port, since the switch was started: in all of
-/// them, in a slice's, in a router's, or in one.
+/// Counters of packets in queues of a port, since the start of the switch: in all of them, in a
+/// slice's, in a router's, or in one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStats {
     /// The port.

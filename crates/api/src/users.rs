@@ -1,4 +1,4 @@
-//! Who needs an object: what must go before it.
+//! The objects that need an object: they must go before it.
 
 use crate::bundle::Key;
 use crate::documents::Documents;
@@ -7,9 +7,9 @@ use crate::link::Link;
 use crate::router::Router;
 
 impl Documents {
-    /// Why an object cannot go as long as others are there, and what to do, or `None` if no
-    /// other object needs it. A link may lose an end, unless its document would have none left or
-    /// names that one.
+    /// Why an object cannot go while others are there, and the remedy, or `None` if no other object
+    /// needs it. A link may lose an end, unless its document would have none left or names that
+    /// one.
     pub fn needed(&self, key: &Key) -> Option<String> {
         let users = self.users(key);
         let all = users.join(", ");

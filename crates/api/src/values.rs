@@ -30,7 +30,7 @@ impl FromStr for Name {
 }
 
 impl Name {
-    /// A name that no user can write, for what stands in no file.
+    /// A name that no user can write, for objects without a file.
     pub fn hidden(text: String) -> Name {
         Name(text)
     }
@@ -77,7 +77,7 @@ impl InterfaceName {
     }
 }
 
-/// What stands behind an interface's name for its side to Linux.
+/// The suffix of an interface's name for its side to Linux.
 const HOST_SIDE: &str = "@host";
 
 macro_rules! text {

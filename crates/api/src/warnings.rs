@@ -1,12 +1,12 @@
-//! What a configuration may say, but is perhaps not meant.
+//! Warnings: valid configurations that are perhaps not meant.
 
 use crate::decode::nearest;
 use crate::documents::Documents;
 use crate::ends::{End, ends};
 
 impl Documents {
-    /// Sentences about what is accepted and perhaps not meant: links with one end, each with the
-    /// link that may have been misspelt.
+    /// Sentences about accepted settings that are perhaps not meant: links with one end, each with
+    /// the link that may have been misspelt.
     pub fn warnings(&self) -> Vec<String> {
         let ends = ends(self);
         let single = |ends: &Vec<End<'_>>| matches!(ends.as_slice(), [_]);

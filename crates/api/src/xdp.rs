@@ -14,7 +14,7 @@ use crate::tree::Node;
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Xdp {
-    /// The object file that clang has made of it, searched beside the YAML file.
+    /// The object file, made by clang, relative to the YAML file's folder.
     pub object: At<String>,
     /// Name of the program's function or section. Default: the only one.
     #[serde(skip_serializing_if = "Option::is_none")]

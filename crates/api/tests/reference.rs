@@ -9,12 +9,12 @@ use europa_api::{Source, parse, schema};
 use serde_json::{Map, Value};
 
 const INTRODUCTION: &str = "# YAML reference\n\n\
-    Every field that a configuration may have. This page is generated from the schema \
-    (`make docs`); how things belong together is in [concepts](concepts.md), which packets are \
-    whose in [matches](matches.md).\n\n\
-    A configuration is a set of documents, separated by `---`, in one file or several. Each says \
-    its `kind`. What is wrong is reported all at once, each mistake with file, line and the text \
-    underlined, and nothing is changed.\n";
+    All fields of a configuration, generated from the schema (`make docs`). \
+    [Concepts](concepts.md) explains how the objects fit together, [matches](matches.md) how \
+    they share packets.\n\n\
+    A configuration is a set of documents, separated by `---`, in one file or several. Each has \
+    a `kind`. Europa reports all mistakes at once, each with file, line and the text underlined; \
+    then nothing is changed.\n";
 
 /// One configuration, a document of each kind that this page shows.
 const EXAMPLES: [(&str, &str); 6] = [
@@ -52,7 +52,7 @@ fn described(schema: &Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// What may stand there.
+/// The accepted values.
 fn values(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -102,7 +102,7 @@ fn fields(schema: &Value, text: &mut String) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     text.push_str("| field | | value |\n|---|---|---|\n");
-    // What must be said first.
+    // Required fields come first.
     let (mut names, rest): (Vec<&String>, Vec<&String>) =
         properties.keys().partition(|name| required.contains(&name.as_str()));
     names.extend(rest);

@@ -13,7 +13,7 @@ pub fn mac(address: &[u8]) -> String {
     address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-/// What an Ethernet frame carries.
+/// The contents of an Ethernet frame.
 pub fn frame(data: &[u8]) -> String {
     let Ok(packet) = LaxSlicedPacket::from_ethernet(data) else {
         return format!("{} bytes, too short for a header", data.len());
@@ -84,7 +84,7 @@ fn gre(data: &[u8]) -> Option<String> {
     Some(format!("{text}, {}", inside.unwrap_or_else(|| other(Some(EtherType(kind))))))
 }
 
-/// What an IP packet without a frame carries; `None` if it is none.
+/// The contents of an IP packet without a frame; `None` if it is none.
 pub fn ip(data: &[u8]) -> Option<String> {
     inside(&LaxSlicedPacket::from_ip(data).ok()?)
 }
@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(frame(&bytes), format!("{head}{line}"));
             assert_eq!(ip(&bytes[14..]).as_deref(), Some(line));
             for cut in 0..bytes.len() {
-                // Whatever is captured of it, there is something to say.
+                // There is a line for any captured length.
                 assert!(!frame(&bytes[..cut]).is_empty());
             }
         }

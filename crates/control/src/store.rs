@@ -10,7 +10,7 @@ use crate::accepted::Commit;
 /// A document as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// What it is known by.
+    /// Its key.
     pub key: Key,
     /// Its place among all documents: routers are started in this order.
     pub order: u64,
@@ -50,12 +50,12 @@ pub enum StoreError {
     /// The file system or the database.
     #[error("{what}: {error}")]
     Access {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What came of it.
+        /// The error.
         error: String,
     },
-    /// Somebody else has changed it.
+    /// Another writer has changed it.
     #[error("desired state has revision {found}, this change builds on {wanted}")]
     Conflict {
         /// Its revision.
@@ -70,7 +70,7 @@ pub enum StoreError {
         file: String,
         /// Its format.
         found: u64,
-        /// What can be read.
+        /// The newest readable format.
         known: u64,
     },
     /// Not written by us.
@@ -78,7 +78,7 @@ pub enum StoreError {
     Damaged {
         /// The document.
         what: String,
-        /// What is wrong.
+        /// The mistake.
         error: String,
     },
 }
@@ -88,27 +88,27 @@ pub trait Store: Send {
     /// Everything that is kept.
     ///
     /// # Errors
-    /// What keeps it from being read.
+    /// The error that prevents reading it.
     fn load(&self) -> Result<Snapshot, StoreError>;
 
     /// Makes these changes, all or none, if the revision is the one that they build on; they are on
     /// the disk when this returns. A slice that goes takes its numbered rules along.
     ///
     /// # Errors
-    /// What keeps them from being written.
+    /// The error that prevents writing them.
     fn change(&mut self, commit: &Commit) -> Result<(), StoreError>;
 
     /// The rules that slices have beside those of documents, by slice, as numbers and JSON.
     ///
     /// # Errors
-    /// What keeps them from being read.
+    /// The error that prevents reading them.
     fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError>;
 
     /// Removes rules of a slice and then makes others, all or none; they are on the disk when
     /// this returns.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// The error that prevents writing it.
     fn change_filters(
         &mut self,
         slice: &str,

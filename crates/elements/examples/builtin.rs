@@ -30,7 +30,7 @@ impl ElementClasses for Classes<'_> {
     }
 }
 
-/// Frames for ever on the first interface; counts what leaves.
+/// Frames for ever on the first interface; counts the sent ones.
 struct Generator {
     interfaces: Vec<europa_engine::Interface>,
     arena: Arena,

@@ -1,4 +1,4 @@
-//! What every element is.
+//! The trait of every element.
 
 use std::any::Any;
 
@@ -11,7 +11,7 @@ use crate::init_context::InitContext;
 use crate::select::Interest;
 use crate::signal::Notifies;
 
-/// What is known of a class before any element of it exists.
+/// The facts about a class before any element of it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassInfo {
     /// Name in configurations.
@@ -29,7 +29,7 @@ pub struct ClassInfo {
     pub inline: Result<(), &'static str>,
 }
 
-/// What keeps a class that says nothing out of the switch.
+/// The reason that keeps a class without a statement out of the switch.
 const UNKNOWN_WORK: &str = "is not known to do bounded work and nothing else";
 
 impl ClassInfo {
@@ -90,7 +90,7 @@ pub trait Element: Any {
     /// Reads the configuration arguments. Other elements may not exist yet.
     ///
     /// # Errors
-    /// What is wrong with which argument. Further mistakes can be noted in `arguments`.
+    /// The argument and its mistake. Further mistakes can be noted in `arguments`.
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         arguments.finish()
     }
@@ -98,15 +98,15 @@ pub trait Element: Any {
     /// Prepares for packets: all elements are configured and connected now.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing argument.
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let _ = context;
         Ok(())
     }
 
-    /// Works on packets in place. What it leaves in `batch` goes on by output 0 (or to
-    /// whoever pulls); what it takes out it drops or sends by another output with
-    /// [`Context::push`]. The batch may be empty.
+    /// Works on packets in place. Packets left in `batch` go on by output 0 (or to the pulling
+    /// element); removed ones it drops or sends by another output with [`Context::push`]. The batch
+    /// may be empty.
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let _ = (batch, context);
     }
@@ -134,9 +134,9 @@ pub trait Element: Any {
         }
     }
 
-    /// Does one turn of the element's own work, about a batch. Called in every round if the
-    /// element asked for it by [`InitContext::add_task`]. Returns whether there was any, so
-    /// that the process can sleep when nobody has work.
+    /// Does one turn of the element's own work, about a batch. Called in every round if the element
+    /// asked for it by [`InitContext::add_task`]. Returns whether there was any, so that the
+    /// process can sleep when no task has work.
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
@@ -169,7 +169,7 @@ pub trait Element: Any {
     /// Carries out a write handler that [`Element::handlers`] lists.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The mistake of the value.
     fn write(
         &mut self,
         handler: &str,
@@ -180,8 +180,8 @@ pub trait Element: Any {
         Err(HandlerError::NotFound(handler.to_owned()))
     }
 
-    /// What a handler that [`Element::handlers`] does not list can do: one whose name is known
-    /// only from the configuration. `None` if there is none.
+    /// The abilities of a handler that [`Element::handlers`] does not list: its name is known only
+    /// from the configuration. `None` if there is none.
     fn dynamic_handler(&self, name: &str) -> Option<Flags> {
         let _ = name;
         None
@@ -192,7 +192,7 @@ pub trait Element: Any {
         Vec::new()
     }
 
-    /// Takes another configuration while it runs and keeps what it can of its state; changes
+    /// Takes another configuration while it runs and keeps its state as far as possible; changes
     /// nothing if there is a mistake. `None` from an element that cannot do that.
     fn reconfigure(
         &mut self,
@@ -203,8 +203,8 @@ pub trait Element: Any {
         None
     }
 
-    /// Whether the element itself can tell if it has packets or room; if not, whoever asks is
-    /// told of those beyond it.
+    /// Whether the element itself can tell if it has packets or room; if not, a search continues
+    /// with the elements beyond it.
     fn notifies(&self) -> Notifies {
         Notifies::NOTHING
     }
@@ -238,9 +238,9 @@ pub trait Element: Any {
         let _ = (token, interest, context);
     }
 
-    /// Called before the process sleeps if the element asked for it
-    /// ([`InitContext::add_sleeper`]): one that only looks, while it is awake, has others wake it
-    /// now. Returns whether there is something to do already, so that nobody sleeps.
+    /// Called before the process sleeps if the element asked for it ([`InitContext::add_sleeper`]):
+    /// one that only looks, while it is awake, has others wake it now. Returns whether there is
+    /// something to do already, so that the process does not sleep.
     fn fall_asleep(&mut self) -> bool {
         false
     }
@@ -261,14 +261,14 @@ pub trait Element: Any {
         false
     }
 
-    /// Hot swap: takes over what the element of the same name and class in the previous
-    /// router knows. `old` can be downcast: `(old as &mut dyn Any).downcast_mut::<Self>()`.
+    /// Hot swap: takes over the state of the element with the same name and class in the previous
+    /// router. `old` can be downcast: `(old as &mut dyn Any).downcast_mut::<Self>()`.
     fn take_state(&mut self, old: &mut dyn Element) {
         let _ = old;
     }
 
     /// Hot swap: called after [`Element::take_state`] of all elements, to set timers and the like
-    /// for what was taken over.
+    /// for the new state.
     fn resume(&mut self, context: &mut Context<'_>) {
         let _ = context;
     }

@@ -52,7 +52,7 @@ impl Registry {
         &self.passes
     }
 
-    /// What is known of a class.
+    /// The facts about a class.
     pub fn info(&self, name: &str) -> Option<&ClassInfo> {
         self.classes.get(name).map(|(info, _)| info)
     }

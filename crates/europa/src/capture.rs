@@ -23,7 +23,7 @@ const EVERY: Duration = Duration::from_millis(5);
 /// Time between two checks that the node still runs.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// What `capture` takes.
+/// Arguments of `capture`.
 #[derive(Args)]
 pub(crate) struct CaptureArgs {
     /// SLICE/ROUTER.INTERFACE, SLICE/ROUTER, or the name of a port, link or slice.

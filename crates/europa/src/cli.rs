@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The commands.
 
 mod role;
 
@@ -330,7 +330,7 @@ enum Command {
     ///
     /// An object that others need is not removed: a slice with routers, a port with interfaces.
     Delete(DeleteArgs),
-    /// Check what this machine's kernel and settings allow.
+    /// Check this machine's kernel and settings.
     ///
     /// Exits with 1 if Europa cannot run here.
     Doctor {
@@ -359,7 +359,7 @@ enum Command {
     },
     /// Measure Europa beside Linux, XDP, Click and testpmd.
     ///
-    /// Runs `europa-bench`, which is installed beside this program if it was built.
+    /// Runs `europa-bench` of this program's folder or of PATH.
     /// `europa bench --help` lists its cases and options.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
@@ -378,10 +378,10 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Say what is wrong with an XDP program, a source in C or an object. Needs no node.
+    /// Check an XDP program, a source in C or an object. Needs no node.
     ///
-    /// All mistakes at once, each at its line, with what to do about it. A source is compiled as
-    /// `europa compile` does it.
+    /// Shows all mistakes at once, each at its line with a remedy. A source is compiled as by
+    /// `europa compile`.
     Check(CheckArgs),
     /// Compile an XDP program from C to an object, and check it. Needs no node.
     ///
@@ -427,7 +427,7 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 enum Import {
     /// From containerlab: kinds linux, frr, bridge, ext-container and host.
     ///
-    /// Whatever has no counterpart in Europa is printed to standard error with its line.
+    /// Fields without a counterpart in Europa are printed to standard error with their lines.
     Containerlab {
         /// The topology, such as lab.clab.yml.
         file: PathBuf,

@@ -1,8 +1,8 @@
-//! `europa compile`: C to an eBPF object, by a clang that is locked in.
+//! `europa compile`: C to an eBPF object, by clang in a sandbox.
 //!
-//! The source may come from anybody. clang runs in a process of its own that reads the system's
-//! headers, the headers of eBPF that are written for it, and the folders that are named on the
-//! command line; `#include "/etc/shadow"` and `.incbin` find nothing else. It writes to a pipe.
+//! The source is not trusted. clang runs in a process of its own. It can read the system's headers,
+//! the headers for eBPF, and the folders of the command line; `#include "/etc/shadow"` and
+//! `.incbin` find no other file. It writes to a pipe.
 
 use std::fs;
 use std::io::{self, Read};
@@ -25,25 +25,25 @@ const MAX_OUTPUT: u64 = 16 << 20;
 const MAX_MESSAGES: u64 = 1 << 18;
 const LIMITS: ToolLimits = ToolLimits { cpu_seconds: 30, address_space_bytes: 4 << 30 };
 
-/// What `compile` takes.
+/// Arguments of `compile`.
 #[derive(Args, Debug)]
 pub(crate) struct CompileArgs {
     /// The source, in C.
     file: PathBuf,
-    /// Where the object goes. Default: beside the source, with the ending `.o`.
+    /// The object to write. Default: in the source's folder, with the ending `.o`.
     #[arg(short, long)]
     output: Option<PathBuf>,
     #[command(flatten)]
     flags: Flags,
 }
 
-/// What is handed on to clang.
+/// Flags for clang.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Flags {
     /// Define a macro.
     #[arg(short = 'D', value_name = "NAME[=VALUE]")]
     define: Vec<String>,
-    /// A folder with headers, beside the source's own.
+    /// A further folder with headers.
     #[arg(short = 'I', value_name = "FOLDER")]
     include: Vec<PathBuf>,
 }
@@ -112,7 +112,7 @@ fn headers() -> Result<tempfile::TempDir, Failure> {
     Ok(folder)
 }
 
-/// Runs a command to its end: what it writes, what it says, and whether it ended well.
+/// Runs a command to its end: its output, its messages, and whether it ended well.
 fn run(mut command: Command) -> Result<(Vec<u8>, String, bool), Failure> {
     command.env_clear().env("PATH", "/usr/bin:/bin:/usr/local/bin").env("LC_ALL", "C.UTF-8");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

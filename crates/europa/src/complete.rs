@@ -152,7 +152,7 @@ pub(crate) fn logs(current: &OsStr) -> Vec<CompletionCandidate> {
     logs
 }
 
-/// What `exec` enters.
+/// The objects that `exec` enters.
 pub(crate) fn entered(current: &OsStr) -> Vec<CompletionCandidate> {
     names(&["routers", "hosts"], current)
 }

@@ -60,8 +60,8 @@ pub(crate) enum FilterCommand {
     },
     /// Add the rules of a file, all at once.
     ///
-    /// The file has one rule a line, as `add` takes them, or filters in the format of ClassBench,
-    /// of which the first has the highest priority.
+    /// The file has one rule a line, as `add` takes them, or filters in ClassBench's format, the
+    /// first with the highest priority.
     Load {
         /// The slice.
         #[arg(add = ArgValueCompleter::new(complete::slices))]

@@ -15,7 +15,7 @@ use crate::kinds::{KINDS, Reference, plural};
 use crate::table::{Colours, Table, line, out};
 use crate::up::client;
 
-/// What `get` takes.
+/// Arguments of `get`.
 #[derive(Args)]
 pub(crate) struct GetArgs {
     /// ports, slices, links, hosts, routers, filters or all; or KIND/NAME.
@@ -59,7 +59,7 @@ impl GetArgs {
     }
 }
 
-/// What a command line selects: all objects of some kinds, or one object.
+/// The selection of a command line: all objects of some kinds, or one object.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
     All(Vec<&'static str>),
@@ -131,7 +131,7 @@ pub(crate) fn yaml(objects: &[Object]) -> Result<String, Failure> {
     Ok(texts.join("---\n"))
 }
 
-/// A table for each kind that there are objects of.
+/// A table for each kind with objects.
 pub(crate) fn tables(objects: &[Object], several: bool, wide: bool, colours: Colours) -> String {
     let mut text = String::new();
     for (many, kind, _) in KINDS {

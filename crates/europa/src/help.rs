@@ -1,4 +1,4 @@
-//! What `--help` and the manual pages add to each command's own text: examples and exit codes.
+//! Additions of `--help` and the manual pages to each command's own text: examples and exit codes.
 
 use clap::{Command, CommandFactory, FromArgMatches};
 

@@ -48,8 +48,8 @@ pub(crate) fn name_process(name: &CStr) {
     let _ = nix::sys::prctl::set_name(name);
 }
 
-/// Raises the limit of open files to what the hard limit allows. Processes that a node starts
-/// inherit it, and set their own.
+/// Raises the limit of open files to the hard limit. Processes that a node starts inherit it, and
+/// set their own.
 pub(crate) fn raise_descriptors() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard

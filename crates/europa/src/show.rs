@@ -1,4 +1,4 @@
-//! `stats` and `doctor`: a node's counters, and what the machine allows.
+//! `stats` and `doctor`: a node's counters, and the abilities of the machine.
 
 use std::process::ExitCode;
 
@@ -121,7 +121,7 @@ fn table(stats: &NodeStats) -> String {
     text
 }
 
-/// What the switch has done.
+/// The counters of the switch.
 fn switch(stats: &NodeStats) -> String {
     match &stats.switch {
         Some(switch) => format!(
@@ -139,7 +139,7 @@ fn switch(stats: &NodeStats) -> String {
     }
 }
 
-/// What an inline router uses of the switch.
+/// An inline router's use of the switch.
 fn inline(of: &InlineStats) -> String {
     let us = |ns: u64| ns / 1000;
     let mean = us(of.spent_ns.checked_div(of.turns).unwrap_or(0));

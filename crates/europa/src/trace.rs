@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// Time to wait for packets that an element holds, once all packets have been chosen.
 const KEPT_FOR: Duration = Duration::from_secs(3);
 
-/// What `trace` takes.
+/// Arguments of `trace`.
 #[derive(Args)]
 pub(crate) struct TraceArgs {
     /// SLICE/ROUTER.
@@ -140,7 +140,7 @@ struct Out {
     json: bool,
     /// They wait to be seen.
     sent: VecDeque<Sent>,
-    /// Seen to leave: interface, bytes, and what became of them.
+    /// Seen to leave: interface, bytes, and result.
     seen: VecDeque<(String, Vec<u8>, String, Instant)>,
 }
 
@@ -170,7 +170,7 @@ impl Out {
         }
     }
 
-    /// Tells what became of packets that have left their router.
+    /// Reports the results of packets that have left their router.
     fn match_sent(&mut self) -> io::Result<()> {
         let mut waiting = VecDeque::new();
         while let Some(sent) = self.sent.pop_front() {
@@ -241,7 +241,7 @@ impl Out {
     }
 }
 
-/// An element on the way, and what it did.
+/// An element on the path, and its effect.
 fn step(number: u32, hop: &Hop) -> String {
     let class = if hop.name.starts_with(&format!("{}@", hop.class)) {
         hop.name.clone()

@@ -21,7 +21,7 @@ use crate::exit::{DIFFERS, Failure};
 use crate::table::{Colours, errors_in_colour, line, out, plain};
 use crate::text_difference;
 
-/// How long a node may take to listen: it first adopts what a killed node has left.
+/// How long a node may take to listen: it first adopts the processes of a killed node.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A request that takes longer shows a spinner.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
@@ -78,7 +78,7 @@ pub(crate) fn apply(instance: &Instance, apply: &Apply) -> Result<ExitCode, Fail
     show(apply, &applied)
 }
 
-/// Shows what `apply` would change.
+/// Shows the changes of `apply`.
 pub(crate) fn diff(
     instance: &Instance,
     apply: &Apply,
@@ -191,7 +191,7 @@ pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {
         progress.end();
         said?.lines
     } else {
-        // No node runs: remove what a killed one left.
+        // No node runs: remove the remains of a killed one.
         let said = europa_node::clean_up(instance)?;
         match said.is_empty() {
             true => vec![format!("node `{}` does not run", instance.name())],
@@ -289,7 +289,7 @@ fn whole(value: &Value) -> String {
     }
 }
 
-/// Two values, of which long ones are shown from shortly before their first difference.
+/// Two values; long ones are shown from shortly before their first difference.
 fn around_difference(before: &str, after: &str) -> (String, String) {
     let longest = before.chars().count().max(after.chars().count());
     let same = before.chars().zip(after.chars()).take_while(|(a, b)| a == b).count();

@@ -38,7 +38,7 @@ pub(crate) struct Loaded {
     /// One for each device.
     programs: Vec<OwnedFd>,
     targets: HeldMap,
-    /// What `bpf_fib_lookup` asks, if the program does.
+    /// The tables of `bpf_fib_lookup`, if the program calls it.
     tables: Option<Arc<Tables>>,
     /// By their numbers in the object.
     pub(crate) maps: HashMap<usize, HeldMap>,
@@ -46,7 +46,7 @@ pub(crate) struct Loaded {
     _stages: Vec<HeldMap>,
 }
 
-/// What loading needs of the node.
+/// The node's part that loading needs.
 pub(crate) struct Means {
     shared: Vec<(&'static str, OwnedFd)>,
     /// Maps of the program that runs.
@@ -86,7 +86,7 @@ impl Means {
 /// Asks this machine's kernel about a program, as a kernel router would have it.
 ///
 /// # Errors
-/// What its author has to mend, or what the kernel says.
+/// The mistake for its author to mend, or the kernel's error.
 pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<(), Problems> {
     let failed = |what: String| Problem::new(what, "");
     let means = Means::apart(&Cage::read(CAGE)?).map_err(|error| failed(error.to_string()))?;
@@ -100,7 +100,7 @@ pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<
 /// Links, checks and loads a router's program. Takes the verifier's time.
 ///
 /// # Errors
-/// What its author has to mend, or what the kernel says.
+/// The mistake for its author to mend, or the kernel's error.
 pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> {
     let told = |error: &dyn std::fmt::Display| Problems::from(Problem::new(error.to_string(), ""));
     let cage = Cage::read(CAGE)?;
@@ -113,7 +113,7 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
             continue;
         }
         let shape = shape(definition);
-        // Variables begin anew.
+        // Variables start again.
         let same = |map: &HeldMap| definition.data.is_none() && map.is(&shape);
         let map = match kept.iter().position(same) {
             Some(place) => kept.swap_remove(place),
@@ -159,7 +159,7 @@ fn drop_privileges() -> Result<(), caps::errors::CapsError> {
     caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_PERFMON)
 }
 
-/// What the kernel makes of a map.
+/// The kernel's view of a map.
 fn shape(definition: &MapDefinition) -> MapShape<'_> {
     let Shape { type_number, key_bytes, value_bytes, max_entries, flags } = Shape::of(definition);
     let data = definition.data.as_ref().map(|(bytes, constant)| (bytes.as_slice(), *constant));
@@ -174,7 +174,7 @@ fn shape(definition: &MapDefinition) -> MapShape<'_> {
     }
 }
 
-/// Loads what is needed for each device.
+/// Loads the programs of each device.
 struct Maker<'a> {
     cage: &'a Cage,
     ready: &'a Ready,
@@ -266,11 +266,11 @@ pub(crate) struct Cages {
     failed: HashMap<String, (CagePlan, String)>,
     pub(crate) under_way: HashMap<String, CagePlan>,
     judged: bool,
-    /// By router: who fills its tables of routes, from which namespace.
+    /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
 }
 
-/// A thread that fills tables with what a mirror says.
+/// A thread that fills tables from a mirror.
 struct Follower {
     tables: Arc<Tables>,
     namespace: u64,
@@ -283,7 +283,7 @@ impl Drop for Follower {
     }
 }
 
-/// What there is of a router's program.
+/// The state of a router's program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is loaded.
@@ -326,7 +326,7 @@ impl Cages {
         }
     }
 
-    /// It is to be tried again.
+    /// Lets a failed program be tried again.
     pub(crate) fn forget_failure(&mut self, router: &str) {
         self.failed.remove(router);
     }
@@ -368,8 +368,8 @@ impl Cages {
         self.running(router)?.tables.clone()
     }
 
-    /// The other end of a mirror that is to fill a router's tables with what Linux knows in the
-    /// namespace of this inode; none if one does already, or the program asks for no routes.
+    /// The other end of a mirror that fills a router's tables from Linux in the namespace of this
+    /// inode; none if one does already, or the program asks for no routes.
     pub(crate) fn fill(
         &mut self,
         router: &str,
@@ -408,7 +408,7 @@ impl Cages {
     }
 }
 
-/// Most entries of a map that are told at once.
+/// Most entries of a map in one answer.
 const MOST_ENTRIES: usize = 1024;
 /// Sections of variables.
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
@@ -420,7 +420,7 @@ impl Loaded {
         Some((definition, self.maps.get(&number)?))
     }
 
-    /// What a map or a variable of the program holds; of a map with a key only that entry.
+    /// The contents of a map or a variable of the program; of a map with a key only that entry.
     ///
     /// # Errors
     /// There is none of this name, or no such key.
@@ -467,7 +467,7 @@ impl Loaded {
     /// Writes lines `KEY=VALUE`, or `-KEY` for an entry that goes, into a map.
     ///
     /// # Errors
-    /// There is no map of this name, or what cannot be read.
+    /// There is no map of this name, or an unreadable value.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), String> {
         if self.variable(name).is_some() {
             return Err(format!("'{name}' is a variable: `constants` of the document sets it"));

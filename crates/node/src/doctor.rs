@@ -1,4 +1,4 @@
-//! What this machine can and cannot do, and what follows.
+//! Checks of this machine, and the consequences.
 
 use std::fmt;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::Instance;
 
-/// How a finding is to be taken.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -26,11 +26,11 @@ pub enum Verdict {
 /// Something that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What was tried.
+    /// The attempted operation.
     pub what: String,
     /// How it went.
     pub verdict: Verdict,
-    /// What was seen, and what follows or would help.
+    /// The observation, and the consequence or remedy.
     pub detail: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 /// Measures of the sandbox without which a router is still locked in.
 const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
 
-/// What a measure of the sandbox means for Europa.
+/// The consequence of a missing measure of the sandbox.
 fn verdict(measure: &str, state: State) -> Verdict {
     match state {
         State::Full => Verdict::Works,

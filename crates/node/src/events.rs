@@ -1,4 +1,4 @@
-//! What happened: a bounded list that can be followed.
+//! Events: a bounded list that can be followed.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -27,7 +27,7 @@ impl Instance {
     /// The node of this name: lower-case letters, digits and dashes, at most 32.
     ///
     /// # Errors
-    /// Says what a name looks like.
+    /// Describes the form of a name.
     pub fn new(name: &str) -> Result<Self, NodeError> {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > 32 || !name.chars().all(fits) {
@@ -96,7 +96,7 @@ impl Instance {
         parent.join("state.redb")
     }
 
-    /// What was changed on devices, so that it can be undone by a later process.
+    /// The changes on devices, so that a later process can undo them.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")
     }

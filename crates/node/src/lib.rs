@@ -1,37 +1,70 @@
-//! Supervises the switch and the routers of one host; owns desired state.
+//! The node: owns the desired state of one host, and supervises the switch, the routers and all other
+//! processes.
 //!
 //! | file       | concern                                                          |
 //! |------------|------------------------------------------------------------------|
-//! | `instance` | names and places: run directory, socket, pins, logs              |
+//! | `instance` | names and paths: run directory, socket, pins, logs               |
 //! | `node`     | the process: one loop over children, requests and timers         |
-//! | `hosts`    | end systems: made, attached, taken away                          |
+//! | `hosts`    | end systems: made, attached, removed                             |
 //! | `ports`    | opening, preparing and attaching devices                         |
-//! | `switch`   | the switch: started, told everything, started again              |
-//! | `relays`   | what hosts send over links that do something to packets          |
+//! | `switch`   | the switch: started, configured, restarted                       |
+//! | `relays`   | pools for packets that hosts send over lines                     |
 //! | `router`   | one router: pool, process, back-off                              |
-//! | `program`  | data planes of users' own, before they are started              |
-//! | `queues`   | queues behind ports, and what became of packets in them          |
-//! | `grants`   | files and sockets that routers may have                          |
-//! | `capture`  | captures: who may look at which interface, and for how long      |
-//! | `bell`     | how processes wake each other                                    |
-//! | `cores`    | which CPUs are Europa's                                          |
-//! | `placement` | where routers run while much is received                       |
-//! | `backoff`  | when to start something again that keeps failing                 |
+//! | `program`  | checks of users' own data planes before their start              |
+//! | `queues`   | queues of ports, and their counters                              |
+//! | `grants`   | files and sockets that routers may use                           |
+//! | `capture`  | captures: permitted interfaces, duration                         |
+//! | `bell`     | pipes by which processes wake each other                         |
+//! | `cores`    | the CPUs of Europa                                               |
+//! | `placement` | keeps routers off CPUs that receive much                        |
+//! | `backoff`  | delays before a process that keeps failing is restarted          |
 //! | `rest`     | the REST interface, on a thread of its own                       |
-//! | `checker`  | configurations are tried in a sandbox first                      |
-//! | `control`  | the way from that thread into the loop                           |
-//! | `store`    | where desired state is kept                                      |
-//! | `drift`    | what other hands have changed                                    |
-//! | `events`   | what happened                                                    |
+//! | `checker`  | tries configurations in a sandbox first                          |
+//! | `control`  | passes closures from that thread into the loop                   |
+//! | `store`    | keeps desired state on disk                                      |
+//! | `drift`    | finds changes that other programs have made                      |
+//! | `events`   | the list of events                                               |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
-//! | `meters`   | what slices are given of what comes in by ports                  |
-//! | `stats`    | counters, as they are told                                       |
+//! | `meters`   | the highest received rate of each slice and port                 |
+//! | `stats`    | counters for the REST interface                                  |
 //! | `metrics`  | the same for Prometheus                                          |
-//! | `slices`   | what slices reserve of CPU and memory                            |
-//! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
-//! | `kept`     | what is written down for the next node, which adopts what runs   |
-//! | `leftovers`| what a killed node left behind, and taking it away               |
-//! | `doctor`   | what this machine can and cannot do, and what follows            |
+//! | `slices`   | CPU and memory that slices reserve                               |
+//! | `slow_path`| routers' own Linux: made, followed, its programs kept running    |
+//! | `kept`     | records for the next node, which adopts running processes        |
+//! | `leftovers`| removes the objects of a killed node                             |
+//! | `doctor`   | checks the machine, and explains each finding                    |
+//!
+//! # The loop and its threads
+//!
+//! One loop (`node`) owns all state that changes. REST handlers send it closures (`control`). These have
+//! threads of their own: the store, the search for changes by other programs (`drift`), spare pools
+//! (`node/pools`), link states, routes, and programs of slow paths. A step that takes the kernel milliseconds
+//! (eBPF programs, pools, devices, hosts, slow paths) starts a thread (`node/beside`); the loop repeats the
+//! step when the result is there. Answers of routers come at any time (`node/answers`). Orders to the switch have
+//! deadlines. The node counts turns of the loop over 5 ms of CPU time.
+//!
+//! # Adoption
+//!
+//! A killed node leaves all processes running. With its first order each process gets a listening socket
+//! in `kept/`, a file system in memory that only root can enter, and waits there for the next node. `kept/`
+//! also has a record with the facts that neither the pins nor the kernel have, and the memory and pipes that
+//! outlive a switch. A record counts once the router is complete in the tables, and not during its restart.
+//! The next node adopts each object that equals the plan of the stored documents, corrects the switch,
+//! removes all other entries from the tables, and starts the rest by an ordinary change (`node/adopt`).
+//!
+//! # Changes
+//!
+//! A change affects only the objects that differ. Another link, line or port device of an interface is a change
+//! of the tables and the switch; the router keeps running. A restarted router has a *successor* process, which takes over
+//! when it is ready (`node/restart`). A process is killed and reaped on drop until a record exists for it.
+//! If the machine refuses a step, the error is a `Fault` with object, field and message, which
+//! `rest/apply` shows at its place in the document.
+//!
+//! # Reservations
+//!
+//! `api` refuses documents that contradict each other. The node refuses reservations beyond the machine
+//! (`slices`, `filters`), before it applies anything. Once a round the loop compares queues, meters and
+//! control groups with the documents, and corrects them.
 
 mod backoff;
 mod bell;
@@ -79,10 +112,10 @@ pub use rest::openapi;
 use europa_api::Fault;
 use europa_sandbox::descriptors_hint;
 
-/// Takes away what a node that was killed left behind; says what could not be.
+/// Removes the objects of a killed node; returns those that could not be removed.
 ///
 /// # Errors
-/// What kept things from being removed.
+/// The errors that prevented a removal.
 pub fn clean_up(instance: &Instance) -> Result<Vec<String>, NodeError> {
     leftovers::remove(instance)
 }
@@ -93,9 +126,9 @@ pub enum NodeError {
     /// A file or directory.
     #[error("{what}: {error}{}", descriptors_hint(error.raw_os_error().unwrap_or(0)))]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
     /// The substrate.
@@ -113,15 +146,15 @@ pub enum NodeError {
         _ => "",
     })]
     Channel {
-        /// To whom.
+        /// The receiver.
         who: String,
-        /// What went wrong.
+        /// The error.
         error: europa_channel::ChannelError,
     },
     /// Desired state.
     #[error(transparent)]
     Store(#[from] store::StoreError),
-    /// What an object says cannot be on this machine.
+    /// A field of an object that this machine refuses.
     #[error("{0}")]
     Fault(Box<Fault>),
     /// Another node runs, or none does, or a document cannot be carried out.
@@ -141,7 +174,7 @@ impl From<Fault> for NodeError {
     }
 }
 
-/// Names what was tried.
+/// Names the attempted operation.
 trait Doing<T> {
     fn doing(self, what: impl Into<String>) -> Result<T, NodeError>;
 }

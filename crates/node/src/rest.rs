@@ -1,9 +1,8 @@
 //! The REST interface: a Unix socket, served by a thread of its own.
 //!
-//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are
-//! read, configurations parsed and streams fed here, so that the loop never waits for a
-//! client. Whoever adds a resource adds a file, a `routes()` of its own, and its functions
-//! to the list in `openapi`.
+//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are read,
+//! configurations parsed and streams fed here, so that the loop never waits for a client. A new
+//! resource is a file with a `routes()` of its own, and its functions in the list in `openapi`.
 //!
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
@@ -48,13 +47,13 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// Largest request: a configuration of very many routers.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What every handler has.
+/// The state of every handler.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) control: Control,
     pub(crate) events: Events,
     pub(crate) instance: Instance,
-    /// Held while desired state changes: who changes it too, waits.
+    /// Held while desired state changes: other changes wait.
     pub(crate) turn: Arc<Mutex<()>>,
 }
 
@@ -77,7 +76,7 @@ impl Rest {
         let path = instance.socket();
         let what = || format!("listening at {}", path.display());
         let listener = UnixListener::bind(&path).doing(what())?;
-        // Root only, whatever the umask was.
+        // Root only, for any umask.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).doing(what())?;
         listener.set_nonblocking(true).doing(what())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -115,7 +114,7 @@ impl Rest {
                 }
             }
             let _ = end.send(());
-            // Those who follow something would stay for ever.
+            // Followers would stay for ever.
             let _ = tokio::time::timeout(FAREWELL, served).await;
         };
         let thread = thread::Builder::new()
@@ -125,7 +124,7 @@ impl Rest {
         Ok(Rest { stop, doors: Doors(Some(doors)), thread })
     }
 
-    /// Who opens doors for slices.
+    /// The thread that opens doors for slices.
     pub(crate) fn doors(&self) -> Doors {
         self.doors.clone()
     }

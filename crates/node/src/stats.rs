@@ -1,4 +1,4 @@
-//! Counters, as they are told.
+//! Counters, as the REST interface shows them.
 
 use std::time::Duration;
 

@@ -26,7 +26,7 @@ impl StoreThread {
         Ok(Self(orders))
     }
 
-    /// Has `write` change the store, and the loop hear what came of it.
+    /// Has `write` change the store, and the loop get the result.
     pub(crate) fn write(
         &self,
         control: &Control,

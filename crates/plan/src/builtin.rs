@@ -1,11 +1,11 @@
-//! The texts of `builtin: ipv4` and `builtin: bridge`, from what the YAML says.
+//! The texts of `builtin: ipv4` and `builtin: bridge`, from the YAML.
 
 use europa_api::{At, Choice, Neighbour, Route, Router};
 use europa_elements::builtin;
 
 use crate::interface::InterfacePlan;
 
-/// What `builtin: ipv4` is made from, if the router runs that.
+/// The settings of `builtin: ipv4`, if the router runs that.
 pub(crate) fn description(
     router: &Router,
     interfaces: &[InterfacePlan],
@@ -27,7 +27,7 @@ pub(crate) fn ipv4(
     neighbours: &[At<Neighbour>],
 ) -> Result<String, String> {
     if router.slow_path.is_some() {
-        // Linux has the routes and neighbours; the fast path is told by it.
+        // Linux has the routes and neighbours; the fast path gets them from there.
         let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side());
         let interfaces = described(router, interfaces).into_iter().take(own.count()).collect();
         let description = builtin::Description { interfaces, ..Default::default() };
@@ -74,7 +74,7 @@ pub(crate) fn bridge(router: &Router, interfaces: &[InterfacePlan]) -> String {
     builtin::bridge(&described(router, interfaces))
 }
 
-/// What the process of a router does whose program runs in the kernel.
+/// The text for the process of a router whose program runs in the kernel.
 pub(crate) fn kernel(router: &Router, interfaces: &[InterfacePlan]) -> String {
     let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
     let interfaces: Vec<_> = described(router, interfaces).into_iter().take(own).collect();

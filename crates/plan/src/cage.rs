@@ -17,7 +17,7 @@ pub struct CagePlan {
     pub file: String,
     /// The object.
     pub object: Arc<Vec<u8>>,
-    /// What the document says of it.
+    /// Its part of the document.
     pub settings: Settings,
     /// With which rights.
     pub rights: Rights,

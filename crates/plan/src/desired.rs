@@ -1,4 +1,4 @@
-//! What documents want, in the terms of what the machine can do.
+//! The desired state of documents, in the terms of the machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ pub struct Namespaces {
     pub slow_paths: String,
 }
 
-/// What is wanted.
+/// The desired state.
 #[derive(Clone, Debug)]
 pub struct Desired {
-    /// What users have written.
+    /// The users' documents.
     pub documents: Documents,
     /// Ports: written, made by hosts, and made by slow paths.
     pub ports: Vec<Port>,
@@ -36,16 +36,17 @@ pub struct Desired {
     pub routers: Vec<Result<Arc<RouterPlan>, Box<Fault>>>,
     /// Ports whose devices are not there, and why.
     pub missing: BTreeMap<PortId, Failure>,
-    /// Ports that hosts make and whose devices go or are made anew.
+    /// Ports of hosts whose devices go or are made again.
     pub(crate) cut: BTreeSet<PortId>,
     by_name: HashMap<RouterId, usize>,
 }
 
-/// Longest packet of a port that nothing is known of.
+/// Longest packet of an unknown port.
 const UNKNOWN_MTU: u32 = 9216;
 
 impl Desired {
-    /// What `documents` want where `actual` is there. `look` asks the machine for a port's device.
+    /// The desired state of `documents`, given the state `actual`. `look` asks the machine for a
+    /// port's device.
     pub fn new(
         namespaces: &Namespaces,
         documents: &Documents,
@@ -126,7 +127,7 @@ impl Desired {
         plan.ports().all(|port| !self.missing.contains_key(port))
     }
 
-    /// What is needed of a port.
+    /// The needs of a port.
     pub fn needs(&self, port: &str) -> Needs {
         Needs::of(&self.documents, port)
     }
@@ -137,7 +138,7 @@ impl Desired {
     }
 }
 
-/// What a plan must know of an open port when it becomes what a document says.
+/// The facts about an open port that changes to a document.
 fn facts_as(
     open: &ActualPort,
     document: &Port,

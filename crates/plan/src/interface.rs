@@ -15,7 +15,7 @@ pub enum To {
     Port(PortId),
     /// The other end of a link.
     Link(InterfaceId),
-    /// A link whose other end is not there: what is sent is dropped.
+    /// A link whose other end is missing: sent packets are dropped.
     Nowhere,
 }
 
@@ -54,11 +54,11 @@ pub struct InterfacePlan {
     pub mtu: u32,
     /// Where it leads.
     pub to: To,
-    /// What the substrate is told.
+    /// The substrate's settings.
     pub spec: InterfaceSpec,
     /// The tunnel that it is an end of.
     pub tunnel: Option<Tunnel>,
-    /// What its link does to what it sends.
+    /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,
     /// Its addresses, written or made.
     pub addresses: Vec<IpNet>,
@@ -69,14 +69,14 @@ pub struct InterfacePlan {
 }
 
 impl InterfacePlan {
-    /// Whether its router can go on when it becomes `new`: what differs is the switch's and
-    /// the tables' business, and nothing of the router's own.
+    /// Whether its router can go on when it becomes `new`: the differences concern the switch and
+    /// the tables, and not the router itself.
     pub fn stays(&self, new: &Self) -> bool {
         let on_a_link = |to: &To| matches!(to, To::Link(_) | To::Nowhere);
         let at_a_host = |one: &Self| one.link.is_some() && !on_a_link(&one.to);
         let mut spec = new.spec.clone();
         if at_a_host(self) && at_a_host(new) {
-            // A relay takes them when the link begins to do something to what the host sends.
+            // A relay takes them when the link gets an effect on the host's packets.
             spec.matches.clone_from(&self.spec.matches);
         }
         self.name == new.name

@@ -32,7 +32,7 @@ enum LinkEnd {
     Host(PortId),
 }
 
-/// What the routers of a set of documents have in common.
+/// The common facts of the routers of a set of documents.
 struct Context<'a> {
     documents: &'a Documents,
     ports: &'a HashMap<PortId, PortFacts>,
@@ -41,7 +41,7 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans all routers, each by itself: what cannot be carried out, and why.
+/// Plans all routers, each by itself; returns the impossible ones, and why.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
@@ -104,12 +104,12 @@ impl Context<'_> {
                 planned.link = Some(LinkId::new(&***link));
             }
             if self.relays.iter().any(|relay| planned.to.is_port(&relay.port)) {
-                // What comes in there goes to the relay, and from there over the link.
+                // Packets received there go to the relay, and from there over the link.
                 planned.spec.matches.clear();
             }
             if router.run == Run::Kernel && !router.interfaces.0[index].0.is_host_side() {
                 cage::check_interface(&planned).map_err(|(field, what)| refused(field, what))?;
-                // Nothing goes by the program before it is there.
+                // No frame passes before the program is there.
                 planned.spec.flags |= CAGED;
             }
             interfaces.push(planned);
@@ -292,7 +292,7 @@ fn configuration(
             Ok((builtin::ipv4(router, interfaces, routes, neighbours)?, "builtin: ipv4".into()))
         }
         Some(Choice::Bridge) => {
-            // It sends on what others sent: with an address of its own it would lose all.
+            // It forwards packets of other stations: with an address of its own it would lose all.
             let own = |i: &&InterfacePlan| {
                 matches!(i.to, To::Port(_)) && i.spec.flags & ANY_SOURCE == 0 && i.tunnel.is_none()
             };

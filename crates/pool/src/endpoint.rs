@@ -1,10 +1,10 @@
 //! The router's end of its pool: rings in, rings out, and where its slots are.
 //!
-//! A slot is in one of three places: in the rings (it will carry a received frame),
-//! away with the switch, or with the router: in a packet, or in the arena's stock. The
-//! router keeps a small stock, so that it can make packets of its own: errors, queries,
-//! tests. What it takes from the stock and sends comes back through the `done` ring;
-//! everything else goes straight to reception again, without passing through here.
+//! A slot is in one of three places: in the rings (it will carry a received frame), away with the
+//! switch, or with the router: in a packet, or in the arena's stock. The router keeps a small
+//! stock, so that it can make packets of its own: errors, queries, tests. Slots from the stock that
+//! it sends come back through the `done` ring; all others go straight to reception again, without
+//! passing through here.
 
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use crate::ring::Entries;
 use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
 
-/// How many frames ahead memory is asked for: what one core wrote takes another one tens of
+/// How many frames ahead memory is asked for: a line that one core wrote takes another one tens of
 /// nanoseconds to get.
 const AHEAD: u32 = 8;
 
-/// A place that is empty so long, while the one behind it is not, stays empty: whoever had it was
+/// A place that is empty so long, while the one behind it is not, stays empty: its writer was
 /// killed before it could fill it.
 const GAP: Duration = Duration::from_secs(1);
 
@@ -42,8 +42,8 @@ pub struct Endpoint {
     returning: u32,
     /// Packets received in all.
     pub received: u64,
-    /// Descriptors received that named no slot of the substrate's: never, unless
-    /// somebody else wrote into the pool.
+    /// Received descriptors with a slot that is not the substrate's: never, unless another process
+    /// wrote into the pool.
     pub strange: u64,
 }
 
@@ -87,10 +87,10 @@ impl Endpoint {
         &self.arena
     }
 
-    /// Whether a transmit ring is so full that packets received now might not fit. The
-    /// switch empties rings whatever becomes of the packets, so it has just not had its
-    /// turn: this router gives it the core, and what arrives meanwhile is dropped before
-    /// it has cost a copy.
+    /// Whether a transmit ring is so full that packets received now might not fit. The switch
+    /// empties rings for any fate of the packets, so it has just not had its turn: this router
+    /// gives it the core, and frames that arrive meanwhile are dropped before they have cost a
+    /// copy.
     pub fn is_congested(&self) -> bool {
         self.tx_tail.iter().zip(0..).any(|(tail, interface)| {
             let ring = self.view.tx(interface);
@@ -146,7 +146,7 @@ impl Endpoint {
                 self.returning = self.returning.saturating_sub(returned.into());
             }
             packet.set_interface(interface as u16);
-            // What has an answer was sent here by a rule, wherever it goes next.
+            // A packet with an answer was sent here by a rule, for any later destination.
             if let Some(destination) = packet.data().first_chunk()
                 && packet.filter_result().is_none()
             {
@@ -201,8 +201,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes back what was sent from the stock, and gives reception what the stock has
-    /// too much. Once a round.
+    /// Takes back the sent slots of the stock, and gives reception the excess of the stock. Once a
+    /// round.
     pub fn balance(&mut self) {
         let slots = self.view.layout().geometry.slots;
         let done = self.view.done();

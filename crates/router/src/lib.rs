@@ -2,7 +2,7 @@
 //!
 //! | file      | concern                                              |
 //! |-----------|------------------------------------------------------|
-//! | `orders`  | what the node tells a router, and its answers        |
+//! | `orders`  | the node's orders to a router, and its answers       |
 //! | `devices` | the router's interfaces: rings of its packet pool    |
 //! | `grants`  | files and sockets that were opened for it            |
 //! | `graph`   | from a configuration's text to a running graph       |
@@ -11,9 +11,8 @@
 //! | `guest`   | the same inside the switch, within bounds            |
 //! | `program` | the same for a data plane of the owner's own         |
 //!
-//! A router process has no privilege, and no descriptors but its pool, its control socket,
-//! three to sleep and wake (the waker, a pipe, and the switch's doorbell), and what its
-//! document grants.
+//! A router process has no privilege, and no descriptors but its pool, its control socket, three to
+//! sleep and wake (the waker, a pipe, and the switch's doorbell), and its document's grants.
 
 mod devices;
 mod grants;

@@ -40,7 +40,7 @@ impl Substrate {
     /// Has the judge, which follows every program in a cage, be the one of this version.
     ///
     /// # Errors
-    /// What the verifier says.
+    /// The verifier's message.
     pub fn seat_judge(&self) -> Result<(), Error> {
         let judge = load_judge(self.directory(), self.counter_rows())?;
         let number = judge.as_raw_fd().to_ne_bytes();
@@ -61,7 +61,7 @@ impl Substrate {
     /// A table of a router's devices: interfaces of the node by the router's own numbers.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new_targets() -> Result<HeldMap, Error> {
         let what = "making a table of devices";
         let shape = MapShape {
@@ -83,7 +83,7 @@ impl Substrate {
     /// Enters into a router's table of devices which interfaces they are, from device 1 on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_targets(targets: &HeldMap, interfaces: &[u32]) -> Result<(), Error> {
         for (device, interface) in (1_u32..).zip(interfaces) {
             targets
@@ -96,7 +96,7 @@ impl Substrate {
     /// Gives the frames that come in by an interface to a program, from the next one on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_cage(&self, interface: u32, program: BorrowedFd<'_>) -> Result<(), Error> {
         let number = program.as_raw_fd().to_ne_bytes();
         self.map("cages")
@@ -122,7 +122,7 @@ impl Substrate {
     /// The maps of the program that stands for an interface; none where there is no program.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn maps_of_cage(&self, interface: u32) -> Result<Vec<HeldMap>, Error> {
         let what = "looking at a kernel router's program";
         let found = self.map("cages").lookup(&interface.to_ne_bytes(), MapFlags::ANY);
@@ -137,7 +137,7 @@ impl HeldMap {
     /// Makes a map.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn create(shape: &MapShape<'_>) -> io::Result<HeldMap> {
         Ok(HeldMap {
             map: create_map(shape)?,
@@ -174,7 +174,7 @@ impl HeldMap {
     /// Sets an entry, for each CPU where each has its own.
     ///
     /// # Errors
-    /// A key or value of another size, or what the kernel says.
+    /// A key or value of another size, or the kernel's error.
     pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let sizes = (self.key_bytes as usize, self.value_bytes as usize);
         if (key.len(), value.len()) != sizes {
@@ -200,7 +200,7 @@ impl HeldMap {
     /// The values of a key, one for each CPU where each has its own; none if it is not there.
     ///
     /// # Errors
-    /// A key of another size, or what the kernel says.
+    /// A key of another size, or the kernel's error.
     pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<Vec<u8>>>> {
         if key.len() != self.key_bytes as usize {
             return Err(io::Error::other("a key of another size"));
@@ -229,7 +229,7 @@ impl HeldMap {
     /// The first keys, at most so many.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn keys(&self, most: usize) -> io::Result<Vec<Vec<u8>>> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         while keys.len() < most {
@@ -255,7 +255,7 @@ impl HeldMap {
     /// Removes a key; whether it was there.
     ///
     /// # Errors
-    /// A key of another size, or what the kernel says.
+    /// A key of another size, or the kernel's error.
     pub fn remove(&self, key: &[u8]) -> io::Result<bool> {
         if key.len() != self.key_bytes as usize {
             return Err(io::Error::other("a key of another size"));

@@ -22,7 +22,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Goes on with what a killed switch has published.
+    /// Goes on with the published entries of a killed switch.
     pub(crate) fn new(
         worker: u32,
         kicker: Kicker,
@@ -78,7 +78,7 @@ impl Live {
         self.longest = self.longest.max(before + u32::from(packet.word.length()));
     }
 
-    /// Sends what was added; the number of frames taken.
+    /// Sends the added frames; returns the number of frames taken.
     pub(crate) fn kick(&mut self, shared: &Shared) -> Result<u32, KickError> {
         self.workers
             .atomic_u32(self.worker, offset_of!(layout::Worker, tail))

@@ -12,7 +12,7 @@ use crate::tables::{Interface, Port, Shared, count};
 
 /// The way onward of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
-    /// With what its queues need: pools, and the time.
+    /// With the needs of its queues: pools, and the time.
     Port(&'a mut Port, &'a Pools, u64),
     /// To the worker that serves the port.
     Worker(&'a mut Outgoing),
@@ -77,7 +77,7 @@ impl<'a> Onward<'a> {
         u64::from(delivered)
     }
 
-    /// Fetches what passing on a later frame of `interface`'s will touch.
+    /// Prefetches the memory for passing on a later frame of `interface`'s.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Self::Port(port, ..) = self {
@@ -85,7 +85,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// After a batch: wakes who is to take it if it sleeps.
+    /// After a batch: wakes the receiver if it sleeps.
     pub(crate) fn finish(&self) {
         match self {
             Self::Link(end) => end.pool.rouse(),

@@ -1,4 +1,4 @@
-//! The switch process: what it is made of when it starts, and its threads, one a worker.
+//! The switch process: its parts at the start, and its threads, one a worker.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,15 +37,15 @@ pub enum SwitchError {
         WORKER_DESCRIPTORS.len()
     )]
     Start,
-    /// A thread for a worker, or for what devices have lost.
+    /// A thread for a worker, or for the devices' losses.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
     /// The kernel.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: nix::Error,
     },
 }
@@ -54,7 +54,8 @@ pub enum SwitchError {
 /// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it. A node that goes before it has told who this switch is ends it silently.
+/// The reason for its end. A node that goes before it has sent the switch's identity ends the
+/// switch silently.
 pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (first, mut descriptors) = match orders.receive() {

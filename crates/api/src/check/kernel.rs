@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::router::{Router, Run};
 use crate::slice::Programs;
 
-/// What a kernel router needs, and what it cannot have.
+/// The needs of a kernel router, and the settings that it cannot have.
 pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
     let xdp = fast_path.xdp.as_ref();

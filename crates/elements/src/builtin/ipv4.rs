@@ -25,7 +25,7 @@ fn anycast<'a>(interfaces: impl IntoIterator<Item = &'a Interface>) -> String {
     if pairs.is_empty() { arguments } else { format!("ANYCAST {arguments}") }
 }
 
-/// What all parts of the text need to know.
+/// The facts that all parts of the text need.
 struct Router<'a> {
     description: &'a Description,
     /// Elements that are used in several places come before all connections.
@@ -41,15 +41,15 @@ struct Router<'a> {
 /// The configuration of a router.
 ///
 /// The way of a forwarded packet is that of Click's standard router. Beside it: ARP and Neighbor
-/// Discovery; pings to the router's own addresses are answered, other packets to them get an
-/// ICMP port (TCP, UDP) or protocol unreachable; ICMP errors for whatever cannot be forwarded
-/// (TTL, MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are
-/// dropped. IPv6 is there if an interface has an IPv6 address; its link-local address is then
-/// made of its Ethernet address. Own addresses are announced when they are new, and switches are
-/// told of their groups. Frames with a mere priority tag are taken for untagged ones.
+/// Discovery; pings to the router's own addresses are answered, other packets to them get an ICMP
+/// port (TCP, UDP) or protocol unreachable; ICMP errors for packets that cannot be forwarded (TTL,
+/// MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are dropped. IPv6
+/// is there if an interface has an IPv6 address; its link-local address is then made of its
+/// Ethernet address. New own addresses are announced, and switches learn their groups. Frames with
+/// a mere priority tag are taken for untagged ones.
 ///
 /// # Errors
-/// What cannot be made of the description.
+/// The parts of the description that are impossible.
 pub fn ipv4(description: &Description) -> Result<String, Problem> {
     let interfaces = &description.interfaces;
     if interfaces.len() > MOST_INTERFACES {
@@ -107,7 +107,7 @@ impl Router<'_> {
         if pairs.is_empty() { pairs } else { format!(", STATIC {pairs}") }
     }
 
-    /// What belongs to one interface.
+    /// The elements of one interface.
     fn interface(&mut self, n: usize) {
         let Some(interface) = self.description.interfaces.get(n) else { return };
         let Interface { name, mac, mtu, addresses } = interface;
@@ -259,7 +259,7 @@ impl Router<'_> {
         output.number(self.description.interfaces.len())
     }
 
-    /// What IPv4 has once.
+    /// The elements that IPv4 has once.
     fn shared4(&mut self, own: Ipv4Addr) -> Result<(), Problem> {
         let routes = routes(self.description, true)?.join(",\n  ");
         let bad = self.broadcasts.clone();
@@ -301,7 +301,7 @@ impl Router<'_> {
         Ok(())
     }
 
-    /// What IPv6 has once.
+    /// The elements that IPv6 has once.
     fn shared6(&mut self, own: Ipv6Addr) -> Result<(), Problem> {
         let routes = routes(self.description, false)?.join(",\n  ");
         let sources = self.sources6();

@@ -1,5 +1,5 @@
-//! What the process of a router with `run: kernel` does: its XDP program runs in the kernel, and
-//! what that passes on, or never sees, comes here.
+//! The process of a router with `run: kernel`: its XDP program runs in the kernel, and this process
+//! takes the packets that the program passes or never sees.
 
 use std::fmt::Write as _;
 

@@ -1,7 +1,7 @@
 //! Europa's own fast paths, `builtin: ipv4` and `builtin: bridge`, as Click configurations.
 //!
-//! They are made of the elements of this library and nothing else, so their text can be read,
-//! run by `europa click`, and taken as the start of a configuration of one's own.
+//! They are made of this library's elements only, so their text can be read, run by `europa click`,
+//! and used as the start of another configuration.
 
 mod bridge;
 mod host;

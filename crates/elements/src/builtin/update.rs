@@ -10,18 +10,18 @@ use super::{Description, Neighbour, Problem, ipv4};
 pub struct Update {
     /// `element.handler`.
     pub path: String,
-    /// What to write.
+    /// The value to write.
     pub value: String,
 }
 
 /// Lines of one write: so that a large change is many short pauses, not one long.
 const LINES: usize = 512;
 
-/// What turns the running `builtin: ipv4` of `old` into that of `new`; `None` if more than
-/// routes and neighbours differ.
+/// The writes that turn the running `builtin: ipv4` of `old` into that of `new`; `None` if more
+/// than routes and neighbours differ.
 ///
 /// # Errors
-/// What cannot be made of either description.
+/// The parts of either description that are impossible.
 pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>>, Problem> {
     let bare = |description: &Description| {
         ipv4(&Description { interfaces: description.interfaces.clone(), ..Description::default() })
@@ -35,7 +35,7 @@ pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>
         let gone =
             before.keys().filter(|to| !after.contains_key(*to)).map(|to| format!("remove {to}"));
         let differs = |to: &String, hop: &String| before.get(to) != Some(hop);
-        // New ways first: whoever has a route keeps one.
+        // New routes first, so that a destination always has one.
         let lines: Vec<String> = after
             .iter()
             .filter(|(to, hop)| differs(to, hop))

@@ -82,10 +82,10 @@ pub(super) enum Role {
     Daemon {
         /// SLICE/ROUTER.
         router: String,
-        /// What this process does for the program.
+        /// The task of this process for the program.
         #[arg(long, value_enum, default_value = "waits")]
         part: slow_path::Part,
-        /// Capabilities that it keeps beside those of all programs.
+        /// Capabilities that it keeps in addition to those of all programs.
         #[arg(long)]
         keep: Vec<String>,
         /// The program and its arguments.

@@ -1,8 +1,8 @@
-//! What a node that was killed has left running becomes this one's own.
+//! This node takes over the running objects of a killed node.
 //!
-//! Everything is compared with what is wanted now: what is equal goes on, and never notices;
-//! what is not, or is half-made, dead, or of another version, is taken away here. The job
-//! that follows makes the rest as after any change.
+//! Everything is compared with the desired state. Equal objects go on without a gap. All others,
+//! also half-made and dead ones and those of another version, are removed here. The job that
+//! follows makes the rest as after any change.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -32,8 +32,8 @@ use crate::switch::{Lasting, Switch, SwitchRecord};
 use crate::{NodeError, grants, hosts, slices};
 
 impl Node {
-    /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
-    /// of it is taken away.
+    /// Takes over the running and wanted objects, and removes all others. If that fails, all of it
+    /// is taken away.
     pub(super) fn adopt(&mut self) -> Result<(), NodeError> {
         let documents = self.documents.clone();
         let adopted = self.try_adopt(&documents);
@@ -105,7 +105,7 @@ impl Node {
         } else {
             self.revival.restarts += 1;
             self.start_switch()?;
-            // What the one before has left in lists of pools that are swept away.
+            // The former node's entries in lists of pools that are swept away.
             let pools: Vec<u32> = self.substrate()?.pools().collect();
             if let Some(switch) = &mut self.switch {
                 let mut stray = pools.into_iter().filter(|pool| !claims.pools.contains(pool));
@@ -133,7 +133,7 @@ impl Node {
         self.start_slow_paths(Ticket::default())?;
         self.undo_others(&noted);
         self.note_ports()?;
-        // Whoever captured has gone with the node that served it.
+        // The captures of the killed node have ended with it.
         let taps = Taps::open(&self.instance.pins())?;
         (0..MAX_TAPS).for_each(|number| taps.end(number));
         self.show_scene();
@@ -247,7 +247,7 @@ impl Node {
         for mut child in children {
             child.wait()?;
         }
-        // What could not be noted any more.
+        // The records that could not be written.
         let of_routers = self.routers.iter().map(|router| slices::router_group(&router.plan.name));
         let mut groups: HashSet<String> = of_routers.collect();
         let of_slices = groups.iter().filter_map(|group| Some(group.split_once('/')?.0.to_owned()));
@@ -264,8 +264,8 @@ impl Node {
         Ok(())
     }
 
-    /// Has the switch serve what is claimed, and nothing else. What is as it should be is not
-    /// touched: packets are under way there.
+    /// Has the switch serve the claimed objects only. Correct objects are not touched: packets are
+    /// under way there.
     fn correct(&self, switch: &mut Switch, claims: &Claims) -> Result<(), NodeError> {
         let served = switch.describe()?;
         for pool in served.pools.iter().filter(|pool| !claims.pools.contains(pool)) {

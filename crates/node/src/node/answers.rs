@@ -1,4 +1,4 @@
-//! What routers answer.
+//! Answers of routers.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::slow_path::Reloaded;
 use crate::{Doing, NodeError};
 
 impl Node {
-    /// Hears all routers; what is for others has been handed on.
+    /// Reads the answers of all routers, and passes on those of other threads.
     pub(super) fn hear_routers(&mut self) {
         let now = Instant::now();
         for router in &mut self.routers {
@@ -84,7 +84,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Hears which programs of a router have read their files again, or why one has not.
+    /// Reads which programs of a router have read their files again, or why one has not.
     fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Reloaded) {
         let outcome = self.slow_paths.reloaded(&self.kept, router, outcome);
         match &outcome {

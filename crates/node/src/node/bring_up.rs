@@ -37,7 +37,7 @@ impl Node {
         Ok(())
     }
 
-    /// Writes down what the ports are, and what was changed on their devices.
+    /// Writes down the ports, and the changes on their devices.
     pub(super) fn note_ports(&self) -> Result<(), NodeError> {
         self.note_ports_and(None)
     }
@@ -122,7 +122,7 @@ impl Node {
         connected
     }
 
-    /// Takes a port that goes from the interfaces that stay. What their routers send waits.
+    /// Takes a port that goes from the interfaces that stay. Packets of their routers wait.
     fn disconnect(&mut self, port: &str) -> Result<(), NodeError> {
         let attachment = self.ports.iter().find(|other| other.name == *port);
         let Some(attachment) = attachment.and_then(|port| port.attachment.as_ref()) else {
@@ -152,7 +152,7 @@ impl Node {
         all.filter(move |(_, interface, _)| interface.to.is_port(port))
     }
 
-    /// Changes what an open port's document says beside its device.
+    /// Changes an open port's settings, except its device.
     pub(super) fn change_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         let Some(port) = self.ports.iter_mut().find(|port| port.is(document)) else {
             return Ok(());
@@ -193,14 +193,15 @@ impl Node {
         Ok(())
     }
 
-    /// Tells captures what there is now, if it differs, and no further step is about to change it.
+    /// Passes the present objects to captures, if they differ, and no further step is about to
+    /// change them.
     pub(super) fn follow_scene(&mut self) {
         if self.scene_is_old && !self.engine.has_steps() {
             self.show_scene();
         }
     }
 
-    /// Tells captures what there is now.
+    /// Passes the present objects to captures.
     pub(super) fn show_scene(&mut self) {
         self.scene_is_old = false;
         if let Some(lasting) = &self.lasting {
@@ -289,7 +290,7 @@ impl Node {
         let mut router = self.routers.remove(place);
         let removed = self.take_away(&mut router);
         if let Err(error) = removed {
-            // What is left of it is removed with the next change, or the next look.
+            // The rest of it is removed with the next change, or the next look.
             router.half = true;
             router.due = None;
             router.last_end = format!("its removal failed: {error}");
@@ -300,7 +301,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends a router and frees what it has, as far as it still has it.
+    /// Ends a router and frees its resources, as far as it still has them.
     fn take_away(&mut self, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             self.discard(successor, "it is removed");
@@ -327,7 +328,7 @@ impl Node {
             (pool, forgotten)
         });
         if let Some(substrate) = &self.substrate {
-            // From the last one on: what has gone is not removed again.
+            // From the last one on: removed ones are not removed again.
             while let Some(id) = router.interfaces.last().copied()
                 && let Some(interface) = router.plan.interfaces.get(router.interfaces.len() - 1)
             {

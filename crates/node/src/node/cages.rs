@@ -32,7 +32,7 @@ impl Node {
         }
     }
 
-    /// Has a thread load a program. What runs goes on meanwhile.
+    /// Has a thread load a program. The running program goes on meanwhile.
     fn begin_cage(&mut self, router: &str, plan: &CagePlan) -> Result<(), NodeError> {
         let running = self.routers.iter().find(|other| *other.plan.name == *router);
         let interfaces = running.map(|router| router.interfaces.clone()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The switch and the routers: started, and told what to do.
+//! The switch and the routers: started, and given orders.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -62,7 +62,7 @@ impl Node {
     /// Has all that stands beside routers be as the documents say. Costs little if it is.
     pub(super) fn follow(&mut self) {
         if let Err(error) = self.follow_queues() {
-            // A switch that has just ended is told when it is started again.
+            // After the switch has just ended, the next one gets the order at its start.
             self.events.warn("switch", "", "Failed", error.to_string());
         }
         self.follow_meters();
@@ -71,20 +71,20 @@ impl Node {
         self.follow_scene();
     }
 
-    /// Has what waits for ports wait as the documents say.
+    /// Applies the documents' queues of ports.
     pub(super) fn follow_queues(&mut self) -> Result<(), NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
         self.queues.follow(&self.kept, switch, &self.ports, &self.documents, &self.routers)
     }
 
-    /// Has what comes in by ports policed as the documents say.
+    /// Applies the documents' received rates of ports.
     fn follow_meters(&mut self) {
         if let Some(substrate) = &self.substrate {
             self.meters.follow(substrate, &self.documents, &self.routers);
         }
     }
 
-    /// Has routers have of CPU and memory what the documents say of their slices.
+    /// Sets the routers' CPU and memory to the slices' reservations.
     fn follow_slices(&mut self) {
         let documents = &self.documents;
         let followed =
@@ -128,7 +128,7 @@ impl Node {
     /// A router has come: links to it lead somewhere.
     pub(super) fn tell_peers(&self, switch: &mut Switch, name: &str) -> Result<(), NodeError> {
         for (router, id) in self.peers(name) {
-            // It may be there, leading to what the router was before.
+            // It may be there, leading to the former router.
             switch.order(&Order::RemoveInterface { interface: id }, &[])?;
             self.tell_interface(switch, router, id)?;
         }
@@ -143,7 +143,7 @@ impl Node {
         }
     }
 
-    /// The interface that sends by a port of a link, and takes what comes over the link.
+    /// The interface that sends by a port of a link, and receives from the link.
     pub(super) fn behind(&self, port: &str) -> Option<u32> {
         self.routers.iter().find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);

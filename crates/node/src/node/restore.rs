@@ -1,4 +1,4 @@
-//! What the store says runs again; what another node has left goes on.
+//! The stored objects run again; usable objects of another node go on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::Node;
 use crate::NodeError;
 use crate::store::{NumberedRules, Snapshot, Store, StoreError, Stored};
 
-/// What a store keeps.
+/// The contents of a store.
 pub(super) struct Found {
     snapshot: Snapshot,
     filters: BTreeMap<String, NumberedRules>,
@@ -24,7 +24,7 @@ impl Found {
 }
 
 impl Node {
-    /// Brings up what the store says; if another node has left something, what of it goes on.
+    /// Starts the stored objects; of another node's objects, the usable ones go on.
     pub(super) fn restore(&mut self, found: Found, left: bool) -> Result<(), NodeError> {
         let Snapshot { revision, documents } = found.snapshot;
         let kept: Vec<Kept> = documents.iter().map(Stored::kept).collect();

@@ -1,4 +1,4 @@
-//! What is told of everything.
+//! Descriptions of all objects.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// Documents of a kind, and what became of them.
+    /// Documents of a kind, and their states.
     pub(crate) fn objects(&self, kind: &str) -> Vec<Object> {
         let of_kind = self.engine.accepted().stored.iter().filter(|stored| stored.key.kind == kind);
         of_kind.map(|stored| self.object(stored)).collect()

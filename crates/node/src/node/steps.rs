@@ -1,4 +1,4 @@
-//! Steps from what there is to what is wanted, carried out.
+//! Steps from the actual to the desired state, carried out.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -74,7 +74,7 @@ impl Node {
         Ok(Taken::Done)
     }
 
-    /// Has a port's device be able to do what the interfaces on it need.
+    /// Sets a port's device up for the interfaces on it.
     fn adapt_port(&mut self, name: &str, needs: Needs) -> Result<(), NodeError> {
         let Some(place) = self.ports.iter().position(|port| port.name == *name) else {
             return Ok(());
@@ -105,7 +105,7 @@ impl Node {
         Ok(self.slow_paths.keep(&self.instance, &self.kept, &documents, made)?)
     }
 
-    /// Slow paths whose namespaces are gone, found by a look at them: they are made anew.
+    /// Slow paths whose namespaces have vanished: they are made again.
     pub(crate) fn mend_slow_paths(&mut self, lost: Vec<String>) {
         // A change that is under way may have taken them away.
         if !self.engine.is_settled() {
@@ -132,7 +132,7 @@ impl Node {
         Ok(())
     }
 
-    /// Tells the switch where a router's interfaces lead now, and what their links do.
+    /// Sends the present ends of a router's interfaces to the switch, and their links' effects.
     fn rewire(&mut self, plan: &RouterPlan) {
         let Some(place) = self.routers.iter().position(|r| r.wanted.name == plan.name) else {
             return;
@@ -178,7 +178,7 @@ impl Node {
         router.wanted = plan;
         router.astray = false;
         let Some(process) = &mut router.process else {
-            // It has not come up with what it had: it tries the new one at once.
+            // It has not come up with its former configuration: it tries the new one at once.
             router.backoff.forget();
             router.due = Some(Instant::now());
             return Ok(Taken::Begun);

@@ -17,7 +17,7 @@ use crate::cores::cores;
 use crate::store::Stored;
 use crate::{program, slow_path};
 
-/// Times that a change is checked anew because another one came between.
+/// Times that a change is checked again because another one came between.
 const TRIES: usize = 16;
 
 pub(super) fn routes() -> Router<Api> {
@@ -45,14 +45,14 @@ pub(super) struct OptionsOfOne {
     dry_run: bool,
 }
 
-/// What is to become of desired state.
+/// The change of desired state.
 enum Wish {
     Apply(ApplyRequest),
     Delete { key: Key, dry_run: bool },
 }
 
-/// Makes desired state what the texts say, and carries it out; what they do not name stays,
-/// unless it is pruned. Answers when routers run. What fails a check changes nothing.
+/// Makes these texts the desired state, and carries it out; unnamed objects stay, unless they are
+/// pruned. Answers when routers run. A failed check changes nothing.
 #[utoipa::path(post, path = "/v1/apply", tag = "objects",
     params(("dry_run" = Option<bool>, Query, description = "Only tell what would change"),
         ("prune" = Option<bool>, Query, description = "Remove what the texts do not name")),
@@ -166,7 +166,7 @@ async fn put_document(api: &Api, key: Key, options: OptionsOfOne, body: &Bytes) 
     let request = ApplyRequest { sources, dry_run: options.dry_run, ..ApplyRequest::default() };
     let found = request.bundle().keys();
     if found.is_empty() {
-        // What cannot be read has no name.
+        // An unreadable document has no name.
         request.bundle().documents().map_err(|problems| ProblemDetails::of(&problems, false))?;
     }
     if found.len() != 1 || !found.contains(&key) {
@@ -195,7 +195,7 @@ fn utf8(body: &Bytes) -> Result<String, Problem> {
 /// has changed meanwhile.
 async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
     let wish = std::sync::Arc::new(wish);
-    // One after the other: what changes between check and change comes from elsewhere.
+    // One after the other: a change between check and change comes from elsewhere.
     let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
         let (base, stored) = api.control.ask(|node| node.accepted()).await?;
@@ -232,7 +232,7 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
     Err(ProblemDetails::conflict("desired state changes all the time; try again").into())
 }
 
-/// Has the node know what other hands have changed: a change mends that, too.
+/// Has the node read changes by other programs: a change repairs these, too.
 async fn look(api: &Api) -> Result<(), Problem> {
     let hosts = api.control.ask(|node| node.hosts_made()).await?;
     let instance = api.instance.clone();
@@ -248,7 +248,8 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
     let (bundle, prune, dry_run, colour) = match wish {
         Wish::Apply(request) => (request.bundle(), request.prune, request.dry_run, request.colour),
         Wish::Delete { key, dry_run } => {
-            // Without it others would be wrong, in texts that nobody wrote: say who they are.
+            // Without them, other documents would be wrong, in generated text: say which objects
+            // need it.
             let all = Bundle::default().merge(&kept).ok();
             if let Some(why) = all.and_then(|all| all.needed(key)) {
                 return Err(ProblemDetails::configuration(why).into());

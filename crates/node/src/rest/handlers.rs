@@ -19,7 +19,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/routers/{slice}/{name}/handlers/{path}", get(read))
 }
 
-/// What a reader may add.
+/// The parameter of a reader.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameter {

@@ -1,5 +1,5 @@
-//! `/metrics`: counters for Prometheus, here and, if the node was told so, on a TCP port of
-//! their own where nothing else is served.
+//! `/metrics`: counters for Prometheus, here and, if the node has an address for it, on a TCP port
+//! of its own.
 
 use axum::Router;
 use axum::extract::State;

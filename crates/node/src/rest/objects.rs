@@ -1,4 +1,4 @@
-//! `/v1/{ports,slices,links,routers,filters}`, `/v1/node`, `/v1/stats`: what there is.
+//! `/v1/{ports,slices,links,routers,filters}`, `/v1/node`, `/v1/stats`: the present objects.
 
 use axum::extract::{Path, State};
 use axum::middleware::from_extractor;

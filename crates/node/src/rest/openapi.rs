@@ -1,4 +1,4 @@
-//! `/v1/openapi.json` and `/v1/schema.json`: what can be said, for programs.
+//! `/v1/openapi.json` and `/v1/schema.json`: the interface, for programs.
 
 use axum::middleware::from_extractor;
 use axum::routing::get;
@@ -64,7 +64,7 @@ async fn schema() -> Json<Value> {
 )]
 struct Description;
 
-/// What may be wrong with any request.
+/// The errors of any request.
 const REFUSED: &[(&str, &str)] = &[
     ("400", "The request makes no sense, like an option that there is not"),
     ("404", "There is no such thing"),
@@ -83,7 +83,7 @@ const REFUSED_CHANGES: &[(&str, &str)] = &[
     ("500", "It failed and was taken back"),
 ];
 
-/// Adds what may be answered to every request of a kind, where its function says nothing of it.
+/// Adds the common answers to every request of a kind, where its function has none.
 fn add_refusals(document: &mut Value) {
     let paths = document.pointer_mut("/paths").and_then(Value::as_object_mut);
     for (path, operations) in paths.into_iter().flatten() {

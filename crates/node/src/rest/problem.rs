@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 /// The media type of all errors.
 const KIND: &str = "application/problem+json";
-/// Longest text of the library that says what is wrong with a request.
+/// Longest message of the library about a mistake of a request.
 const MOST_REASON_BYTES: usize = 4096;
 
-/// The query of what has no options: one that would be ignored may be meant seriously.
+/// The query of a request without options: an ignored option may be meant seriously.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
@@ -24,7 +24,7 @@ pub(super) type NoOptions = Query<Nothing>;
 /// An answer that says why there is no other.
 pub(super) struct Problem(pub(super) ProblemDetails);
 
-/// What a handler returns.
+/// The result of a handler.
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
 impl From<ProblemDetails> for Problem {

@@ -1,4 +1,4 @@
-//! `/v1/events` and `/v1/logs`: what happened, once or as it happens.
+//! `/v1/events` and `/v1/logs`: events and lines, once or as they come.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/logs/{slice}/{name}", get(router_log))
 }
 
-/// Options of what happened.
+/// Options of `/v1/events`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Since {
@@ -52,7 +52,7 @@ fn some() -> usize {
     200
 }
 
-/// What happened, a JSON document a line, the oldest first.
+/// The events, a JSON document a line, the oldest first.
 #[utoipa::path(get, path = "/v1/events", tag = "node",
     params(("follow" = Option<bool>, Query, description = "Go on with what happens"),
         ("after" = Option<u64>, Query, description = "Only events after this number")),
@@ -126,7 +126,7 @@ pub(super) async fn router_log(
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
     let who = of.clone();
-    // Names of files are made from it: only of what there is.
+    // File names are made from it: only from names of existing objects.
     api.control.ask(move |node| node.known_log(&who)).await??;
     show(&api, &of, &query)
 }

@@ -34,7 +34,7 @@ impl SlowPaths {
             return Ok(());
         }
         let ports: Vec<_> = ports.iter().filter(|port| !is_hidden(&port.name.value)).collect();
-        // A port without a device is not there: whoever needs it is made anew.
+        // A missing device means no port: the objects that need it are made again.
         let there: Vec<_> = ports.iter().copied().filter(|port| facts(&[port]).is_ok()).collect();
         let plans = routers(documents, &facts(&there)?);
         for (router, plan) in documents.routers.iter().zip(plans) {

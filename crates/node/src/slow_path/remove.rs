@@ -15,7 +15,7 @@ use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPaths {
-    /// Forgets one whose namespace other hands have taken away. Returns whether there is one.
+    /// Forgets a namespace that another program has removed. Returns whether there is one.
     pub(crate) fn lose(
         &mut self,
         instance: &Instance,
@@ -97,7 +97,7 @@ impl SlowPaths {
 }
 
 impl SlowPath {
-    /// Ends its programs, and takes away what they stood on.
+    /// Ends its programs, and removes their base.
     pub(super) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for (_, kept) in self.keepers {

@@ -16,7 +16,7 @@ use redb::{
 
 use super::{NumberedRules, Snapshot, Store, StoreError, Stored};
 
-/// Changes whenever a reader of this version could misunderstand what is written.
+/// Changes whenever a reader of this version could misunderstand the stored data.
 const FORMAT: u64 = 2;
 const DOCUMENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("documents");
 /// By slice and by number divided by `TOGETHER`: a line for each rule, its number and its JSON. A
@@ -47,7 +47,7 @@ fn access<T, E: Into<redb::Error>>(
     result.map_err(|error| StoreError::Access { what: what(), error: error.into().to_string() })
 }
 
-/// Reads what may have been damaged. The database takes much for granted: it panics.
+/// Reads data that may be damaged. The database takes much for granted: it panics.
 fn careful<T>(path: &Path, read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(StoreError::Damaged {
@@ -108,7 +108,7 @@ fn change_rules(
     Ok(())
 }
 
-/// Brings what format 1 had into the form of format 2.
+/// Brings the data of format 1 into the form of format 2.
 fn gather(writing: &WriteTransaction, what: impl Fn() -> String + Copy) -> Result<(), StoreError> {
     let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
     for entry in access(what, access(what, writing.open_table(FILTERS))?.iter())? {
@@ -128,7 +128,7 @@ impl RedbStore {
     /// Opens the store at `path`, or makes it; only root can look into a new folder.
     ///
     /// # Errors
-    /// What the file system says, or that a newer version has written it.
+    /// The file system's error, or that a newer version has written it.
     pub fn open(path: &Path) -> Result<RedbStore, StoreError> {
         let what = || format!("opening {}", path.display());
         if let Some(parent) = path.parent() {
@@ -148,7 +148,7 @@ impl RedbStore {
         prepared.map(|()| database)
     }
 
-    /// Makes what is not there yet.
+    /// Makes the missing tables.
     fn prepare(database: &Database, path: &Path) -> Result<(), StoreError> {
         let what = || format!("opening {}", path.display());
         let writing = access(what, database.begin_write())?;

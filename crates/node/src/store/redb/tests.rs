@@ -71,7 +71,7 @@ fn a_damaged_file_is_named_and_one_whose_disk_failed_is_opened_again() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
         fs::write(&path, damaged).unwrap();
-        // What is not looked at may be anything.
+        // Bytes that are not read may be anything.
         let read = || RedbStore::open(&path).and_then(|store| store.load().map(drop));
         let read = careful(&path, read);
         if let Err(error) = read {
