@@ -43,7 +43,7 @@ struct Step<'a> {
     wanted: Vec<&'a str>,
 }
 
-/// What the first lines of an example say.
+/// The instructions in the first lines of an example.
 struct Head<'a> {
     needs: Vec<&'a str>,
     steps: Vec<Step<'a>>,
