@@ -570,7 +570,7 @@ fn each_kind_gets_its_own_and_linux_the_rest() {
 }
 
 #[test]
-fn each_kind_adds_what_it_took_off() {
+fn n12_each_kind_adds_its_own_tag_and_lets_no_other_out() {
     skip_without!("tcpdump", "scapy");
     let line = up(KINDS, "auto");
     check_departures(
