@@ -91,7 +91,8 @@ pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<
     let failed = |what: String| Problem::new(what, "");
     let means = Means::apart(&Cage::read(CAGE)?).map_err(|error| failed(error.to_string()))?;
     let object = Arc::new(file.to_vec());
-    let plan = CagePlan { file: String::new(), object, settings, rights, interfaces: 1 };
+    let (file, field) = (String::new(), "object");
+    let plan = CagePlan { file, field, object, settings, rights, interfaces: 1 };
     // Privileges are dropped for a whole thread.
     let tried = thread::spawn(move || prepare(plan, means).map(drop)).join();
     tried.map_err(|_| failed("the program could not be tried".into()))?

@@ -15,6 +15,8 @@ use crate::interface::{InterfacePlan, To};
 pub struct CagePlan {
     /// Where the object is from, for messages.
     pub file: String,
+    /// The field of the document that names it.
+    pub field: &'static str,
     /// The object.
     pub object: Arc<Vec<u8>>,
     /// What the document says of it.
@@ -80,6 +82,7 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
     }
     Ok(Some(CagePlan {
         file: object.file.clone(),
+        field: xdp.file().map_or("object", |(field, _)| field),
         object: Arc::new(bytes),
         settings,
         rights,

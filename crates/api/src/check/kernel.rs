@@ -27,7 +27,7 @@ pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<
         problems.push(
             Problem::new(fast_path.place, "a router that runs in the kernel has an XDP program")
                 .label("this is none")
-                .help("say `fast_path: {xdp: {object: program.o}}`, or leave `run` out"),
+                .help("say `fast_path: {xdp: {source: program.c}}`, or leave `run` out"),
         );
         return;
     };

@@ -22,7 +22,7 @@ impl Node {
             State::Failed(why) => {
                 self.cages.forget_failure(name);
                 let key = Key::new("router", &**name);
-                let fault = Fault::new(key, &["fast_path", "xdp", "object"], why);
+                let fault = Fault::new(key, &["fast_path", "xdp", cage.field], why);
                 Err(NodeError::from(fault.label("the kernel does not take it")).into())
             }
             State::None => {
