@@ -58,6 +58,7 @@ struct europa_port {
 #define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own, inside its VLAN's */
 #define EUROPA_IF_BY_MAC 128     /* (port, VLAN, MAC address) stand in `exact`, and are here */
 #define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
+#define EUROPA_IF_WIRE 512       /* one end of a link of a kernel router: frames there count links */
 
 /* In struct interface.pool: of both cursors, the second one is this pool's. Each pool that an
  * interface gets has the other one, as receive programs may still be at work on the one before. */
@@ -184,9 +185,12 @@ struct europa_counters {
 	uint64_t rx_drop_program;  /* the router's XDP program says so */
 	uint64_t rx_drop_aborted;  /* the router's XDP program failed: XDP_ABORTED, or no verdict */
 	uint64_t rx_drop_target;   /* the router's XDP program named a device that it does not have */
-	uint64_t reserved_to_end[2];
+	uint64_t tx_drop_hops;     /* it has crossed as many links of kernel routers as it may */
+	uint64_t tx_drop_live;     /* longer than kernel routers may send over a link */
 };
 
+/* Links that a frame may cross from kernel router to kernel router before it comes to anybody else. */
+#define EUROPA_CAGE_HOPS 4
 /* Devices that the XDP program of a router can name: 1 to this, less one. */
 #define EUROPA_CAGE_DEVICES 64
 /* Bytes that a frame may grow by at once. */
@@ -202,7 +206,9 @@ struct europa_caged {
 	uint32_t verdict; /* XDP_ */
 	uint32_t metadata; /* bytes before the frame */
 	uint32_t resized;  /* the program has changed its length */
-	uint32_t reserved[2];
+	/* the receive program */
+	uint32_t hops; /* links between kernel routers that the frame has crossed */
+	uint32_t reserved;
 };
 
 /* What one CPU has received for routers. Table `receivers`, by CPU. */

@@ -1,7 +1,8 @@
-//! Kernel routers from sources in C: what mistakes are told.
+//! Kernel routers from sources in C, and their links to other routers, with real traffic.
 
 use std::fs;
 use std::process::Command;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
@@ -142,4 +143,164 @@ fn a_source_in_c_becomes_a_router() {
         assert!(begun.elapsed() < Duration::from_secs(10), "{said}\n{}", node.run(&["events"]));
     }
     pings(&node);
+}
+
+/// Sends everything on, and what comes by device 2 back there.
+const REFLECT: &str = r#"
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+SEC("xdp")
+int reflect(struct xdp_md *ctx)
+{
+	return ctx->ingress_ifindex == 2 ? XDP_TX : bpf_redirect(2, 0);
+}
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+"#;
+
+/// A router that passes on what comes by its first interface to the second, and back, in a process.
+fn isolated(name: &str, interfaces: [&str; 2]) -> String {
+    let [x, y] = interfaces;
+    format!(
+        "---\nkind: router\nname: {name}\nslice: red\ninterfaces: {{x: {x}, y: {y}}}\nfast_path:\n\
+         \x20 click: |\n\
+         \x20   FromDevice(x, PROMISC true) -> Queue(4096) -> ToDevice(y);\n\
+         \x20   FromDevice(y, PROMISC true) -> Queue(4096) -> ToDevice(x);\n"
+    )
+}
+
+/// Numbered streams both ways between the two hosts: nothing is lost, late or changed meanwhile.
+fn while_streaming(node: &Node, what: &str, act: impl FnOnce()) {
+    let mut streams = Vec::new();
+    for (number, from, to, at) in [(1, "a", "b", "10.0.0.2:5000"), (2, "b", "a", "10.0.0.1:5000")] {
+        let sink = node.host(to).sink(at, number).expect("a sink");
+        let stream = node.host(from).stream_of(at, number, 5_000, &[32, 200, 1472]);
+        streams.push((stream.expect("a stream").paced_by(&sink), sink));
+    }
+    sleep(Duration::from_millis(300));
+    act();
+    sleep(Duration::from_millis(300));
+    for (stream, sink) in streams {
+        let sent = stream.stop();
+        let received = sink.stop(sent);
+        assert!(
+            received.is_perfect() && sent > 200,
+            "{what}: {sent} sent: {received:?}\n{}",
+            node.run(&["stats"])
+        );
+    }
+}
+
+/// What was dropped for this reason, at all interfaces.
+fn dropped(node: &Node, cause: &str) -> u64 {
+    node.counters().values().filter_map(|one| one.drops.get(cause)).sum()
+}
+
+/// Waits until so much was dropped for this reason.
+fn await_dropped(node: &Node, cause: &str, wanted: u64) {
+    let begun = Instant::now();
+    while dropped(node, cause) < wanted {
+        assert!(begun.elapsed() < Duration::from_secs(5), "{cause}\n{}", node.run(&["stats"]));
+    }
+}
+
+#[test]
+fn kernel_routers_have_links_to_other_routers() {
+    skip_without!("ping", "nsenter", "clang", "iperf3");
+    let (_folder, source) = sources();
+    let node = Node::new(None);
+    // a - r1 - r2 - r3 - b, of which r3 is a process.
+    let text = |end: &str| {
+        hosts()
+            + &router("r1", &source, "a: {link: a}, b: {link: l1}")
+            + &router("r2", &source, "a: {link: l1}, b: {link: l2}")
+            + end
+    };
+    let process = isolated("r3", ["{link: l2}", "{link: b}"]);
+    node.up(&text(&process));
+    pings(&node);
+    while_streaming(&node, "kernel, kernel, process", || ());
+    // TCP with everything that a device may leave to others: checksums are right.
+    let server = node.host("b").iperf_server().expect("a server");
+    let measured = node.host("a").iperf("10.0.0.2", 1, &[]).expect("iperf3");
+    assert!(measured.bits_per_second > 50e6, "{} Mb/s", measured.bits_per_second / 1e6);
+    drop(server);
+
+    // A link goes on while its node, its switch and its processes come and go.
+    while_streaming(&node, "killed", || {
+        node.kill("node");
+        node.up(&text(&process));
+    });
+
+    // The process becomes a kernel router, too: three in a row.
+    let kernel = router("r3", &source, "x: {link: l2}, y: {link: b}");
+    let file = node.file("kernel.yaml", &text(&kernel));
+    node.run(&["apply", &file]);
+    pings(&node);
+    while_streaming(&node, "three in a row", || ());
+    assert_eq!(dropped(&node, "too many kernel routers in a row"), 0);
+
+    // An end goes, and another one comes: the link is whole again.
+    node.run(&["delete", "router", "red/r3"]);
+    assert!(!node.host("a").ping("10.0.0.2", 1, &["-W", "1"]).is_ok_and(|ping| ping.received > 0));
+    node.run(&["apply", &node.file("process.yaml", &text(&process))]);
+    pings(&node);
+    // Nothing is left of links that are gone.
+    node.run(&["apply", "--prune", &node.file("hosts.yaml", &hosts())]);
+    let namespace = format!("europa.{}..slow", node.instance());
+    let devices = Command::new("ip").args(["-n", &namespace, "-br", "link"]).output().expect("ip");
+    let devices = String::from_utf8_lossy(&devices.stdout).into_owned();
+    assert!(!devices.contains('@'), "{devices}");
+}
+
+#[test]
+fn frames_cross_four_links_of_kernel_routers() {
+    skip_without!("nsenter", "clang");
+    let (folder, forward) = sources();
+    fs::write(folder.path().join("reflect.c"), REFLECT).expect("a source");
+    let reflect = folder.path().join("reflect.c").display().to_string();
+    let node = Node::new(None);
+    // Two routers send each other whatever comes over the link between them.
+    let text = hosts()
+        + &router("r1", &reflect, "a: {link: a}, l: {link: l}")
+        + &router("r2", &reflect, "b: {link: b}, l: {link: l}");
+    node.up(&text);
+    let peer = |node: &Node| {
+        let stats = node.stats();
+        let hosts = stats["hosts"].as_array().expect("hosts");
+        let b = hosts.iter().find(|host| host["name"] == "b").expect("a host");
+        let mac = b["interfaces"][0]["mac"].as_str().expect("an address");
+        node.host("a").neighbour("10.0.0.2", mac, "eth0").expect("a neighbour");
+    };
+    peer(&node);
+    let stream = node.host("a").stream("10.0.0.2:5000", 1, 1_000, 100).expect("a stream");
+    sleep(Duration::from_millis(300));
+    let sent = stream.stop();
+    await_dropped(&node, "too many kernel routers in a row", sent);
+    // Each of them has crossed the link four times.
+    let counters = node.counters();
+    let crossed = counters["red/r1.l"].tx + counters["red/r2.l"].tx;
+    assert!(crossed >= 4 * sent && crossed <= 4 * (sent + 20), "{crossed} of {sent}");
+
+    // A link's MTU may be longer than what kernel routers send: they say so, and count it.
+    let long = |text: &str| text.replace("link: l}", "link: l, mtu: 9000}");
+    let text = hosts().replace("{link: a,", "{link: a, mtu: 9000,")
+        + &long(&router("r1", &forward, "a: {link: a, mtu: 9000}, l: {link: l}"))
+        + &long(&router("r2", &forward, "l: {link: l}, b: {link: b}"));
+    let said = node.attempt(&["apply", &node.file("long.yaml", &text)]);
+    assert!(said.status.success(), "{}", said.stderr);
+    let said = said.stdout + &said.stderr;
+    assert!(said.contains("up to 3394 bytes over link \"l\""), "{said}");
+    peer(&node);
+    let sink = node.host("b").sink("10.0.0.2:5000", 2).expect("a sink");
+    for (bytes, arrives) in [(1_400, true), (4_000, false)] {
+        let stream = node.host("a").stream("10.0.0.2:5000", 2, 1_000, bytes).expect("a stream");
+        sleep(Duration::from_millis(300));
+        let sent = stream.stop();
+        match arrives {
+            true => assert!(sink.packets() > sent / 2, "{}", node.run(&["stats"])),
+            false => await_dropped(&node, "too long for a kernel router's link", sent),
+        }
+    }
+    drop(sink);
 }

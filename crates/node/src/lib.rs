@@ -29,6 +29,7 @@
 //! | `metrics`  | the same for Prometheus                                          |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
+//! | `wires`    | links of kernel routers: devices made and taken away             |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
@@ -66,6 +67,7 @@ mod slow_path;
 mod stats;
 pub mod store;
 mod switch;
+mod wires;
 
 pub use cages::try_in_kernel;
 pub use hosts::{

@@ -8,7 +8,7 @@ use europa_api::{Choice, Documents, Programs, Router, Run};
 use europa_cage::kernel::{Rights, Settings};
 use europa_substrate::layout::CAGE_DEVICES;
 
-use crate::interface::{InterfacePlan, To};
+use crate::interface::InterfacePlan;
 
 /// The program of a router, and how it is loaded.
 #[derive(Clone, PartialEq, Eq)]
@@ -93,15 +93,6 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
 /// Whether an interface may be one of a kernel router's: the field in question, and why not.
 pub(crate) fn check_interface(plan: &InterfacePlan) -> Result<(), (&'static str, String)> {
     let isolated = "which a router with `run: isolated` may have";
-    if !matches!(plan.to, To::Port(_)) {
-        return Err((
-            "link",
-            format!(
-                "a kernel router's interfaces are on ports; this link leads to \
-                                     another router, {isolated}"
-            ),
-        ));
-    }
     if plan.impairment.is_some() {
         return Err(("link", format!("this link has a rate or delays, {isolated}")));
     }

@@ -12,14 +12,14 @@ use crate::needs::Needs;
 use crate::relays::{RelayPlan, relays};
 use crate::router::RouterPlan;
 use crate::routers::routers;
-use crate::{hosts, slow_paths};
+use crate::{hosts, slow_paths, wires};
 
 /// Network namespaces of an instance, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
     /// Where hosts' outer ends are.
     pub hosts: String,
-    /// Where slow paths' outer ends are.
+    /// Where slow paths' outer ends and wires are.
     pub slow_paths: String,
 }
 
@@ -89,6 +89,7 @@ impl Desired {
         let mut ports = documents.ports.clone();
         ports.extend(made.into_iter().map(|(document, _)| document));
         ports.extend(hidden);
+        ports.extend(wires::ports(&namespaces.slow_paths, documents));
         Self {
             documents: documents.clone(),
             ports,

@@ -19,6 +19,7 @@
 //! | `hosts`      | the ports that hosts make, and what of hosts does not stay     |
 //! | `slow_paths` | hidden ports and interfaces of slow paths                      |
 //! | `slow_path_change` | what a change of a slow path does to its programs        |
+//! | `wires`      | links of kernel routers: hidden ports                          |
 //! | `needs`      | what interfaces need of a port's device                        |
 //! | `cage`       | XDP programs of kernel routers                                 |
 //! | `difference` | what differs between two sets of documents                     |
@@ -44,6 +45,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod told;
+pub mod wires;
 
 pub use actual::{Actual, ActualPort, ActualRouter, same_device};
 pub use cage::CagePlan;

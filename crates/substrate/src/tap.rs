@@ -94,7 +94,7 @@ pub mod line {
 
 /// What a cause of a drop means, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 16] = [
+    const NAMES: [(u8, &str); 18] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
@@ -111,6 +111,8 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(tx_drop_device), "refused by the device"),
         (cause!(tx_drop_link), "link full"),
         (cause!(tx_drop_filter), "dropped by a filter"),
+        (cause!(tx_drop_hops), "too many kernel routers in a row"),
+        (cause!(tx_drop_live), "too long for a kernel router's link"),
     ];
     NAMES.iter().find(|(number, _)| *number == cause).map_or("unknown cause", |(_, name)| name)
 }

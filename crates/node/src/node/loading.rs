@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use europa_control::Stop;
 use europa_plan::Step;
+use europa_plan::wires::is_wire;
 use europa_substrate::{Error, Loaded, Program, Substrate};
 
 use super::Node;
 use super::beside::not_yet;
-use crate::NodeError;
 use crate::ports::Port;
+use crate::{NodeError, wires};
 
 /// Programs that are on their way.
 #[derive(Default)]
@@ -28,6 +29,12 @@ impl Node {
     ) -> Result<(), Stop> {
         if matches!(step, Step::OpenPort(_) | Step::StartSwitch | Step::AddRouter(_)) {
             self.open_substrate()?;
+        }
+        if let Step::OpenPort(port) = step
+            && is_wire(&port.name.value)
+        {
+            // Which program it needs depends on its namespace.
+            wires::place(&self.instance)?;
         }
         let mut waits = false;
         for program in self.programs_of(step) {
