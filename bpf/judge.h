@@ -59,6 +59,13 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u3
 	struct europa_counters *count = counters_of(id);
 	if (!by || !count)
 		return XDP_DROP;
+	if (by->relay) {
+		/* The router's process sends it by this interface, and the switch has it pass filters and
+		 * queues. */
+		struct delivery whole = { .interface = by->relay - 1 };
+		deliver(ctx, &whole, DELIVER_SEEN);
+		return XDP_DROP;
+	}
 	__u32 cause = 0;
 	if (bytes < 14 || bytes > by->max_frame ||
 	    (by->flags & EUROPA_IF_STRIP_VLAN && insert_tag(ctx, by->vlan))) {

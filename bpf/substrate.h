@@ -79,7 +79,9 @@ struct europa_interface {
 	uint32_t max_frame; /* longest it may send, in bytes, without VLAN tag */
 	uint32_t taps;      /* captures that want its frames, a bit each; mostly 0 */
 	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
-	uint32_t reserved[3];
+	uint32_t relay;     /* that of the interface, plus 1, by which frames come to its router's process that
+			     * the XDP program sends by this one; 0: they leave at once */
+	uint32_t reserved[2];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
 	/* receive programs, roughly: since when there has been more than the usual backlog (0: there

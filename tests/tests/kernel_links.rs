@@ -1,4 +1,7 @@
-//! Kernel routers from sources in C, and their links to other routers, with real traffic.
+//! Kernel routers from sources in C, their links to other routers, and queues that their frames pass,
+//! with real traffic.
+
+mod line;
 
 use std::fs;
 use std::process::Command;
@@ -6,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
+use line::Line;
 
 /// Passes frames on between its first two devices, but for those to a closed UDP port.
 const FORWARD: &str = r#"
@@ -303,4 +307,99 @@ fn frames_cross_four_links_of_kernel_routers() {
         }
     }
     drop(sink);
+}
+
+/// Packets a second that come to `b` while `a` sends much more than its port may.
+fn rate_of_flood(line: &Line, bytes: usize) -> f64 {
+    let sink = line.b.sink("10.0.9.2:5000", 7).expect("a sink");
+    let flood = line.a.stream("10.0.9.2:5000", 7, 20_000, bytes).expect("a stream");
+    sleep(Duration::from_millis(300));
+    let (begun, before) = (Instant::now(), sink.packets());
+    sleep(Duration::from_secs(1));
+    let rate = (sink.packets() - before) as f64 / begun.elapsed().as_secs_f64();
+    flood.stop();
+    rate
+}
+
+#[test]
+fn nothing_that_a_kernel_router_sends_escapes_its_queue() {
+    skip_without!("ping", "clang");
+    let (_folder, source) = sources();
+    let line = Line::new();
+    for (host, last) in [(&line.a, 1), (&line.b, 2)] {
+        host.address("eth0", &format!("10.0.9.{last}/24")).expect("an address");
+    }
+    let text = |rate: &str, more: &str| {
+        format!(
+            "kind: port\nname: left\ndevice: eu-left\n---\n\
+             kind: port\nname: right\ndevice: eu-right\n{rate}---\n\
+             kind: slice\nname: red\nprograms: operator\n{}{more}",
+            router(
+                "r",
+                &source,
+                "a: {port: left, match: {all: true}}, b: {port: right, match: {all: true}}"
+            )
+        )
+    };
+    line.node.up(&text("rate: 20Mb/s\n", ""));
+    let ping = |wanted: bool| {
+        let begun = Instant::now();
+        let answers = || line.a.ping("10.0.9.2", 3, &["-i", "0.1"]);
+        while answers().is_ok_and(|ping| ping.is_perfect()) != wanted {
+            assert!(begun.elapsed() < Duration::from_secs(10), "{}", line.node.run(&["stats"]));
+        }
+    };
+    ping(true);
+    // 1042 bytes on the wire each: 2399 packets a second.
+    let rate = rate_of_flood(&line, 1000);
+    assert!((2100.0..2600.0).contains(&rate), "{rate} packets/s\n{}", line.node.run(&["stats"]));
+    let lost = ["port queue full", "no free slot", "receive ring full"];
+    let lost: u64 = lost.iter().map(|cause| dropped(&line.node, cause)).sum();
+    assert!(lost > 0, "{}", line.node.run(&["stats"]));
+    // Below the rate nothing is lost, once what waits has left.
+    let begun = Instant::now();
+    let is_quick = || {
+        let ping = line.a.ping("10.0.9.2", 1, &["-W", "1"]);
+        ping.is_ok_and(|ping| ping.median().is_some_and(|time| time < Duration::from_millis(50)))
+    };
+    while !is_quick() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "{}", line.node.run(&["stats"]));
+    }
+    let sink = line.b.sink("10.0.9.2:5000", 8).expect("a sink");
+    let stream = line.a.stream("10.0.9.2:5000", 8, 1_500, 1_000).expect("a stream").paced_by(&sink);
+    sleep(Duration::from_millis(500));
+    let sent = stream.stop();
+    let received = sink.stop(sent);
+    assert!(received.is_perfect() && sent > 400, "{sent} sent: {received:?}");
+
+    // A slice's filters hold.
+    let filters = "---\nkind: filters\nname: f\nslice: red\n\
+                   rules: [{protocol: udp, destination_port: 5000, action: drop}]\n";
+    line.node.run(&["apply", &line.node.file("filters.yaml", &text("", filters))]);
+    ping(true);
+    assert!(rate_of_flood(&line, 100) < 1.0, "{}", line.node.run(&["stats"]));
+    assert!(dropped(&line.node, "dropped by a filter") > 100);
+
+    // Without either, frames leave from the kernel at once.
+    line.node.run(&["apply", "--prune", &line.node.file("free.yaml", &text("", ""))]);
+    ping(true);
+    let rate = rate_of_flood(&line, 1000);
+    assert!(rate > 8000.0, "{rate} packets/s\n{}", line.node.run(&["stats"]));
+}
+
+#[test]
+fn a_line_delays_what_a_kernel_router_sends() {
+    skip_without!("ping", "nsenter", "clang");
+    let (_folder, source) = sources();
+    let node = Node::new(None);
+    let text = hosts()
+        + "---\nkind: link\nname: l\ndelay: 20ms\n"
+        + &router("r1", &source, "a: {link: a}, b: {link: l}")
+        + &isolated("r2", ["{link: l}", "{link: b}"]);
+    node.up(&text);
+    pings(&node);
+    let ping = node.host("a").ping("10.0.0.2", 5, &["-i", "0.1"]).expect("ping");
+    let median = ping.median().expect("answers");
+    assert!((40..60).contains(&median.as_millis()), "{median:?}");
+    while_streaming(&node, "a line", || ());
 }

@@ -76,7 +76,7 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
             settings.tail_calls.push((map.value.clone(), number, program.value.clone()));
         }
     }
-    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
+    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_hidden()).count();
     if own >= CAGE_DEVICES as usize {
         return Err(format!("a kernel router has at most {} interfaces", CAGE_DEVICES - 1));
     }
@@ -90,20 +90,19 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
     }))
 }
 
-/// Whether an interface may be one of a kernel router's: the field in question, and why not.
-pub(crate) fn check_interface(plan: &InterfacePlan) -> Result<(), (&'static str, String)> {
+/// Whether an interface may be one of a kernel router's: the field in question, and why not. `is_relayed`:
+/// its link does something to what the host at its other end sends.
+pub(crate) fn check_interface(
+    plan: &InterfacePlan,
+    is_relayed: bool,
+) -> Result<(), (&'static str, String)> {
     let isolated = "which a router with `run: isolated` may have";
-    if plan.impairment.is_some() {
-        return Err(("link", format!("this link has a rate or delays, {isolated}")));
+    if is_relayed {
+        let why = "this link does something to what its host sends, which would go by the program";
+        return Err(("link", format!("{why}; a router with `run: isolated` may have it")));
     }
     if plan.tunnel.is_some() {
         return Err(("match", format!("it is in a VXLAN, {isolated}")));
-    }
-    if !plan.queues.0.is_empty() {
-        return Err((
-            "queues",
-            format!("frames leave from the kernel and pass no queues, {isolated}"),
-        ));
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use crate::needs::Needs;
 use crate::relays::{RelayPlan, relays};
 use crate::router::RouterPlan;
 use crate::routers::routers;
-use crate::{hosts, slow_paths, wires};
+use crate::{hosts, queued, slow_paths, wires};
 
 /// Network namespaces of an instance, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Desired {
             });
             facts.ports.insert(name, found);
         }
-        let (expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
+        let (mut expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
         if !hidden.is_empty() {
             // The hidden ports are as long as the interfaces that they belong to.
             for plan in routers(documents, &facts.ports).into_iter().flatten() {
@@ -83,6 +83,7 @@ impl Desired {
                 }
             }
         }
+        queued::expand(&mut expanded);
         let plans = routers(&expanded, &facts.ports);
         let names = plans.iter().enumerate();
         let by_name = names.filter_map(|(at, plan)| Some((plan.as_ref().ok()?.name.clone(), at)));

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use europa_api::InterfaceName;
 use europa_impair::Settings;
 use europa_substrate::InterfaceSpec;
 use ipnet::IpNet;
@@ -69,6 +70,11 @@ pub struct InterfacePlan {
 }
 
 impl InterfacePlan {
+    /// Of a kernel router's hidden interface to a queue, the name of the one that its frames leave by.
+    pub fn queue_of(&self) -> Option<&str> {
+        self.name.strip_suffix(InterfaceName::QUEUE_SIDE)
+    }
+
     /// Whether its router can go on when it becomes `new`: what differs is the switch's and
     /// the tables' business, and nothing of the router's own.
     pub fn stays(&self, new: &Self) -> bool {

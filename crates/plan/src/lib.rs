@@ -19,6 +19,7 @@
 //! | `hosts`      | the ports that hosts make, and what of hosts does not stay     |
 //! | `slow_paths` | hidden ports and interfaces of slow paths                      |
 //! | `slow_path_change` | what a change of a slow path does to its programs        |
+//! | `queued`     | what kernel routers send that has to pass the switch           |
 //! | `wires`      | links of kernel routers: hidden ports                          |
 //! | `needs`      | what interfaces need of a port's device                        |
 //! | `cage`       | XDP programs of kernel routers                                 |
@@ -36,6 +37,7 @@ mod interface;
 mod links;
 mod needs;
 mod outside;
+mod queued;
 mod relays;
 mod router;
 mod routers;

@@ -96,6 +96,7 @@ impl Context<'_> {
             let to = match interface.attachment() {
                 Some(Attachment::Port(port)) => To::Port(PortId::new(&*port.value)),
                 Some(Attachment::Link(link)) => self.other_end(&link.value, &name, key),
+                None if router.interfaces.0[index].0.queue_of().is_some() => To::Nowhere,
                 None => return Err(refused("", "it is attached to nothing".into())),
             };
             let wire = wires::facts(interface.mtu.as_ref().map_or(LINK_MTU, |mtu| mtu.value));
@@ -113,15 +114,17 @@ impl Context<'_> {
                 planned.impairment = links::impairment(self.documents, link, &name);
                 planned.link = Some(LinkId::new(&***link));
             }
-            if self.relays.iter().any(|relay| planned.to.is_port(&relay.port)) {
+            let is_relayed = self.relays.iter().any(|relay| planned.to.is_port(&relay.port));
+            if is_relayed {
                 // What comes in there goes to the relay, and from there over the link.
                 planned.spec.matches.clear();
             }
             if planned.to.port().is_some_and(|port| wires::is_wire(port)) {
                 planned.spec.flags |= WIRE;
             }
-            if router.run == Run::Kernel && !router.interfaces.0[index].0.is_host_side() {
-                cage::check_interface(&planned).map_err(|(field, what)| refused(field, what))?;
+            if router.run == Run::Kernel && !router.interfaces.0[index].0.is_hidden() {
+                cage::check_interface(&planned, is_relayed)
+                    .map_err(|(field, what)| refused(field, what))?;
                 // Nothing goes by the program before it is there.
                 planned.spec.flags |= CAGED;
             }

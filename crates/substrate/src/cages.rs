@@ -107,6 +107,12 @@ impl Substrate {
         Ok(())
     }
 
+    /// Has what a program sends by an interface come to its router's process by another one, `relay`,
+    /// instead of leaving at once.
+    pub fn set_relay(&self, interface: u32, relay: u32) {
+        self.relay_of(interface).store(relay + 1, Ordering::Release);
+    }
+
     /// Takes an interface's program away: frames go into its router's pool again.
     pub fn open_cage(&self, interface: u32) {
         self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);

@@ -281,6 +281,9 @@ impl Node {
             });
         router.pool = Some(pool);
         entered?;
+        for (from, relay) in router.relays() {
+            substrate.set_relay(from, relay);
+        }
         if let Some(mut switch) = self.switch.take() {
             let told = match self.routers.get(index) {
                 Some(router) => self
