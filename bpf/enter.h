@@ -75,6 +75,7 @@ static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32
 	now->metadata = 0;
 	now->resized = 0;
 	now->hops = 0;
+	now->taps = 0;
 }
 
 /* The same as prepare(), without a call, for what most frames are: whole ones for an interface without
@@ -117,6 +118,8 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 	note_entry(now, id, frame_bytes(ctx));
 	now->hops = hops;
 	if (to->taps) {
+		now->taps = to->taps;
+		now->number++;
 		struct tapped tapped = {
 			.taps = to->taps,
 			.interface = id,

@@ -52,6 +52,22 @@ static __always_inline int note_hops(struct xdp_md *ctx, __u32 hops)
 	return 0;
 }
 
+/* Tells captures of interface `id` what has become of a frame that does not leave by the kernel. */
+static __always_inline void tell_verdict(struct xdp_md *ctx, __u32 taps, __u32 id, __u32 cause, int out)
+{
+	if (!taps)
+		return;
+	struct tapped tapped = {
+		.taps = taps,
+		.interface = id,
+		.length = frame_bytes(ctx),
+		.direction = out ? EUROPA_TAP_OUT : EUROPA_TAP_IN,
+		.cause = cause,
+		.way = EUROPA_WAY_VERDICT,
+	};
+	tap(ctx, &tapped);
+}
+
 /* Has a frame leave by interface `id`, if that is allowed. */
 static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u32 hops, int back)
 {
@@ -63,6 +79,7 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u3
 		/* The router's process sends it by this interface, and the switch has it pass filters and
 		 * queues. */
 		struct delivery whole = { .interface = by->relay - 1 };
+		tell_verdict(ctx, by->taps, id, 0, 1);
 		deliver(ctx, &whole, DELIVER_SEEN);
 		return XDP_DROP;
 	}
@@ -119,6 +136,7 @@ static __always_inline int judge(struct xdp_md *ctx)
 		return XDP_DROP;
 	if (verdict == XDP_PASS) {
 		struct delivery whole = { .interface = id };
+		tell_verdict(ctx, now->taps, id, 0, 0);
 		deliver(ctx, &whole, DELIVER_SEEN);
 		return XDP_DROP;
 	}
@@ -126,16 +144,19 @@ static __always_inline int judge(struct xdp_md *ctx)
 	count->rx_bytes += now->bytes;
 	if (verdict == XDP_DROP) {
 		count->rx_drop_program++;
+		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_program), 0);
 		return XDP_DROP;
 	}
 	if (verdict != XDP_TX && verdict != XDP_REDIRECT) {
 		count->rx_drop_aborted++;
+		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_aborted), 0);
 		return XDP_DROP;
 	}
 	if (verdict == XDP_TX)
 		target = id;
 	if (target >= EUROPA_MAX_INTERFACES_TOTAL) {
 		count->rx_drop_target++;
+		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_target), 0);
 		return XDP_DROP;
 	}
 	__u32 bytes = now->resized ? frame_bytes(ctx) : now->bytes;

@@ -210,6 +210,8 @@ struct europa_caged {
 	uint32_t resized;  /* the program has changed its length */
 	/* the receive program */
 	uint32_t hops; /* links between kernel routers that the frame has crossed */
+	uint32_t taps; /* captures that want the frames of the interface, a bit each; mostly 0 */
+	uint32_t number; /* of the captured frame, among those of this CPU */
 	uint32_t reserved;
 };
 
@@ -267,13 +269,14 @@ struct europa_record {
 	uint8_t cause; /* 0: went its way; else the number of its counter in europa_counters */
 	uint8_t way;   /* EUROPA_WAY_ */
 	uint8_t reserved;
-	uint64_t reserved_to_end;
+	uint64_t frame; /* the same in all records of a frame of a kernel router's program; else 0 */
 };
 #define EUROPA_WAY_POOL 0 /* into the pool, from a port */
 #define EUROPA_WAY_LIVE 1 /* out by a kick */
 #define EUROPA_WAY_SOCKET 2
 #define EUROPA_WAY_LINK 3
 #define EUROPA_WAY_CAGE 4 /* into, or out of, the cage of a router's XDP program */
+#define EUROPA_WAY_VERDICT 5 /* what the program left of the frame, where it does not leave */
 
 /* Exact matches: table `exact`. */
 #define EUROPA_MATCH_MAC 1
@@ -311,7 +314,7 @@ _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 192, "counters");
 _Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
-_Static_assert(sizeof(struct europa_caged) == 32, "caged");
+_Static_assert(sizeof(struct europa_caged) == 40, "caged");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

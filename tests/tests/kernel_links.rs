@@ -149,6 +149,42 @@ fn a_source_in_c_becomes_a_router() {
     pings(&node);
 }
 
+#[test]
+fn frames_are_followed_through_the_program() {
+    skip_without!("ping", "nsenter", "clang");
+    let (_folder, source) = sources();
+    let node = Node::new(None);
+    node.up(&(hosts() + &router("r", &source, "a: {link: a}, b: {link: b}")));
+    pings(&node);
+    let follow = |filter: &str, send: &dyn Fn()| {
+        let mut trace = node.start(&["trace", "red/r", filter]);
+        // It says when it has begun.
+        let begun = Instant::now();
+        while !trace.stderr().contains("following") {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{}", trace.stderr());
+            sleep(Duration::from_millis(10));
+        }
+        send();
+        while trace.is_running() {
+            assert!(begun.elapsed() < Duration::from_secs(15), "{}", trace.stdout());
+            sleep(Duration::from_millis(10));
+        }
+        trace.stdout()
+    };
+    let said = follow("icmp and dst host 10.0.0.2", &|| pings(&node));
+    for part in
+        ["#k1 ", "received by red/r.a, in the kernel", "#k1 red/r.b: left by", "from the kernel"]
+    {
+        assert!(said.contains(part), "{part} is not in\n{said}");
+    }
+    let said = follow("udp dst port 5999", &|| {
+        let stream = node.host("a").stream("10.0.0.2:5999", 1, 100, 64).expect("a stream");
+        sleep(Duration::from_millis(200));
+        stream.stop();
+    });
+    assert!(said.contains("#k1 red/r.a: DROPPED: dropped by the XDP program"), "{said}");
+}
+
 /// Sends everything on, and what comes by device 2 back there.
 const REFLECT: &str = r#"
 #include <linux/bpf.h>
