@@ -8,7 +8,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use europa_tests::{Node, skip_without};
+use europa_tests::{Node, Received, skip_without};
 use line::Line;
 
 /// Passes frames on between its first two devices, but for those to a closed UDP port.
@@ -150,6 +150,36 @@ fn a_source_in_c_becomes_a_router() {
 }
 
 #[test]
+fn a_router_enters_the_kernel_and_leaves_it_without_loss() {
+    skip_without!("ping", "nsenter", "clang");
+    let (_folder, source) = sources();
+    let node = Node::new(None);
+    let kernel = hosts() + &router("r", &source, "x: {link: a}, y: {link: b}");
+    let process = hosts() + &isolated("r", ["{link: a}", "{link: b}"]);
+    node.up(&process);
+    pings(&node);
+    let into = node.file("kernel.yaml", &kernel);
+    let out = node.file("process.yaml", &process);
+    while_moving(&node, "into the kernel", || {
+        let said = node.run(&["apply", &into]);
+        assert!(said.contains("hot swap"), "{said}");
+    });
+    // The process sees nothing of it now.
+    let sent = || node.counters()["red/r.y"].tx;
+    while_streaming(&node, "in the kernel", || ());
+    assert_eq!(node.run(&["read", "red/r", "passed.count"]).trim(), "0");
+    let before = sent();
+    while_moving(&node, "out of the kernel", || drop(node.run(&["apply", &out])));
+    assert!(sent() > before);
+    // And it does now.
+    assert!(!node.attempt(&["read", "red/r", "passed.count"]).status.success());
+    while_moving(&node, "there and back", || {
+        node.run(&["apply", &into]);
+        node.run(&["apply", &out]);
+    });
+}
+
+#[test]
 fn frames_are_followed_through_the_program() {
     skip_without!("ping", "nsenter", "clang");
     let (_folder, source) = sources();
@@ -211,6 +241,17 @@ fn isolated(name: &str, interfaces: [&str; 2]) -> String {
 
 /// Numbered streams both ways between the two hosts: nothing is lost, late or changed meanwhile.
 fn while_streaming(node: &Node, what: &str, act: impl FnOnce()) {
+    stream_while(node, what, act, Received::is_perfect);
+}
+
+/// The same, where frames may overtake others on another way.
+fn while_moving(node: &Node, what: &str, act: impl FnOnce()) {
+    stream_while(node, what, act, |received| {
+        Received { late: 0, ..received.clone() }.is_perfect() && received.late < 1000
+    });
+}
+
+fn stream_while(node: &Node, what: &str, act: impl FnOnce(), is_right: impl Fn(&Received) -> bool) {
     let mut streams = Vec::new();
     for (number, from, to, at) in [(1, "a", "b", "10.0.0.2:5000"), (2, "b", "a", "10.0.0.1:5000")] {
         let sink = node.host(to).sink(at, number).expect("a sink");
@@ -224,7 +265,7 @@ fn while_streaming(node: &Node, what: &str, act: impl FnOnce()) {
         let sent = stream.stop();
         let received = sink.stop(sent);
         assert!(
-            received.is_perfect() && sent > 200,
+            is_right(&received) && sent > 200,
             "{what}: {sent} sent: {received:?}\n{}",
             node.run(&["stats"])
         );

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use europa_cage::cage::{Cage, MapOf};
 use europa_cage::kernel::{Ready, Rights, Settings, Shape, entry_bytes};
@@ -269,6 +270,9 @@ pub(crate) struct Cages {
     judged: bool,
     /// By router: who fills its tables of routes, from which namespace.
     fillers: HashMap<String, Follower>,
+    /// Those that have been left, and when: receive programs may be at work in them, and their stages stay
+    /// only while there is a descriptor.
+    left: Vec<(Loaded, Instant)>,
 }
 
 /// A thread that fills tables with what a mirror says.
@@ -404,11 +408,16 @@ impl Cages {
 
     /// Forgets programs of routers that are not there any more.
     pub(crate) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
-        self.in_force.retain(|router, _| is_there(router));
+        let gone = self.in_force.extract_if(|router, _| !is_there(router));
+        let now = Instant::now();
+        self.left.extend(gone.map(|(_, (loaded, _))| (loaded, now)));
+        self.left.retain(|(_, since)| since.elapsed() < AT_WORK);
         self.fillers.retain(|router, _| is_there(router));
     }
 }
 
+/// Longest that a receive program may be at work.
+const AT_WORK: Duration = Duration::from_secs(1);
 /// Most entries of a map that are told at once.
 const MOST_ENTRIES: usize = 1024;
 /// Sections of variables.

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use europa_api::InterfaceName;
 use europa_impair::Settings;
 use europa_substrate::InterfaceSpec;
+use europa_substrate::layout::CAGED;
 use ipnet::IpNet;
 
 use crate::ids::{InterfaceId, LinkId, PortId};
@@ -85,6 +86,8 @@ impl InterfacePlan {
             // A relay takes them when the link begins to do something to what the host sends.
             spec.matches.clone_from(&self.spec.matches);
         }
+        // Frames go to a program once that is there, and to the process again once it forwards.
+        spec.flags = spec.flags & !CAGED | self.spec.flags & CAGED;
         self.name == new.name
             && self.mtu == new.mtu
             && self.spec == spec

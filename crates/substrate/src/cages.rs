@@ -120,6 +120,12 @@ impl Substrate {
         let _ = self.map("cages").delete(&interface.to_ne_bytes());
     }
 
+    /// Has frames that come in by an interface go into its router's pool again. The program stays in the
+    /// table: receive programs may be about to call it.
+    pub fn pass_by_cage(&self, interface: u32) {
+        self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
+    }
+
     /// Whether frames that come in by an interface go to a program.
     pub fn is_caged(&self, interface: u32) -> bool {
         self.flags_of(interface).load(Ordering::Acquire) & CAGED != 0
