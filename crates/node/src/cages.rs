@@ -20,7 +20,7 @@ use europa_channel::{Channel, pair};
 use europa_plan::CagePlan;
 use europa_router::orders::{Answer, Order};
 use europa_substrate::verify::{Candidate, MapShape, Refused, load};
-use europa_substrate::{CAGE, HeldMap, Substrate};
+use europa_substrate::{CAGE, HeldMap, Judge, JudgeSource, Substrate};
 
 use self::fib::Filler;
 use crate::{Doing, NodeError};
@@ -43,6 +43,8 @@ pub(crate) struct Loaded {
     tables: Option<Arc<Tables>>,
     /// By their numbers in the object.
     pub(crate) maps: HashMap<usize, HeldMap>,
+    /// The judge, if it was not seated yet.
+    judge: Option<Judge>,
     /// Stages of each device: they stay while there is a descriptor.
     _stages: Vec<HeldMap>,
 }
@@ -54,6 +56,8 @@ pub(crate) struct Means {
     kept: Vec<HeldMap>,
     /// Its tables of routes, which a mirror fills.
     tables: Option<Arc<Tables>>,
+    /// The judge is to be loaded, too.
+    judge: Option<JudgeSource>,
 }
 
 impl Means {
@@ -62,6 +66,7 @@ impl Means {
         substrate: &Substrate,
         interfaces: &[u32],
         tables: Option<Arc<Tables>>,
+        with_judge: bool,
     ) -> Result<Means, NodeError> {
         let shared = SHARED.iter().map(|name| Ok((*name, substrate.cage_map(name)?)));
         let shared = shared.collect::<Result<_, NodeError>>()?;
@@ -69,7 +74,7 @@ impl Means {
             Some(first) => substrate.maps_of_cage(*first)?,
             None => Vec::new(),
         };
-        Ok(Means { shared, kept, tables })
+        Ok(Means { shared, kept, tables, judge: with_judge.then(|| substrate.judge()) })
     }
 
     /// For a program that is only tried.
@@ -80,6 +85,7 @@ impl Means {
             shared: shared.collect::<std::io::Result<_>>()?,
             kept: Vec::new(),
             tables: None,
+            judge: None,
         })
     }
 }
@@ -107,7 +113,8 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
     let told = |error: &dyn std::fmt::Display| Problems::from(Problem::new(error.to_string(), ""));
     let cage = Cage::read(CAGE)?;
     let ready = Ready::new(&plan.object, &plan.settings, plan.rights)?;
-    let Means { shared, mut kept, tables } = means;
+    let Means { shared, mut kept, tables, judge } = means;
+    let judge = judge.map(|judge| judge.load()).transpose().map_err(|error| told(&error))?;
     let mut maps = HashMap::new();
     let mut fresh = Vec::new();
     for (number, definition) in ready.maps() {
@@ -152,7 +159,7 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
     for device in 1..=plan.interfaces as u32 {
         programs.push(maker.device(device, &mut stages)?);
     }
-    Ok(Loaded { ready, programs, targets, tables, maps, _stages: stages, plan })
+    Ok(Loaded { ready, programs, targets, tables, maps, judge, _stages: stages, plan })
 }
 
 /// Has the verifier take this thread for one without privileges but to load programs.
@@ -302,6 +309,11 @@ pub(crate) enum State {
 }
 
 impl Cages {
+    /// Whether the judge has been seated.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judged
+    }
+
     pub(crate) fn state(&self, router: &str, plan: &CagePlan) -> State {
         let is = |loaded: &Loaded| loaded.plan == *plan;
         if self.in_force.get(router).is_some_and(|(loaded, _)| is(loaded))
@@ -355,9 +367,9 @@ impl Cages {
             true => self.ready.remove(router),
             false => self.in_force.remove(router).map(|(loaded, _)| loaded),
         };
-        let Some(loaded) = loaded else { return Ok(false) };
-        if !self.judged {
-            substrate.seat_judge()?;
+        let Some(mut loaded) = loaded else { return Ok(false) };
+        if let Some(judge) = loaded.judge.take().filter(|_| !self.judged) {
+            substrate.seat_judge(&judge)?;
             self.judged = true;
         }
         Substrate::set_targets(&loaded.targets, interfaces)?;

@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -36,14 +37,39 @@ pub struct HeldMap {
     pub map: OwnedFd,
 }
 
-impl Substrate {
-    /// Has the judge, which follows every program in a cage, be the one of this version.
+/// What loading the judge needs: a thread of its own does it, as the verifier takes its time.
+#[derive(Clone, Debug)]
+pub struct JudgeSource {
+    directory: PathBuf,
+    counter_rows: u32,
+}
+
+/// The program that judges what programs in cages want, loaded.
+#[derive(Debug)]
+pub struct Judge(OwnedFd);
+
+impl JudgeSource {
+    /// Loads the judge of this version.
     ///
     /// # Errors
     /// What the verifier says.
-    pub fn seat_judge(&self) -> Result<(), Error> {
-        let judge = load_judge(self.directory(), self.counter_rows())?;
-        let number = judge.as_raw_fd().to_ne_bytes();
+    pub fn load(&self) -> Result<Judge, Error> {
+        load_judge(&self.directory, self.counter_rows).map(Judge)
+    }
+}
+
+impl Substrate {
+    /// What loading the judge needs.
+    pub fn judge(&self) -> JudgeSource {
+        JudgeSource { directory: self.directory().to_owned(), counter_rows: self.counter_rows() }
+    }
+
+    /// Has the judge, which follows every program in a cage, be this one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn seat_judge(&self, judge: &Judge) -> Result<(), Error> {
+        let number = judge.0.as_raw_fd().to_ne_bytes();
         let what = "seating the judge of kernel routers";
         self.map("judges").update(&0_u32.to_ne_bytes(), &number, MapFlags::ANY).doing(what)
     }

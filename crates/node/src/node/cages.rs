@@ -19,6 +19,9 @@ impl Node {
             return Ok(());
         };
         let RouterPlan { name, cage: Some(cage), .. } = &**plan else { return Ok(()) };
+        if self.load_for_driver(plan)? {
+            return Err(not_yet());
+        }
         match self.cages.state(name, cage) {
             State::Loaded => Ok(()),
             State::UnderWay => Err(not_yet()),
@@ -39,7 +42,9 @@ impl Node {
     fn begin_cage(&mut self, router: &str, plan: &CagePlan) -> Result<(), NodeError> {
         let running = self.routers.iter().find(|other| *other.plan.name == *router);
         let interfaces = running.map(|router| router.interfaces.clone()).unwrap_or_default();
-        let means = Means::new(self.substrate()?, &interfaces, self.cages.tables(router))?;
+        let with_judge = !self.cages.is_judged();
+        let tables = self.cages.tables(router);
+        let means = Means::new(self.substrate()?, &interfaces, tables, with_judge)?;
         let (name, plan) = (router.to_owned(), plan.clone());
         self.cages.under_way.insert(name.clone(), plan.clone());
         let begun = self.beside(

@@ -4,8 +4,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use europa_control::Stop;
-use europa_plan::Step;
 use europa_plan::wires::is_wire;
+use europa_plan::{RouterPlan, Step};
 use europa_substrate::{Error, Loaded, Program, Substrate};
 
 use super::Node;
@@ -82,6 +82,20 @@ impl Node {
             Step::StartSwitch => (0..self.settings.workers).map(Program::Transmit).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Begins to load the programs by which a router's ports receive in the driver: a node that adopted them
+    /// has none yet. Returns whether some are still to come.
+    pub(super) fn load_for_driver(&mut self, plan: &RouterPlan) -> Result<bool, NodeError> {
+        let is_one = |port: &&Port| plan.ports().any(|name| **name == port.name);
+        let ports = self.ports.iter().filter(is_one);
+        let programs: HashSet<Program> =
+            ports.map(|port| Program::receive(&port.device.namespace)).collect();
+        let mut waits = false;
+        for program in programs {
+            waits |= self.load(program)?;
+        }
+        Ok(waits)
     }
 
     /// Begins to load a program. Returns whether it is still to come.
