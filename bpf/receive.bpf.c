@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* The receive program as XDP has it: in the driver, or in the stack. */
+#define EUROPA_CAGES 1
 #include "receive.h"
 #include "judge.h"
 

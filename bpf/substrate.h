@@ -58,6 +58,7 @@ struct europa_port {
 #define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own, inside its VLAN's */
 #define EUROPA_IF_BY_MAC 128     /* (port, VLAN, MAC address) stand in `exact`, and are here */
 #define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
+#define EUROPA_IF_WIRE 512       /* one end of a link of a kernel router: frames there count links */
 
 /* In struct interface.pool: of both cursors, the second one is this pool's. Each pool that an
  * interface gets has the other one, as receive programs may still be at work on the one before. */
@@ -77,8 +78,10 @@ struct europa_interface {
 	uint8_t mac[6];
 	uint32_t max_frame; /* longest it may send, in bytes, without VLAN tag */
 	uint32_t taps;      /* captures that want its frames, a bit each; mostly 0 */
-	uint32_t meter;     /* polices the frames from its port; 0: none */
-	uint32_t reserved[3];
+	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
+	uint32_t relay;     /* that of the interface, plus 1, by which frames come to its router's process that
+			     * the XDP program sends by this one; 0: they leave at once */
+	uint32_t reserved[2];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
 	/* receive programs, roughly: since when there has been more than the usual backlog (0: there
@@ -184,9 +187,12 @@ struct europa_counters {
 	uint64_t rx_drop_program;  /* the router's XDP program decides it */
 	uint64_t rx_drop_aborted;  /* the router's XDP program failed: XDP_ABORTED, or no verdict */
 	uint64_t rx_drop_target;   /* the router's XDP program named a device that it does not have */
-	uint64_t reserved_to_end[2];
+	uint64_t tx_drop_hops;     /* it has crossed as many links of kernel routers as it may */
+	uint64_t tx_drop_live;     /* longer than kernel routers may send over a link */
 };
 
+/* Links that a frame may cross from kernel router to kernel router before it comes to anybody else. */
+#define EUROPA_CAGE_HOPS 4
 /* Devices that the XDP program of a router can name: 1 to this, less one. */
 #define EUROPA_CAGE_DEVICES 64
 /* Bytes that a frame may grow by at once. */
@@ -202,7 +208,11 @@ struct europa_caged {
 	uint32_t verdict; /* XDP_ */
 	uint32_t metadata; /* bytes before the frame */
 	uint32_t resized;  /* the program has changed its length */
-	uint32_t reserved[2];
+	/* the receive program */
+	uint32_t hops; /* links between kernel routers that the frame has crossed */
+	uint32_t taps; /* captures that want the frames of the interface, a bit each; mostly 0 */
+	uint32_t number; /* of the captured frame, among those of this CPU */
+	uint32_t reserved;
 };
 
 /* Frames that one CPU has received for routers. Table `receivers`, by CPU. */
@@ -259,13 +269,14 @@ struct europa_record {
 	uint8_t cause; /* 0: went its way; else the number of its counter in europa_counters */
 	uint8_t way;   /* EUROPA_WAY_ */
 	uint8_t reserved;
-	uint64_t reserved_to_end;
+	uint64_t frame; /* the same in all records of a frame of a kernel router's program; else 0 */
 };
 #define EUROPA_WAY_POOL 0 /* into the pool, from a port */
 #define EUROPA_WAY_LIVE 1 /* out by a kick */
 #define EUROPA_WAY_SOCKET 2
 #define EUROPA_WAY_LINK 3
 #define EUROPA_WAY_CAGE 4 /* into, or out of, the cage of a router's XDP program */
+#define EUROPA_WAY_VERDICT 5 /* what the program left of the frame, where it does not leave */
 
 /* Exact matches: table `exact`. */
 #define EUROPA_MATCH_MAC 1
@@ -303,7 +314,7 @@ _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 192, "counters");
 _Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
-_Static_assert(sizeof(struct europa_caged) == 32, "caged");
+_Static_assert(sizeof(struct europa_caged) == 40, "caged");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

@@ -1,7 +1,7 @@
 //! The transfer from a user's files to a node: texts, the files that they name, and the documents
 //! that the node has already.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -18,6 +18,9 @@ use crate::problem::{Problem, Problems};
 use crate::router::Router;
 use crate::source::{At, Place, Source};
 use crate::tree::{self, Node, Value};
+
+/// How every object file begins in base64: 0x7f, `ELF`.
+const OBJECT: &str = "f0VMR";
 
 /// Largest file that is read: all together must fit into one request.
 const MOST_FILE_BYTES: u64 = 32 << 20;
@@ -72,12 +75,18 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// Its contents; of an object file in base64 (RFC 4648).
+    /// What stands in it; of an object file in base64 (RFC 4648). In place of a source in C there may be
+    /// its object.
     Text(String),
     /// Why it could not be read.
     Unreadable {
         /// The system's error.
         error: String,
+    },
+    /// A source that does not compile.
+    Uncompiled {
+        /// What the compiler said.
+        messages: String,
     },
 }
 
@@ -185,7 +194,7 @@ impl Bundle {
                 let path = beside(source, &file);
                 let place = Path::new(&path);
                 let read = match form {
-                    Form::Text => text_of(place, Sort::Regular),
+                    Form::Text | Form::Source => text_of(place, Sort::Regular),
                     Form::Object => {
                         bytes_of(place, Sort::Regular).map(|bytes| BASE64.encode(bytes))
                     }
@@ -200,7 +209,29 @@ impl Bundle {
         Bundle { sources, files }
     }
 
-    /// The names of the documents, as far as they can be read; of broken ones too.
+    /// Puts objects in the place of sources in C. `compiler` has the path and the text of a source, and
+    /// gives its object or what is wrong with it.
+    pub fn compile(&mut self, compiler: impl Fn(&Path, &str) -> Result<Vec<u8>, String>) {
+        let named = self.sources.iter().flat_map(|source| {
+            let files = named_files(&source.text).into_iter();
+            let sources = files.filter(|(_, form)| *form == Form::Source);
+            sources.map(|(file, _)| beside(source, &file))
+        });
+        let named: BTreeSet<String> = named.collect();
+        for path in named {
+            let Some(NamedFile::Text(text)) = self.files.get(&path) else { continue };
+            if text.starts_with(OBJECT) {
+                continue;
+            }
+            let compiled = match compiler(Path::new(&path), text) {
+                Ok(object) => NamedFile::Text(BASE64.encode(object)),
+                Err(messages) => NamedFile::Uncompiled { messages },
+            };
+            self.files.insert(path, compiled);
+        }
+    }
+
+    /// What the documents are known by, as far as that can be told; of broken ones too.
     pub fn keys(&self) -> HashSet<Key> {
         self.sources.iter().flat_map(|source| keys(&source.text)).collect()
     }
@@ -277,7 +308,8 @@ impl Bundle {
                     }
                 }
             }
-            let object = fast_path.xdp.as_ref().map(|xdp| &xdp.value.object);
+            let object = fast_path.xdp.as_ref().and_then(|xdp| xdp.value.file());
+            let object = object.map(|(_, file)| file);
             let place = match (&fast_path.click, fast_path.click_file.as_ref().or(object)) {
                 (Some(click), _) => click.place,
                 (None, Some(file)) => file.place,
@@ -315,6 +347,10 @@ impl Bundle {
         let error = match self.files.get(&path) {
             Some(NamedFile::Text(text)) => return Ok((path, text.clone())),
             Some(NamedFile::Unreadable { error }) => error,
+            Some(NamedFile::Uncompiled { messages }) => {
+                let problem = Problem::new(name.place, format!("{path} does not compile"));
+                return Err(Box::new(problem.label("this source").help(messages.trim_end())));
+            }
             None => "it was not sent along",
         };
         let message = format!("cannot read {path}: {error}");
@@ -382,13 +418,16 @@ enum Form {
     Text,
     /// Of a program: bytes.
     Object,
+    /// Of a program: text, and bytes after it is compiled.
+    Source,
 }
 
 /// Files that the documents of a text name.
 fn named_files(yaml: &str) -> Vec<(String, Form)> {
     let click = |node: &Node| Some(text(field(node, "fast_path")?, "click_file")?.to_owned());
-    let object =
-        |node: &Node| Some(text(field(field(node, "fast_path")?, "xdp")?, "object")?.to_owned());
+    let xdp = |node: &Node, name: &str| {
+        Some(text(field(field(node, "fast_path")?, "xdp")?, name)?.to_owned())
+    };
     let copied = |node: &Node| -> Option<Vec<String>> {
         let Value::List(files) = &field(field(node, "slow_path")?, "files")?.value else {
             return None;
@@ -400,8 +439,10 @@ fn named_files(yaml: &str) -> Vec<(String, Form)> {
         .filter_map(|range| tree::parse(yaml, range).ok())
         .flat_map(|node| {
             let texts = click(&node).into_iter().chain(copied(&node).into_iter().flatten());
-            let objects = object(&node).into_iter().map(|name| (name, Form::Object));
-            texts.map(|name| (name, Form::Text)).chain(objects).collect::<Vec<_>>()
+            let programs = [("object", Form::Object), ("source", Form::Source)];
+            let programs = programs.map(|(field, form)| Some((xdp(&node, field)?, form)));
+            let texts = texts.map(|name| (name, Form::Text));
+            texts.chain(programs.into_iter().flatten()).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -428,6 +469,35 @@ mod tests {
         ] {
             let error = text_of(Path::new(path), sort).unwrap_err();
             assert!(error.contains(wanted), "{path}: {error}");
+        }
+    }
+
+    #[test]
+    fn sources_in_c_are_compiled() {
+        let text = "kind: slice\nname: red\nprograms: operator\n---\nkind: link\nname: l\n---\n\
+            kind: host\nname: h\ninterfaces: {e: {link: l}}\n---\n\
+            kind: router\nname: r1\nslice: red\nrun: kernel\ninterfaces: {a: {link: l}}\n\
+            fast_path: {xdp: {source: p.c}}\n";
+        let read = || {
+            let mut bundle = bundle(text);
+            bundle.files.insert("p.c".into(), NamedFile::Text("int program;\n".into()));
+            bundle
+        };
+        let mut compiled = read();
+        compiled.compile(|path, text| {
+            assert!(path.ends_with("p.c") && text == "int program;\n");
+            Ok(b"\x7fELF...".to_vec())
+        });
+        // Once is enough.
+        compiled.compile(|_, _| Err("it is an object".into()));
+        let documents = compiled.documents().unwrap_or_else(|p| panic!("{}", p.render(false)));
+        let object = documents.routers[0].fast_path.configuration.as_ref().unwrap();
+        assert!(object.text.starts_with(OBJECT) && object.file.ends_with("p.c"), "{object:?}");
+        let mut wrong = read();
+        wrong.compile(|_, _| Err("p.c:1:5: error: no such type".into()));
+        let report = wrong.documents().unwrap_err().render(false);
+        for part in ["does not compile", "p.c:1:5: error: no such type", "new.yaml:17:"] {
+            assert!(report.contains(part), "{part} is not in\n{report}");
         }
     }
 

@@ -47,8 +47,8 @@ pub struct FastPath {
     /// An XDP program, for `run: kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp: Option<At<Xdp>>,
-    /// The text of `click` or of the file that `click_file` names, or the object that `xdp` names in
-    /// base64 (RFC 4648), filled in by `load`.
+    /// The text of `click` or of the file that `click_file` names, or the object of `xdp` in base64
+    /// (RFC 4648), filled in by `load`.
     #[serde(skip)]
     pub configuration: Option<Configuration>,
 }

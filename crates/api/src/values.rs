@@ -66,6 +66,9 @@ impl FromStr for InterfaceName {
 }
 
 impl InterfaceName {
+    /// What stands behind an interface's name for its side to the switch's queues.
+    pub const QUEUE_SIDE: &str = "@queue";
+
     /// The name of the hidden interface to the side of the router's own Linux.
     pub fn host_side(&self) -> InterfaceName {
         InterfaceName(format!("{}{HOST_SIDE}", self.0))
@@ -74,6 +77,22 @@ impl InterfaceName {
     /// Whether this is one of those.
     pub fn is_host_side(&self) -> bool {
         self.0.ends_with(HOST_SIDE)
+    }
+
+    /// The name of the hidden interface by which frames come to a kernel router's process that are to
+    /// leave by this one.
+    pub fn queue_side(&self) -> InterfaceName {
+        InterfaceName(format!("{}{}", self.0, Self::QUEUE_SIDE))
+    }
+
+    /// Of a hidden interface to a queue, the name of the one that its frames leave by.
+    pub fn queue_of(&self) -> Option<&str> {
+        self.0.strip_suffix(Self::QUEUE_SIDE)
+    }
+
+    /// Whether no user has written it.
+    pub fn is_hidden(&self) -> bool {
+        self.is_host_side() || self.queue_of().is_some()
     }
 }
 

@@ -218,6 +218,7 @@ fn comment(packet: &Packet, interface: &Named) -> String {
     let slice = interface.router.split('/').next().unwrap_or_default();
     let (router, place) = (&interface.router, &interface.place);
     let way = match (packet.direction, packet.way) {
+        (_, Way::Verdict) => format!("as its program left it, at {place}"),
         (Direction::In, _) => format!("received from {place}"),
         (Direction::Out, Way::Live) => format!("sent to {place} by a kick"),
         (Direction::Out, Way::Socket) => format!("sent to {place} by a socket"),

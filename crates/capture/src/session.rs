@@ -62,6 +62,8 @@ pub struct Packet {
     pub way: Way,
     /// Why it was dropped, if it was.
     pub drop: Option<&'static str>,
+    /// The same in all records of a frame of a kernel router's program; else 0.
+    pub frame: u64,
     /// Its first bytes.
     pub data: Vec<u8>,
 }
@@ -180,6 +182,7 @@ impl Session {
                     0 => None,
                     cause => Some(europa_substrate::tap::cause_name(cause)),
                 },
+                frame: record.frame,
                 data: data.to_vec(),
             };
             waiting.insert((record.time_ns, *arrived), packet);

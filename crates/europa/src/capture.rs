@@ -12,7 +12,7 @@ use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
 use europa_capture::{Packet, Session, compile, line, pcapng};
 use europa_node::Instance;
-use europa_substrate::tap::{Direction, Lost};
+use europa_substrate::tap::{Direction, Lost, Way};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::complete;
@@ -191,7 +191,8 @@ impl Count {
         packets: Vec<Packet>,
         program: Option<&europa_cbpf::Program>,
     ) -> io::Result<()> {
-        for packet in packets {
+        // A frame that a program drops is there once: as it came.
+        for packet in packets.into_iter().filter(|packet| packet.way != Way::Verdict) {
             let wanted =
                 program.is_none_or(|wants| wants.matches(&packet.data, packet.length as usize));
             if !wanted {

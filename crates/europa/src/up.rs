@@ -17,6 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use crate::cli::{Apply, Starting};
+use crate::compile;
 use crate::exit::{DIFFERS, Failure};
 use crate::table::{Colours, errors_in_colour, line, out, plain};
 use crate::text_difference;
@@ -120,6 +121,7 @@ fn request(apply: &Apply) -> Result<ApplyRequest, Failure> {
     let mut bundle = Bundle::of(sources);
     bundle.sources.extend(read.sources);
     bundle.files.extend(read.files);
+    bundle.compile(|source, _| compile::object_for_document(source));
     Ok(ApplyRequest {
         dry_run: apply.dry_run,
         prune: apply.prune,

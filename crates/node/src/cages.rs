@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use europa_cage::cage::{Cage, MapOf};
 use europa_cage::kernel::{Ready, Rights, Settings, Shape, entry_bytes};
@@ -19,7 +20,7 @@ use europa_channel::{Channel, pair};
 use europa_plan::CagePlan;
 use europa_router::orders::{Answer, Order};
 use europa_substrate::verify::{Candidate, MapShape, Refused, load};
-use europa_substrate::{CAGE, HeldMap, Substrate};
+use europa_substrate::{CAGE, HeldMap, Judge, JudgeSource, Substrate};
 
 use self::fib::Filler;
 use crate::{Doing, NodeError};
@@ -42,6 +43,8 @@ pub(crate) struct Loaded {
     tables: Option<Arc<Tables>>,
     /// By their numbers in the object.
     pub(crate) maps: HashMap<usize, HeldMap>,
+    /// The judge, if it was not seated yet.
+    judge: Option<Judge>,
     /// Stages of each device: they stay while there is a descriptor.
     _stages: Vec<HeldMap>,
 }
@@ -53,6 +56,8 @@ pub(crate) struct Means {
     kept: Vec<HeldMap>,
     /// Its tables of routes, which a mirror fills.
     tables: Option<Arc<Tables>>,
+    /// The judge is to be loaded, too.
+    judge: Option<JudgeSource>,
 }
 
 impl Means {
@@ -61,6 +66,7 @@ impl Means {
         substrate: &Substrate,
         interfaces: &[u32],
         tables: Option<Arc<Tables>>,
+        with_judge: bool,
     ) -> Result<Means, NodeError> {
         let shared = SHARED.iter().map(|name| Ok((*name, substrate.cage_map(name)?)));
         let shared = shared.collect::<Result<_, NodeError>>()?;
@@ -68,7 +74,7 @@ impl Means {
             Some(first) => substrate.maps_of_cage(*first)?,
             None => Vec::new(),
         };
-        Ok(Means { shared, kept, tables })
+        Ok(Means { shared, kept, tables, judge: with_judge.then(|| substrate.judge()) })
     }
 
     /// For a program that is only tried.
@@ -79,6 +85,7 @@ impl Means {
             shared: shared.collect::<std::io::Result<_>>()?,
             kept: Vec::new(),
             tables: None,
+            judge: None,
         })
     }
 }
@@ -91,7 +98,8 @@ pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<
     let failed = |what: String| Problem::new(what, "");
     let means = Means::apart(&Cage::read(CAGE)?).map_err(|error| failed(error.to_string()))?;
     let object = Arc::new(file.to_vec());
-    let plan = CagePlan { file: String::new(), object, settings, rights, interfaces: 1 };
+    let (file, field) = (String::new(), "object");
+    let plan = CagePlan { file, field, object, settings, rights, interfaces: 1 };
     // Privileges are dropped for a whole thread.
     let tried = thread::spawn(move || prepare(plan, means).map(drop)).join();
     tried.map_err(|_| failed("the program could not be tried".into()))?
@@ -105,7 +113,8 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
     let told = |error: &dyn std::fmt::Display| Problems::from(Problem::new(error.to_string(), ""));
     let cage = Cage::read(CAGE)?;
     let ready = Ready::new(&plan.object, &plan.settings, plan.rights)?;
-    let Means { shared, mut kept, tables } = means;
+    let Means { shared, mut kept, tables, judge } = means;
+    let judge = judge.map(|judge| judge.load()).transpose().map_err(|error| told(&error))?;
     let mut maps = HashMap::new();
     let mut fresh = Vec::new();
     for (number, definition) in ready.maps() {
@@ -150,7 +159,7 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
     for device in 1..=plan.interfaces as u32 {
         programs.push(maker.device(device, &mut stages)?);
     }
-    Ok(Loaded { ready, programs, targets, tables, maps, _stages: stages, plan })
+    Ok(Loaded { ready, programs, targets, tables, maps, judge, _stages: stages, plan })
 }
 
 /// Has the verifier take this thread for one without privileges but to load programs.
@@ -268,6 +277,9 @@ pub(crate) struct Cages {
     judged: bool,
     /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
+    /// Those that have been left, and when: receive programs may be at work in them, and their stages stay
+    /// only while there is a descriptor.
+    left: Vec<(Loaded, Instant)>,
 }
 
 /// A thread that fills tables from a mirror.
@@ -297,6 +309,11 @@ pub(crate) enum State {
 }
 
 impl Cages {
+    /// Whether the judge has been seated.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judged
+    }
+
     pub(crate) fn state(&self, router: &str, plan: &CagePlan) -> State {
         let is = |loaded: &Loaded| loaded.plan == *plan;
         if self.in_force.get(router).is_some_and(|(loaded, _)| is(loaded))
@@ -350,9 +367,9 @@ impl Cages {
             true => self.ready.remove(router),
             false => self.in_force.remove(router).map(|(loaded, _)| loaded),
         };
-        let Some(loaded) = loaded else { return Ok(false) };
-        if !self.judged {
-            substrate.seat_judge()?;
+        let Some(mut loaded) = loaded else { return Ok(false) };
+        if let Some(judge) = loaded.judge.take().filter(|_| !self.judged) {
+            substrate.seat_judge(&judge)?;
             self.judged = true;
         }
         Substrate::set_targets(&loaded.targets, interfaces)?;
@@ -403,12 +420,17 @@ impl Cages {
 
     /// Forgets programs of routers that are not there any more.
     pub(crate) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
-        self.in_force.retain(|router, _| is_there(router));
+        let gone = self.in_force.extract_if(|router, _| !is_there(router));
+        let now = Instant::now();
+        self.left.extend(gone.map(|(_, (loaded, _))| (loaded, now)));
+        self.left.retain(|(_, since)| since.elapsed() < AT_WORK);
         self.fillers.retain(|router, _| is_there(router));
     }
 }
 
-/// Most entries of a map in one answer.
+/// Longest that a receive program may be at work.
+const AT_WORK: Duration = Duration::from_secs(1);
+/// Most entries of a map that are told at once.
 const MOST_ENTRIES: usize = 1024;
 /// Sections of variables.
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];

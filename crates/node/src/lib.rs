@@ -28,43 +28,12 @@
 //! | `meters`   | the highest received rate of each slice and port                 |
 //! | `stats`    | counters for the REST interface                                  |
 //! | `metrics`  | the same for Prometheus                                          |
-//! | `slices`   | CPU and memory that slices reserve                               |
-//! | `slow_path`| routers' own Linux: made, followed, its programs kept running    |
-//! | `kept`     | records for the next node, which adopts running processes        |
-//! | `leftovers`| removes the objects of a killed node                             |
-//! | `doctor`   | checks the machine, and explains each finding                    |
-//!
-//! # The loop and its threads
-//!
-//! One loop (`node`) owns all state that changes. REST handlers send it closures (`control`). These have
-//! threads of their own: the store, the search for changes by other programs (`drift`), spare pools
-//! (`node/pools`), link states, routes, and programs of slow paths. A step that takes the kernel milliseconds
-//! (eBPF programs, pools, devices, hosts, slow paths) starts a thread (`node/beside`); the loop repeats the
-//! step when the result is there. Answers of routers come at any time (`node/answers`). Orders to the switch have
-//! deadlines. The node counts turns of the loop over 5 ms of CPU time.
-//!
-//! # Adoption
-//!
-//! A killed node leaves all processes running. With its first order each process gets a listening socket
-//! in `kept/`, a file system in memory that only root can enter, and waits there for the next node. `kept/`
-//! also has a record with the facts that neither the pins nor the kernel have, and the memory and pipes that
-//! outlive a switch. A record counts once the router is complete in the tables, and not during its restart.
-//! The next node adopts each object that equals the plan of the stored documents, corrects the switch,
-//! removes all other entries from the tables, and starts the rest by an ordinary change (`node/adopt`).
-//!
-//! # Changes
-//!
-//! A change affects only the objects that differ. Another link, line or port device of an interface is a change
-//! of the tables and the switch; the router keeps running. A restarted router has a *successor* process, which takes over
-//! when it is ready (`node/restart`). A process is killed and reaped on drop until a record exists for it.
-//! If the machine refuses a step, the error is a `Fault` with object, field and message, which
-//! `rest/apply` shows at its place in the document.
-//!
-//! # Reservations
-//!
-//! `api` refuses documents that contradict each other. The node refuses reservations beyond the machine
-//! (`slices`, `filters`), before it applies anything. Once a round the loop compares queues, meters and
-//! control groups with the documents, and corrects them.
+//! | `slices`   | what slices reserve of CPU and memory                            |
+//! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
+//! | `wires`    | links of kernel routers: devices made and taken away             |
+//! | `kept`     | what is written down for the next node, which adopts what runs   |
+//! | `leftovers`| what a killed node left behind, and taking it away               |
+//! | `doctor`   | what this machine can and cannot do, and what follows            |
 
 mod backoff;
 mod bell;
@@ -99,6 +68,7 @@ mod slow_path;
 mod stats;
 pub mod store;
 mod switch;
+mod wires;
 
 pub use cages::try_in_kernel;
 pub use hosts::{

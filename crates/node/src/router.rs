@@ -266,7 +266,16 @@ impl Router {
         all.find(|(planned, _)| planned.name == interface).map(|(_, id)| *id)
     }
 
-    /// Its state, for users.
+    /// Interfaces of a kernel router whose frames come to its process first, and those by which they come:
+    /// numbers in the substrate.
+    pub(crate) fn relays(&self) -> Vec<(u32, u32)> {
+        let all = self.plan.interfaces.iter().zip(&self.interfaces);
+        let relays =
+            all.filter_map(|(planned, relay)| Some((self.number_of(planned.queue_of()?)?, *relay)));
+        relays.collect()
+    }
+
+    /// What became of it, for people.
     pub(crate) fn state(&self, now: Instant) -> String {
         match (&self.process, self.due) {
             (Some(process), _) if process.ready => "running".into(),

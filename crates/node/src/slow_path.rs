@@ -28,6 +28,7 @@ use europa_channel::{Channel, pair};
 use europa_plan::RouterId;
 use europa_plan::slow_path_change::{Action, BIRDC, FRR_RELOAD, Tools};
 use europa_plan::slow_paths::{is_hidden, same, same_whole};
+use europa_plan::wires::is_wire;
 use europa_port::Namespace;
 use europa_router::orders::{Answer, Order};
 use europa_sandbox::Child;
@@ -179,7 +180,7 @@ impl SlowPaths {
         documents: &Arc<Documents>,
         mut ports: Vec<europa_api::Port>,
     ) -> Result<Missing, NodeError> {
-        ports.retain(|port| !is_hidden(&port.name.value));
+        ports.retain(|port| !is_hidden(&port.name.value) && !is_wire(&port.name.value));
         let routers = documents.routers.iter().filter(|router| router.slow_path.is_some());
         let missing = routers.map(|router| router.full_name());
         Ok(Missing {

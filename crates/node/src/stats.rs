@@ -47,6 +47,8 @@ pub(crate) fn interface(
         ("refused by the device", c.tx_drop_device),
         ("link full", c.tx_drop_link),
         ("dropped by a filter", c.tx_drop_filter),
+        ("too many kernel routers in a row", c.tx_drop_hops),
+        ("too long for a kernel router's link", c.tx_drop_live),
     ];
     InterfaceStats {
         name: planned.name.clone(),

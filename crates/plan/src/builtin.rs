@@ -76,9 +76,10 @@ pub(crate) fn bridge(router: &Router, interfaces: &[InterfacePlan]) -> String {
 
 /// The text for the process of a router whose program runs in the kernel.
 pub(crate) fn kernel(router: &Router, interfaces: &[InterfacePlan]) -> String {
-    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
+    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_hidden()).count();
     let interfaces: Vec<_> = described(router, interfaces).into_iter().take(own).collect();
-    builtin::kernel(&interfaces, router.slow_path.is_some())
+    let queued = router.interfaces.0.iter().filter_map(|(name, _)| name.value.queue_of());
+    builtin::kernel(&interfaces, router.slow_path.is_some(), &queued.collect::<Vec<_>>())
 }
 
 fn described(router: &Router, interfaces: &[InterfacePlan]) -> Vec<builtin::Interface> {

@@ -12,14 +12,14 @@ use crate::needs::Needs;
 use crate::relays::{RelayPlan, relays};
 use crate::router::RouterPlan;
 use crate::routers::routers;
-use crate::{hosts, slow_paths};
+use crate::{hosts, queued, slow_paths, wires};
 
 /// Network namespaces of an instance, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
     /// Where hosts' outer ends are.
     pub hosts: String,
-    /// Where slow paths' outer ends are.
+    /// Where slow paths' outer ends and wires are.
     pub slow_paths: String,
 }
 
@@ -73,7 +73,7 @@ impl Desired {
             });
             facts.ports.insert(name, found);
         }
-        let (expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
+        let (mut expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
         if !hidden.is_empty() {
             // The hidden ports are as long as the interfaces that they belong to.
             for plan in routers(documents, &facts.ports).into_iter().flatten() {
@@ -84,12 +84,14 @@ impl Desired {
                 }
             }
         }
+        queued::expand(&mut expanded);
         let plans = routers(&expanded, &facts.ports);
         let names = plans.iter().enumerate();
         let by_name = names.filter_map(|(at, plan)| Some((plan.as_ref().ok()?.name.clone(), at)));
         let mut ports = documents.ports.clone();
         ports.extend(made.into_iter().map(|(document, _)| document));
         ports.extend(hidden);
+        ports.extend(wires::ports(&namespaces.slow_paths, documents));
         Self {
             documents: documents.clone(),
             ports,

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use europa_api::InterfaceName;
 use europa_impair::Settings;
 use europa_substrate::InterfaceSpec;
+use europa_substrate::layout::CAGED;
 use ipnet::IpNet;
 
 use crate::ids::{InterfaceId, LinkId, PortId};
@@ -69,8 +71,13 @@ pub struct InterfacePlan {
 }
 
 impl InterfacePlan {
-    /// Whether its router can go on when it becomes `new`: the differences concern the switch and
-    /// the tables, and not the router itself.
+    /// Of a kernel router's hidden interface to a queue, the name of the one that its frames leave by.
+    pub fn queue_of(&self) -> Option<&str> {
+        self.name.strip_suffix(InterfaceName::QUEUE_SIDE)
+    }
+
+    /// Whether its router can go on when it becomes `new`: what differs is the switch's and
+    /// the tables' business, and nothing of the router's own.
     pub fn stays(&self, new: &Self) -> bool {
         let on_a_link = |to: &To| matches!(to, To::Link(_) | To::Nowhere);
         let at_a_host = |one: &Self| one.link.is_some() && !on_a_link(&one.to);
@@ -79,6 +86,8 @@ impl InterfacePlan {
             // A relay takes them when the link gets an effect on the host's packets.
             spec.matches.clone_from(&self.spec.matches);
         }
+        // Frames go to a program once that is there, and to the process again once it forwards.
+        spec.flags = spec.flags & !CAGED | self.spec.flags & CAGED;
         self.name == new.name
             && self.mtu == new.mtu
             && self.spec == spec

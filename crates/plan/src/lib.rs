@@ -18,8 +18,10 @@
 //! | `relays`     | hosts' packets over links with effects                         |
 //! | `hosts`      | the ports that hosts make, and their parts that do not stay    |
 //! | `slow_paths` | hidden ports and interfaces of slow paths                      |
-//! | `slow_path_change` | actions of a changed slow path on its programs           |
-//! | `needs`      | the needs of interfaces from a port's device                   |
+//! | `slow_path_change` | what a change of a slow path does to its programs        |
+//! | `queued`     | what kernel routers send that has to pass the switch           |
+//! | `wires`      | links of kernel routers: hidden ports                          |
+//! | `needs`      | what interfaces need of a port's device                        |
 //! | `cage`       | XDP programs of kernel routers                                 |
 //! | `difference` | differences between two sets of documents                      |
 
@@ -35,6 +37,7 @@ mod interface;
 mod links;
 mod needs;
 mod outside;
+mod queued;
 mod relays;
 mod router;
 mod routers;
@@ -44,6 +47,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod told;
+pub mod wires;
 
 pub use actual::{Actual, ActualPort, ActualRouter, same_device};
 pub use cage::CagePlan;

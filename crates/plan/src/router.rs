@@ -11,6 +11,7 @@ use europa_router::orders;
 use crate::cage::CagePlan;
 use crate::ids::{PortId, RouterId};
 use crate::interface::InterfacePlan;
+use crate::slow_paths::is_hidden;
 
 /// Where a router's fast path runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +145,7 @@ impl RouterPlan {
                 all.push(what.to_owned());
             }
         };
-        note(self.place != new.place, "where it runs");
+        note(!self.has_process_of(new), "where it runs");
         note(self.busy != new.busy, "how it polls");
         note(self.cpus != new.cpus, "its CPUs");
         note(self.grants != new.grants, "its grants");
@@ -180,7 +181,16 @@ impl RouterPlan {
             && self.busy == new.busy
             && self.cpus == new.cpus
             && self.grants == new.grants
-            && self.place == new.place
+            && self.has_process_of(new)
+    }
+
+    /// Whether a process of this plan can be that of `new`, with another configuration. Of a kernel router
+    /// it is one of a Click configuration. With a slow path it would have to follow Linux from the
+    /// beginning.
+    fn has_process_of(&self, new: &Self) -> bool {
+        let clicks = |plan: &Self| matches!(plan.place, Place::Isolated | Place::Kernel);
+        let follows = |plan: &Self| plan.ports().any(|port| is_hidden(port));
+        self.place == new.place || clicks(self) && clicks(new) && !follows(self) && !follows(new)
     }
 
     /// How a router of this plan becomes `new`. `astray`: which configuration it runs is not

@@ -11,7 +11,7 @@ use crate::ids::{PortId, RouterId, SliceId};
 use crate::needs::Needs;
 use crate::relays::RelayPlan;
 use crate::router::{RouterChange, RouterPlan};
-use crate::{hosts, slow_paths};
+use crate::{hosts, slow_paths, wires};
 
 /// One step. It names all that it changes, so that its inverse is known.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,6 +149,7 @@ impl Step {
                 let name = &*port.name.value;
                 let made_by = match port.namespace {
                     Some(_) if slow_paths::is_hidden(name) => Some(Subject::SlowPaths),
+                    Some(_) if wires::is_wire(name) => None,
                     Some(_) => Some(Subject::Hosts),
                     None => None,
                 };

@@ -9,7 +9,7 @@ use europa_control::{Commit, Time};
 use europa_plan::slow_path_change::Tools;
 use europa_plan::{
     Actual, ActualPort, ActualRouter, Needs, PortFacts, PortId, RelayPlan, RouterId, RouterPlan,
-    SliceId, hosts, slow_paths,
+    SliceId, hosts, slow_paths, wires,
 };
 
 /// A device of the machine.
@@ -173,6 +173,10 @@ impl World {
                 true => Ok(PortFacts { mac: [0; 6], mtu: 1500, vlan: Ok(()) }),
                 false => Err(format!("{name}: there is no slow path")),
             };
+        }
+        if wires::is_wire(name) {
+            // It is made with its port.
+            return Ok(PortFacts { mac: [0; 6], mtu: wires::MTU, vlan: Ok(()) });
         }
         if port.namespace.is_some() {
             return self.host_port(name).ok_or_else(|| format!("{name}: there is no host"));

@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -36,14 +37,39 @@ pub struct HeldMap {
     pub map: OwnedFd,
 }
 
-impl Substrate {
-    /// Has the judge, which follows every program in a cage, be the one of this version.
+/// What loading the judge needs: a thread of its own does it, as the verifier takes its time.
+#[derive(Clone, Debug)]
+pub struct JudgeSource {
+    directory: PathBuf,
+    counter_rows: u32,
+}
+
+/// The program that judges what programs in cages want, loaded.
+#[derive(Debug)]
+pub struct Judge(OwnedFd);
+
+impl JudgeSource {
+    /// Loads the judge of this version.
     ///
     /// # Errors
-    /// The verifier's message.
-    pub fn seat_judge(&self) -> Result<(), Error> {
-        let judge = load_judge(self.directory(), self.counter_rows())?;
-        let number = judge.as_raw_fd().to_ne_bytes();
+    /// What the verifier says.
+    pub fn load(&self) -> Result<Judge, Error> {
+        load_judge(&self.directory, self.counter_rows).map(Judge)
+    }
+}
+
+impl Substrate {
+    /// What loading the judge needs.
+    pub fn judge(&self) -> JudgeSource {
+        JudgeSource { directory: self.directory().to_owned(), counter_rows: self.counter_rows() }
+    }
+
+    /// Has the judge, which follows every program in a cage, be this one.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn seat_judge(&self, judge: &Judge) -> Result<(), Error> {
+        let number = judge.0.as_raw_fd().to_ne_bytes();
         let what = "seating the judge of kernel routers";
         self.map("judges").update(&0_u32.to_ne_bytes(), &number, MapFlags::ANY).doing(what)
     }
@@ -107,11 +133,23 @@ impl Substrate {
         Ok(())
     }
 
+    /// Has what a program sends by an interface come to its router's process by another one, `relay`,
+    /// instead of leaving at once.
+    pub fn set_relay(&self, interface: u32, relay: u32) {
+        self.relay_of(interface).store(relay + 1, Ordering::Release);
+    }
+
     /// Takes an interface's program away: frames go into its router's pool again.
     pub fn open_cage(&self, interface: u32) {
         self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
         // Most interfaces have none.
         let _ = self.map("cages").delete(&interface.to_ne_bytes());
+    }
+
+    /// Has frames that come in by an interface go into its router's pool again. The program stays in the
+    /// table: receive programs may be about to call it.
+    pub fn pass_by_cage(&self, interface: u32) {
+        self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
     }
 
     /// Whether frames that come in by an interface go to a program.

@@ -40,7 +40,7 @@ pub mod tap;
 pub mod verify;
 
 pub use adopt::Claims;
-pub use cages::{CAGE, HeldMap};
+pub use cages::{CAGE, HeldMap, Judge, JudgeSource};
 pub use drained::Drained;
 pub use keep::{Given, Kept};
 pub use kick::{KickError, Kicker};

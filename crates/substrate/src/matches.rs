@@ -208,6 +208,10 @@ impl Substrate {
         self.interfaces.atomic_u32(id, offset_of!(layout::Interface, port))
     }
 
+    pub(crate) fn relay_of(&self, id: u32) -> &AtomicU32 {
+        self.interfaces.atomic_u32(id, offset_of!(layout::Interface, relay))
+    }
+
     fn pool_of(&self, id: u32) -> &AtomicU32 {
         self.interfaces.atomic_u32(id, offset_of!(layout::Interface, pool))
     }

@@ -117,6 +117,8 @@ pub mod layout {
 
     /// `Interface::flags`: its router's program stands in the table of cages.
     pub const CAGED: u32 = 256;
+    /// `Interface::flags`: one end of a link of a kernel router.
+    pub const WIRE: u32 = 512;
     /// Devices that the program of a router can name, less one.
     pub const CAGE_DEVICES: u32 = 64;
 
@@ -173,6 +175,7 @@ mod tests {
             ("IF_VXLAN", VXLAN),
             ("IF_TAGS", TAGS),
             ("IF_CAGED", CAGED),
+            ("IF_WIRE", WIRE),
             ("CAGE_DEVICES", CAGE_DEVICES),
             ("MATCH_MAC", MATCH_MAC.into()),
             ("MATCH_VLAN", MATCH_VLAN.into()),

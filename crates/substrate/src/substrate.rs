@@ -365,6 +365,8 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.rx_drop_program += c.rx_drop_program;
         sum.rx_drop_aborted += c.rx_drop_aborted;
         sum.rx_drop_target += c.rx_drop_target;
+        sum.tx_drop_hops += c.tx_drop_hops;
+        sum.tx_drop_live += c.tx_drop_live;
     }
     sum
 }

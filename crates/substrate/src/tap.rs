@@ -52,6 +52,8 @@ pub enum Way {
     Link,
     /// Into, or out of, the cage of a router's XDP program.
     Cage,
+    /// What a router's XDP program left of a frame that does not leave by the kernel.
+    Verdict,
 }
 
 /// The record of a frame.
@@ -72,6 +74,8 @@ pub struct Record {
     pub cause: u8,
     /// How it went.
     pub way: Way,
+    /// The same in all records of a frame of a kernel router's program; else 0.
+    pub frame: u64,
 }
 
 /// Number of a counter, as records carry it.
@@ -94,7 +98,7 @@ pub mod line {
 
 /// The meaning of a cause of a drop, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 16] = [
+    const NAMES: [(u8, &str); 21] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
@@ -102,6 +106,9 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(rx_drop_slots), "no free slot"),
         (cause!(rx_drop_long), "too long for a slot"),
         (cause!(rx_drop_rate), "over the reserved rate in"),
+        (cause!(rx_drop_program), "dropped by the XDP program"),
+        (cause!(rx_drop_aborted), "XDP program aborted"),
+        (cause!(rx_drop_target), "redirected to no device"),
         (cause!(tx_drop_source), "foreign source MAC address"),
         (cause!(tx_drop_address), "source address not bound"),
         (cause!(tx_drop_vlan), "VLAN tag not allowed"),
@@ -111,6 +118,8 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(tx_drop_device), "refused by the device"),
         (cause!(tx_drop_link), "link full"),
         (cause!(tx_drop_filter), "dropped by a filter"),
+        (cause!(tx_drop_hops), "too many kernel routers in a row"),
+        (cause!(tx_drop_live), "too long for a kernel router's link"),
     ];
     NAMES.iter().find(|(number, _)| *number == cause).map_or("unknown cause", |(_, name)| name)
 }
@@ -140,7 +149,9 @@ impl Record {
             Way::Socket => 2,
             Way::Link => 3,
             Way::Cage => 4,
+            Way::Verdict => 5,
         };
+        bytes[24..].copy_from_slice(&self.frame.to_ne_bytes());
         bytes
     }
 
@@ -166,8 +177,10 @@ impl Record {
                 2 => Way::Socket,
                 3 => Way::Link,
                 4 => Way::Cage,
+                5 => Way::Verdict,
                 _ => return None,
             },
+            frame: u64::from_ne_bytes(bytes.get(24..)?.try_into().ok()?),
         })
     }
 }
@@ -517,6 +530,7 @@ mod tests {
             direction: Direction::Out,
             cause: cause!(tx_drop_vlan),
             way: Way::Link,
+            frame: 0,
         };
         let (mut sent, mut seen) = (0u32, 0u32);
         for round in 0..4000u32 {

@@ -40,6 +40,7 @@ pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
         direction: Direction::Out,
         cause: frame.cause,
         way: Way::Socket,
+        frame: 0,
     };
     shared.record(frame.taps, record, |to, offset, bytes| {
         let head = &first[..bytes.min(first.len())];
@@ -73,6 +74,7 @@ pub(crate) fn lost(shared: &Shared, frame: &Lost<'_>) {
         direction: frame.direction,
         cause: frame.cause,
         way: Way::Link,
+        frame: 0,
     };
     shared.record(frame.taps, record, |to, offset, bytes| {
         frame.memory.copy_to(frame.offset, to, offset, bytes)
@@ -105,6 +107,7 @@ pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
         direction: Direction::Out,
         cause: if frame.cause == 0 || nowhere { frame.cause } else { cause!(tx_drop_link) },
         way: Way::Link,
+        frame: 0,
     };
     let fill = |to: &Mapping, offset: usize, bytes: usize| {
         frame.memory.copy_to(frame.offset, to, offset, bytes)

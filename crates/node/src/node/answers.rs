@@ -97,12 +97,11 @@ impl Node {
 
     /// Gives a running router an order; `reply` gets its answer.
     pub(crate) fn ask_router(&mut self, name: &str, order: &Order, reply: Reply<Outcome>) {
+        // Handlers of elements have a dot; the process's own one for `europa trace` has not.
+        let is_map = |path: &str| !path.contains('.') && path != "trace";
         if let Some(answer) = self.cages.running(name).and_then(|loaded| match order {
-            // Handlers of elements have a dot.
-            Order::Read { path, parameter } if !path.contains('.') => {
-                Some(loaded.read(path, parameter))
-            }
-            Order::Write { path, value } if !path.contains('.') => {
+            Order::Read { path, parameter } if is_map(path) => Some(loaded.read(path, parameter)),
+            Order::Write { path, value } if is_map(path) => {
                 Some(loaded.write(path, value).map(|()| String::new()))
             }
             _ => None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use europa_api::{Fault, Key};
 use europa_control::Stop;
+use europa_plan::wires::is_wire;
 use europa_plan::{InterfacePlan, RouterPlan};
 use europa_substrate::Substrate;
 use europa_switch::orders::Order;
@@ -16,7 +17,7 @@ use crate::placement;
 use crate::ports::{Port, can_ask};
 use crate::router::{Router, wake_name};
 use crate::switch::{Lasting, unless_gone};
-use crate::{NodeError, capture, grants, leftovers};
+use crate::{NodeError, capture, grants, leftovers, wires};
 
 impl Node {
     /// Opens the substrate when it is needed for the first time.
@@ -57,9 +58,18 @@ impl Node {
             Ok(None) => {
                 let unused = |id: &u32| !self.ports.iter().any(|port| port.id == *id);
                 let id = (1..).find(unused).unwrap_or(1);
-                self.note_ports_and(Some(Port::before(document)?))?;
+                let is_wire = is_wire(&document.name.value);
+                if !is_wire {
+                    self.note_ports_and(Some(Port::before(document)?))?;
+                }
                 let (document, asks) = (document.clone(), can_ask(self.substrate()?));
-                let work = move || Port::open(id, &document, asks);
+                let instance = self.instance.clone();
+                let work = move || {
+                    if is_wire {
+                        wires::make(&instance, &document)?;
+                    }
+                    Port::open(id, &document, asks)
+                };
                 return Err(self.begin_work(|node| &mut node.port_work, purpose, work));
             }
             Ok(Some(port)) => {
@@ -180,6 +190,10 @@ impl Node {
             // A switch that has just ended never learns of it.
             let _ = switch.order(&Order::RemovePort { port: port.id }, &[]);
         }
+        if is_wire(name) {
+            self.note_ports()?;
+            return wires::remove(&self.instance, &port.document);
+        }
         if let Err(error) = port.undo.undo() {
             self.events.warn("port", name, "NotPutBack", error.to_string());
         }
@@ -268,6 +282,9 @@ impl Node {
             });
         router.pool = Some(pool);
         entered?;
+        for (from, relay) in router.relays() {
+            substrate.set_relay(from, relay);
+        }
         if let Some(mut switch) = self.switch.take() {
             let told = match self.routers.get(index) {
                 Some(router) => self

@@ -18,6 +18,9 @@ use crate::router::Asked;
 /// Until a switch that ended while it was started is started again.
 const SWITCH_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a process may take to forward what stands in its rings, into which nothing comes any more.
+const DRAIN: Duration = Duration::from_millis(3);
+
 impl Node {
     /// Takes a step.
     pub(super) fn take_step(
@@ -172,11 +175,26 @@ impl Node {
             return Ok(Taken::Done);
         };
         let change = router.wanted.change(router.astray, &plan);
+        let enters = router.plan.cage.is_none() && plan.cage.is_some();
+        router.plan.cage.clone_from(&plan.cage);
+        router.plan.place.clone_from(&plan.place);
+        for (own, new) in router.plan.interfaces.iter_mut().zip(&plan.interfaces) {
+            own.spec.flags = new.spec.flags;
+        }
         router.plan.configuration.clone_from(&plan.configuration);
         router.plan.file.clone_from(&plan.file);
         router.plan.description.clone_from(&plan.description);
-        router.wanted = plan;
+        router.wanted = plan.clone();
         router.astray = false;
+        if enters {
+            // From here on frames go to the program. The process forwards what it has got, and then
+            // becomes another.
+            self.follow_cages();
+            std::thread::sleep(DRAIN);
+        }
+        let Some(router) = self.routers.iter_mut().find(|r| r.wanted.name == plan.name) else {
+            return Ok(Taken::Done);
+        };
         let Some(process) = &mut router.process else {
             // It has not come up with its former configuration: it tries the new one at once.
             router.backoff.forget();

@@ -7,6 +7,7 @@ use axum::routing::{post, put};
 use axum::{Json, Router};
 use europa_api::rest::{Applied, ApplyRequest, ProblemDetails, SourceText};
 use europa_api::{Bundle, Kept, Key, Problem as Mistake};
+use europa_compile::compile_text;
 use europa_control::{Refusal, Submission};
 use serde::Deserialize;
 
@@ -246,7 +247,15 @@ async fn look(api: &Api) -> Result<(), Problem> {
 fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Problem> {
     let mut kept: Vec<Kept> = stored.iter().map(Stored::kept).collect();
     let (bundle, prune, dry_run, colour) = match wish {
-        Wish::Apply(request) => (request.bundle(), request.prune, request.dry_run, request.colour),
+        Wish::Apply(request) => {
+            let mut bundle = request.bundle();
+            // The command line has compiled them, where their own headers are. Others send texts.
+            bundle.compile(|path, text| match compile_text(path, text) {
+                Ok(compiled) => Ok(compiled.object),
+                Err(error) => Err(error.to_string()),
+            });
+            (bundle, request.prune, request.dry_run, request.colour)
+        }
         Wish::Delete { key, dry_run } => {
             // Without them, other documents would be wrong, in generated text: say which objects
             // need it.

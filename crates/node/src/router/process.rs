@@ -186,15 +186,19 @@ impl Process {
 
     /// Notes that a change is done, once all of it is.
     pub(crate) fn note_changed(&mut self, kept: &Kept) -> Result<(), NodeError> {
-        let waits = self.pending.iter().any(|pending| matches!(pending.to, Asked::Update(_)));
-        if waits || !self.record.astray {
+        if self.changes() || !self.record.astray {
             return Ok(());
         }
         self.record.astray = false;
         self.note(kept)
     }
 
-    /// It has ended, so no node can adopt it.
+    /// Whether it has yet to answer to a change.
+    pub(crate) fn changes(&self) -> bool {
+        self.pending.iter().any(|pending| matches!(pending.to, Asked::Update(_)))
+    }
+
+    /// It has ended: nobody can adopt it.
     pub(crate) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }

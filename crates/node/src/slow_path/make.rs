@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use europa_api::{At, Attachment, Documents, InterfaceName, Selector};
 use europa_plan::slow_path_change::{needs, ready_file};
 use europa_plan::slow_paths::outer_name;
+use europa_plan::wires::is_wire;
 use europa_plan::{InterfacePlan, PortFacts, PortId, RouterPlan};
 use europa_port::{Device, Namespace};
 use europa_sandbox::{SpawnSpec, spawn};
@@ -237,7 +238,8 @@ fn watch(
     if matches!(interface.selector(), Selector::Vxlan(_)) {
         return Ok(None);
     }
-    if let Some(port) = planned.to.port() {
+    // Of a wire the far end counts.
+    if let Some(port) = planned.to.port().filter(|port| !is_wire(port)) {
         let Some(port) = ports.iter().find(|other| **port == *other.name.value) else {
             return Ok(None);
         };
