@@ -27,6 +27,7 @@
 //! | `meters`   | what slices are given of what comes in by ports                  |
 //! | `stats`    | counters, as they are told                                       |
 //! | `metrics`  | the same for Prometheus                                          |
+//! | `signallers` | a process for each slice that signals flows                    |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
@@ -61,6 +62,7 @@ mod queues;
 mod relays;
 mod rest;
 mod router;
+mod signallers;
 mod slices;
 mod slow_path;
 mod stats;
