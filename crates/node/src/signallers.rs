@@ -208,7 +208,7 @@ impl Signallers {
                         let own = self.wanted.get(name).is_some_and(|wanted| {
                             wanted.flows.iter().any(|known| known.name == flow)
                         });
-                        if !own {
+                        if !own || !process.may_note() {
                             continue;
                         }
                         let news = self.news.entry(flow.clone()).or_default();

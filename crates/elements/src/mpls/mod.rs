@@ -5,6 +5,8 @@ mod forward;
 mod label_ether;
 mod label_switch;
 mod program;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use label_ether::LabelEther;
 pub(crate) use label_switch::LabelSwitch;

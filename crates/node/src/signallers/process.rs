@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, pair};
 use europa_router::orders::Order as RouterOrder;
@@ -31,6 +31,8 @@ const GRANT: &str = "connect: unix signaller";
 const FIRST_NUMBER: u32 = 50_000_000;
 /// Requests that may wait for an answer.
 const MOST_WAITING: usize = 64;
+/// Events of a second that are noted.
+const MOST_NOTED: u32 = 100;
 
 /// A running signaller.
 pub(super) struct Process {
@@ -43,6 +45,9 @@ pub(super) struct Process {
     /// The router's process that each was attached to.
     attached: BTreeMap<String, Option<u32>>,
     waiting: VecDeque<Reply<Result<Shown, String>>>,
+    /// Events of this second.
+    noted: u32,
+    second: Instant,
     _group: Option<Group>,
 }
 
@@ -92,6 +97,8 @@ impl Process {
             told: None,
             attached: BTreeMap::new(),
             waiting: VecDeque::new(),
+            noted: 0,
+            second: Instant::now(),
             _group: group,
         };
         // Before it is told anything: from then on it lives without us.
@@ -120,6 +127,8 @@ impl Process {
             told: None,
             attached: BTreeMap::new(),
             waiting: VecDeque::new(),
+            noted: 0,
+            second: Instant::now(),
             _group: None,
         };
         // What its flows are is learnt from its answer.
@@ -233,6 +242,16 @@ impl Process {
             // Who asked may be gone.
             let _ = reply.send(Ok(shown));
         }
+    }
+
+    /// Whether something that it says happened is noted: a hostile one may say much.
+    pub(super) fn may_note(&mut self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.second) >= Duration::from_secs(1) {
+            (self.second, self.noted) = (now, 0);
+        }
+        self.noted += 1;
+        self.noted <= MOST_NOTED
     }
 
     /// What it has said, as far as `most`.
