@@ -30,7 +30,7 @@ const MOST_FILE_BYTES: u64 = 32 << 20;
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Key {
-    /// `port`, `slice`, `link`, `host`, `router`, `filters`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`.
     pub kind: String,
     /// The name, of a router `SLICE/NAME`.
     pub name: String,
@@ -59,6 +59,7 @@ impl Document {
             Document::Host(host) => Key::new("host", host.name.to_string()),
             Document::Router(router) => Key::new("router", router.full_name()),
             Document::Filters(filters) => Key::new("filters", filters.name.to_string()),
+            Document::Flow(flow) => Key::new("flow", flow.name.to_string()),
         }
     }
 
@@ -378,6 +379,7 @@ impl Documents {
         self.hosts.sort_by_cached_key(|host| place("host", host.name.to_string()));
         self.routers.sort_by_cached_key(|router| place("router", router.full_name()));
         self.filters.sort_by_cached_key(|filters| place("filters", filters.name.to_string()));
+        self.flows.sort_by_cached_key(|flow| place("flow", flow.name.to_string()));
     }
 }
 

@@ -4,6 +4,7 @@
 mod addresses;
 mod attachments;
 mod filters;
+mod flows;
 mod hosts;
 mod inline;
 mod kernel;
@@ -46,12 +47,14 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     }
     filters::interfaces(draft, problems);
     filters::reservations(&draft.documents, problems);
+    flows::flows(draft, problems);
     for (router, whole) in draft.documents.routers.iter().zip(&draft.whole) {
         routers::values(router, &draft.documents, problems);
         if *whole {
             routers::fast_path(router, problems);
             inline::inline(router, problems);
             kernel::kernel(router, &draft.documents, problems);
+            flows::router(router, &draft.documents, problems);
             routers::slow_path(router, problems);
             routes::all(router, problems);
         }

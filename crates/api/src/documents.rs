@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::filters::Filters;
+use crate::flow::Flow;
 use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
@@ -26,6 +27,8 @@ pub enum Document {
     Router(Box<Router>),
     /// Rules for the packets of a slice's routers.
     Filters(Filters),
+    /// Traffic with a reservation.
+    Flow(Box<Flow>),
 }
 
 /// All documents that were read together, in the order of the files.
@@ -43,6 +46,8 @@ pub struct Documents {
     pub routers: Vec<Router>,
     /// Rules for the packets of slices' routers.
     pub filters: Vec<Filters>,
+    /// Traffic with reservations.
+    pub flows: Vec<Flow>,
 }
 
 impl Documents {
@@ -54,6 +59,7 @@ impl Documents {
         let hosts = self.hosts.iter().cloned().map(|host| Document::Host(Box::new(host)));
         let routers = self.routers.iter().cloned().map(|router| Document::Router(Box::new(router)));
         let filters = self.filters.iter().cloned().map(Document::Filters);
-        ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(filters)
+        let flows = self.flows.iter().cloned().map(|flow| Document::Flow(Box::new(flow)));
+        ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(filters).chain(flows)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::decode::{Context, Decode, nearest};
 use crate::documents::Documents;
 use crate::filters::Filters;
+use crate::flow::Flow;
 use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
@@ -34,7 +35,7 @@ pub(crate) struct Draft {
     pub(crate) whole_hosts: Vec<bool>,
 }
 
-const KINDS: [&str; 6] = ["port", "slice", "link", "host", "router", "filters"];
+const KINDS: [&str; 7] = ["port", "slice", "link", "host", "router", "filters", "flow"];
 
 impl Draft {
     /// The readable documents of these texts, and the mistakes.
@@ -139,6 +140,7 @@ impl Draft {
                 }
             }
             "filters" => self.documents.filters.extend(Filters::decode(node, context)),
+            "flow" => self.documents.flows.extend(Flow::decode(node, context)),
             other => {
                 let problem = Problem::new(place, format!("{other:?} is no kind of document"))
                     .label(format!("expected one of {}", KINDS.join(", ")));

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::decode::{Context, Decode, Fields};
 use crate::problem::Problem;
 use crate::queues::Queues;
+use crate::signalling::Signalling;
 use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{Mac, Name};
@@ -46,6 +47,9 @@ pub struct Interface {
     #[serde(skip_serializing_if = "Queues::is_empty")]
     #[schemars(with = "Option<Queues>")]
     pub queues: Queues,
+    /// How it signals label switched paths. Default: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signalling: Option<Signalling>,
 }
 
 /// The other end of an interface.
@@ -105,6 +109,7 @@ impl Decode for Interface {
             mtu: fields.optional("mtu"),
             bind: bound(&mut fields),
             queues: fields.optional("queues").unwrap_or_default(),
+            signalling: fields.optional("signalling"),
         };
         let message = "an interface has either `port` or `link`";
         fields.one_of(&["port", "link"], message, Some("attached to nothing"));

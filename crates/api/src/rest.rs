@@ -474,6 +474,7 @@ pub fn schemas() -> serde_json::Map<String, Value> {
         FilterChanged,
         FilterChanges,
         FilterList,
+        crate::lsp::LspList,
         NodeInfo,
         Said,
         ProblemDetails,

@@ -5,6 +5,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use crate::filters::Filters;
+use crate::flow::Flow;
 use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
@@ -23,6 +24,7 @@ pub fn schema() -> Value {
         document::<Host>("host", &mut generator),
         document::<Router>("router", &mut generator),
         document::<Filters>("filters", &mut generator),
+        document::<Flow>("flow", &mut generator),
     ];
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -52,7 +52,16 @@ impl Documents {
                     .any(|rule| rule.interfaces().any(|interface| names_router(&interface.router)))
         });
         let filters = filters.map(|filters| format!("filters {}", filters.name));
-        routers.chain(slices).chain(filters).chain(self.links_of(key)).collect()
+        let flows = self.flows.iter().filter(|flow| {
+            let named = flow.path.iter().chain([&flow.to]).map(|one| one.value.as_str());
+            let mut routers = named.chain([&**flow.from]);
+            is_slice(&flow.slice)
+                || key.kind == "router"
+                    && routers.any(|router| name == format!("{}/{router}", flow.slice))
+        });
+        let flows = flows.map(|flow| format!("flow {}", flow.name));
+        let users = routers.chain(slices).chain(filters).chain(flows);
+        users.chain(self.links_of(key)).collect()
     }
 
     /// Documents of links that name a router or host, or have no other end.

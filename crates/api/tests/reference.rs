@@ -17,7 +17,7 @@ const INTRODUCTION: &str = "# YAML reference\n\n\
     then nothing is changed.\n";
 
 /// One configuration, a document of each kind that this page shows.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("port", "kind: port\nname: left\ndevice: eth1\n"),
     ("slice", "kind: slice\nname: red\ndescription: a tenant\n"),
     ("link", "kind: link\nname: core\nrate: 100Mb/s\ndelay: 10ms\nloss: 0.1%\n"),
@@ -31,7 +31,7 @@ const EXAMPLES: [(&str, &str); 6] = [
         "kind: router\nname: r1\nslice: red\ninterfaces:\n  \
          in: {link: access, addresses: [10.0.1.1/24]}\n  \
          out: {port: left, match: {vlan: 10}, addresses: [10.0.2.1/24]}\n  \
-         up: {link: core, addresses: [10.0.0.1/30]}\n\
+         up: {link: core, addresses: [10.0.0.1/30], signalling: {rsvp_te: {}}}\n\
          fast_path:\n  builtin: ipv4\n  routes:\n    - {to: 0.0.0.0/0, via: 10.0.2.2}\n",
     ),
     (
@@ -40,11 +40,17 @@ const EXAMPLES: [(&str, &str); 6] = [
          - {priority: 9, protocol: tcp, tcp_flags: +syn-ack, interface: r1.in, action: drop}\n  \
          - {protocol: udp, destination_port: 16384-32767, action: {dscp: ef}}\n",
     ),
+    (
+        "flow",
+        "kind: flow\nname: voice\nslice: red\nfrom: r1\nto: r2\nbandwidth: 20Mb/s\nsetup: 4\n\
+         prefixes: [10.0.3.0/24]\n",
+    ),
 ];
 
 /// The other end of the link.
 const REST: &str = "kind: router\nname: r2\nslice: red\ninterfaces:\n  \
-    down: {link: core, addresses: [10.0.0.2/30]}\nfast_path: {builtin: ipv4}\n";
+    down: {link: core, addresses: [10.0.0.2/30], signalling: {rsvp_te: {}}}\n\
+    fast_path: {builtin: ipv4}\n";
 
 /// A field's or type's description, as one line of a table.
 fn described(schema: &Value) -> String {

@@ -113,6 +113,27 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     /// # Errors
     /// A peer that has gone, or a message that is too long.
     pub fn send(&self, message: &Out, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+        self.send_with(message, descriptors, MsgFlags::empty())
+    }
+
+    /// Sends one message if there is room; whether there was.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn try_send(&self, message: &Out) -> Result<bool, ChannelError> {
+        match self.send_with(message, &[], MsgFlags::MSG_DONTWAIT) {
+            Ok(()) => Ok(true),
+            Err(ChannelError::Socket(Errno::EAGAIN | Errno::ENOBUFS)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn send_with(
+        &self,
+        message: &Out,
+        descriptors: &[BorrowedFd<'_>],
+        flags: MsgFlags,
+    ) -> Result<(), ChannelError> {
         let text = serde_json::to_vec(message)?;
         if text.len() > MAX_MESSAGE_BYTES || descriptors.len() > MAX_DESCRIPTORS {
             return Err(ChannelError::TooLong);
@@ -125,7 +146,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
                 self.socket.as_raw_fd(),
                 &[IoSlice::new(&text)],
                 control,
-                MsgFlags::MSG_NOSIGNAL,
+                MsgFlags::MSG_NOSIGNAL | flags,
                 None,
             );
             match sent {

@@ -86,6 +86,7 @@ mod mark_ip_header;
 mod memif;
 mod message;
 mod mld_reporter;
+mod mpls;
 mod nd;
 mod neighbour;
 mod null;

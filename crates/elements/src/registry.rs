@@ -51,6 +51,8 @@ pub fn registry() -> Registry {
     registry.add::<crate::ip_print::IPPrint>();
     registry.add::<crate::idle::Idle>();
     registry.add::<crate::infinite_source::InfiniteSource>();
+    registry.add::<crate::mpls::LabelEther>();
+    registry.add::<crate::mpls::LabelSwitch>();
     registry.add::<crate::lookup_ip6_route::LookupIP6Route>();
     registry.add::<crate::mark_ip_header::MarkIPHeader>();
     registry.add::<crate::memif::Memif>();

@@ -22,13 +22,14 @@ use crate::exit::{CODES, Failure};
 use crate::filter::FilterCommand;
 use crate::get::GetArgs;
 use crate::graph::GraphArgs;
+use crate::lsp::LspCommand;
 use crate::observe::ObserveArgs;
 use crate::plot::PlotArgs;
 use crate::trace::TraceArgs;
 use crate::{
     bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
-    follow, get, graph, import, observe, plot, print, roles, routers, show, status, top, trace, up,
-    watch,
+    follow, get, graph, import, lsp, observe, plot, print, roles, routers, show, status, top,
+    trace, up, watch,
 };
 
 /// Run many isolated virtual routers on one Linux server.
@@ -313,6 +314,11 @@ enum Command {
         #[command(subcommand)]
         command: FilterCommand,
     },
+    /// Show flows and their label switched paths.
+    Lsp {
+        #[command(subcommand)]
+        command: LspCommand,
+    },
     /// Convert the topology of another tool.
     Import {
         #[command(subcommand)]
@@ -479,6 +485,7 @@ impl Cli {
             Command::Trace(args) => trace::trace(&instance, &args),
             Command::Graph(args) => graph::graph(&instance, &args),
             Command::Filter { command } => filter::filter(&instance, command),
+            Command::Lsp { command } => lsp::lsp(&instance, command),
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }

@@ -123,6 +123,11 @@ pub(crate) fn slices(current: &OsStr) -> Vec<CompletionCandidate> {
     names(&["slices"], current)
 }
 
+/// Flows.
+pub(crate) fn flows(current: &OsStr) -> Vec<CompletionCandidate> {
+    names(&["flows"], current)
+}
+
 /// Objects with packets to capture, and interfaces of routers.
 pub(crate) fn captured(current: &OsStr) -> Vec<CompletionCandidate> {
     let mut captured = names(&["routers", "ports", "links", "slices"], current);

@@ -18,7 +18,7 @@ use crate::up::client;
 /// Arguments of `get`.
 #[derive(Args)]
 pub(crate) struct GetArgs {
-    /// ports, slices, links, hosts, routers, filters or all; or KIND/NAME.
+    /// ports, slices, links, hosts, routers, filters, flows or all; or KIND/NAME.
     #[arg(add = ArgValueCompleter::new(complete::kinds))]
     kind: Option<String>,
     /// Name of one object: SLICE/NAME for a router.
@@ -181,6 +181,16 @@ fn columns(kind: &str) -> &'static [(&'static str, bool, Cell)] {
             ("CHANGED", true, |object| object.changed.clone()),
             ("MESSAGE", true, message),
         ],
+        "flow" => &[
+            ("NAME", false, name),
+            ("STATE", false, state),
+            ("SLICE", false, |object| field(object, "slice")),
+            ("FROM", false, |object| field(object, "from")),
+            ("TO", false, |object| field(object, "to")),
+            ("BANDWIDTH", false, |object| field(object, "bandwidth")),
+            ("CHANGED", true, |object| object.changed.clone()),
+            ("MESSAGE", true, message),
+        ],
         _ => &[
             ("NAME", false, name),
             ("STATE", false, state),
@@ -298,8 +308,8 @@ mod tests {
             Err(_) => "wrong".to_owned(),
         };
         for (kind, name, wanted) in [
-            (None, None, "ports slices links hosts routers filters"),
-            (Some("all"), None, "ports slices links hosts routers filters"),
+            (None, None, "ports slices links hosts routers filters flows"),
+            (Some("all"), None, "ports slices links hosts routers filters flows"),
             (Some("r"), None, "routers"),
             (Some("router"), Some("red/r1"), "/v1/routers/red/r1"),
             (Some("router/red/r1"), None, "/v1/routers/red/r1"),

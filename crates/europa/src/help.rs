@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 29] = [
+const EXAMPLES: [(&str, &str); 30] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -75,6 +75,7 @@ const EXAMPLES: [(&str, &str); 29] = [
          europa filter add red 'protocol: tcp, destination_port: 23, action: drop'\n  \
          europa filter list red\n  europa filter del red 7",
     ),
+    ("lsp", "europa lsp list\n  europa lsp show voice\n  europa lsp show voice --json"),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];
@@ -84,7 +85,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Configure", &["up", "apply", "diff", "delete", "down", "explain", "import"]),
     ("State", &["status", "get", "describe", "watch", "events", "logs", "doctor"]),
     ("Counters", &["stats", "top", "record", "plot"]),
-    ("Packets", &["capture", "trace", "graph", "filter"]),
+    ("Packets", &["capture", "trace", "graph", "filter", "lsp"]),
     ("Routers", &["read", "write", "restart", "exec"]),
     ("Other", &["node", "click", "check", "compile", "bench", "completion", "schema", "help"]),
 ];

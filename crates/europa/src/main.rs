@@ -59,6 +59,7 @@ mod help;
 mod host;
 mod import;
 mod kinds;
+mod lsp;
 mod observe;
 mod plot;
 mod print;

@@ -130,6 +130,20 @@ pub(crate) fn router(
     finish(europa_router::run(control))
 }
 
+/// The signaller of a slice.
+pub(crate) fn signaller(number: u32, slice: &str, cpus: &[usize]) -> Result<ExitCode, Failure> {
+    // What a router may do: it has sockets that it was given, a clock, and memory.
+    let mut profile = Profile::router(slice, number);
+    profile.limits.open_files = SIGNALLER_DESCRIPTORS;
+    profile.descriptors = vec![CONTROL];
+    let control = locked_in(&profile, cpus)?;
+    name_process(c"europa-signal");
+    finish(europa_signaller::run(control))
+}
+
+/// Most descriptors of a signaller: one for each router of its slice that signals.
+const SIGNALLER_DESCRIPTORS: u64 = 4096;
+
 /// Folders that every program may read: the system's programs and libraries.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 

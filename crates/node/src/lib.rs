@@ -28,6 +28,7 @@
 //! | `meters`   | the highest received rate of each slice and port                 |
 //! | `stats`    | counters for the REST interface                                  |
 //! | `metrics`  | the same for Prometheus                                          |
+//! | `signallers` | a process for each slice that signals flows                    |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
 //! | `wires`    | links of kernel routers: devices made and taken away             |
@@ -63,6 +64,7 @@ mod queues;
 mod relays;
 mod rest;
 mod router;
+mod signallers;
 mod slices;
 mod slow_path;
 mod stats;

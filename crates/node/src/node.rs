@@ -89,6 +89,7 @@ use crate::ports::Port;
 use crate::queues::PortsQueues;
 use crate::relays::Relay;
 use crate::router::{Process, Router};
+use crate::signallers::Signallers;
 use crate::slices::SliceGroups;
 use crate::slow_path::SlowPaths;
 use crate::store::StoreThread;
@@ -160,6 +161,7 @@ pub(crate) struct Node {
     meters: Meters,
     pub(crate) cages: Cages,
     slices: SliceGroups,
+    pub(crate) signallers: Signallers,
     settings: Settings,
     filtering: Filtering,
     loading: Loading,
@@ -224,6 +226,7 @@ impl Node {
             meters: Meters::default(),
             cages: Cages::default(),
             slices: SliceGroups::default(),
+            signallers: Signallers::default(),
             settings,
             filtering: Filtering::default(),
             loading: Loading::default(),
@@ -260,6 +263,7 @@ impl Node {
                 places.push(wait.len());
                 wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
             }
+            wait.extend(self.signallers.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             if let Some(checker) = &self.checker {
                 wait.push(PollFd::new(checker.fd(), PollFlags::POLLIN));
             }
@@ -281,6 +285,7 @@ impl Node {
             // Answers before ends: a router that refuses its configuration says why and goes.
             self.hear_routers();
             self.hear_successors();
+            self.signallers.hear(&self.events);
             self.bury();
             self.revive();
             self.work();
@@ -302,6 +307,7 @@ impl Node {
     fn next_timeout(&self) -> PollTimeout {
         let now = Instant::now();
         let dues = self.routers.iter().filter_map(|router| router.due).chain(self.revival.due);
+        let dues = dues.chain(self.signallers.next_due());
         let answers = self.routers.iter().flat_map(Router::processes);
         let answers = answers.filter_map(Process::next_due);
         let tunnels = self

@@ -10,6 +10,7 @@
 //! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
 //! | `filters`  | rules of slices                               |
 //! | `door`     | the same from inside, for a slice's own       |
+//! | `lsps`     | `/v1/lsps`: flows and their paths              |
 //! | `handlers` | handlers of a router's elements, restart      |
 //! | `streams`  | `/v1/events`, `/v1/logs`                      |
 //! | `metrics`  | `/metrics`                                    |
@@ -19,6 +20,7 @@ mod apply;
 mod door;
 mod filters;
 mod handlers;
+mod lsps;
 mod metrics;
 mod objects;
 mod openapi;
@@ -149,6 +151,7 @@ fn routes(api: Api) -> Router {
         .merge(objects::routes())
         .merge(filters::routes())
         .merge(handlers::routes())
+        .merge(lsps::routes())
         .merge(metrics::routes())
         .merge(streams::routes())
         .merge(openapi::routes())

@@ -1,6 +1,6 @@
 //! The texts of `builtin: ipv4` and `builtin: bridge`, from the YAML.
 
-use europa_api::{At, Choice, Neighbour, Route, Router};
+use europa_api::{At, Choice, Neighbour, Route, Router, TtlModel};
 use europa_elements::builtin;
 
 use crate::interface::InterfacePlan;
@@ -66,7 +66,19 @@ fn describe(
         interfaces: described(router, interfaces),
         routes: routes.collect(),
         neighbours: neighbours.collect(),
+        labels: labels(router),
     }
+}
+
+/// Label switching, if interfaces of the router signal.
+fn labels(router: &Router) -> Option<builtin::Labels> {
+    let all = router.interfaces.0.iter().enumerate();
+    let signal = all.filter_map(|(number, (_, interface))| {
+        Some((number, interface.value.signalling.as_ref()?.rsvp_te.value))
+    });
+    let (interfaces, said): (Vec<_>, Vec<_>) = signal.unzip();
+    let ttl = said.first()?.ttl.map(|ttl| ttl.value).unwrap_or_default();
+    Some(builtin::Labels { interfaces, is_pipe: ttl == TtlModel::Pipe })
 }
 
 /// A bridge over all interfaces.

@@ -71,6 +71,7 @@ fn host_interface(port: Name) -> europa_api::Interface {
         mtu: None,
         bind: Vec::new(),
         queues: europa_api::Queues::default(),
+        signalling: None,
     }
 }
 

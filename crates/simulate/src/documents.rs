@@ -139,6 +139,7 @@ fn assemble(all: &[Rc<Ready>]) -> Documents {
             Document::Host(one) => documents.hosts.push(*one),
             Document::Router(one) => documents.routers.push(*one),
             Document::Filters(one) => documents.filters.push(one),
+            Document::Flow(one) => documents.flows.push(*one),
         }
     }
     documents.complete();

@@ -143,6 +143,7 @@ fn description() -> Description {
             neighbour("2001:db8:1::9", B, 1),
             neighbour("2001:db8:1::2", A, 1),
         ],
+        labels: None,
     }
 }
 

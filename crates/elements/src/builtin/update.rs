@@ -24,9 +24,11 @@ const LINES: usize = 512;
 /// The parts of either description that are impossible.
 pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>>, Problem> {
     let bare = |description: &Description| {
-        ipv4(&Description { interfaces: description.interfaces.clone(), ..Description::default() })
+        let (interfaces, labels) = (description.interfaces.clone(), description.labels.clone());
+        ipv4(&Description { interfaces, labels, ..Description::default() })
     };
-    if old.interfaces != new.interfaces && bare(old)? != bare(new)? {
+    let is_same = old.interfaces == new.interfaces && old.labels == new.labels;
+    if !is_same && bare(old)? != bare(new)? {
         return Ok(None);
     }
     let mut updates = Vec::new();
@@ -100,7 +102,7 @@ mod tests {
                 addresses: vec!["10.0.0.1/24".parse().unwrap(), "2001:db8::1/64".parse().unwrap()],
             }],
             routes: routes.iter().map(route).collect(),
-            neighbours: Vec::new(),
+            ..Description::default()
         }
     }
 

@@ -111,6 +111,19 @@ pub(super) enum Role {
         #[arg(long)]
         shares: bool,
     },
+    /// Signal the flows of a slice; started by the node.
+    #[command(hide = true)]
+    Signaller {
+        /// Number on the node.
+        #[arg(long)]
+        number: u32,
+        /// The slice.
+        #[arg(long)]
+        slice: String,
+        /// CPUs that it may use.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+    },
     /// Run a user's program as a router's data plane; started by the node.
     #[command(hide = true)]
     Program {
@@ -147,6 +160,7 @@ impl Role {
             Role::Router { number, name, cpus, writes, shares } => {
                 roles::router(number, &name, &cpus, writes, shares)
             }
+            Role::Signaller { number, slice, cpus } => roles::signaller(number, &slice, &cpus),
             Role::Program { number, name, cpus, command } => {
                 roles::program(number, &name, &cpus, &command)
             }

@@ -28,6 +28,7 @@ use crate::leftovers::{self, Noted};
 use crate::ports::Port;
 use crate::relays::Relay;
 use crate::router::{ANOTHER_VERSION, Asked, Process, Router, RouterRecord, name_of};
+use crate::signallers::{self, SignallerRecord};
 use crate::switch::{Lasting, Switch, SwitchRecord};
 use crate::{NodeError, grants, hosts, slices};
 
@@ -44,6 +45,7 @@ impl Node {
         if !matches!(adopted, Ok(true)) {
             self.slow_paths.stop();
             self.routers.clear();
+            drop(self.signallers.take_down());
             self.ports.clear();
             self.relays.clear();
             self.hosts.clear();
@@ -79,6 +81,7 @@ impl Node {
         self.slow_paths.adopt(&self.instance, &self.kept, documents, &ports)?;
         self.adopt_ports(documents, &substrate, &noted)?;
         self.adopt_routers(documents, &substrate)?;
+        self.adopt_signallers();
         self.adopt_relays(&self.desired(documents).relays, &substrate);
         self.adopt_switch()?;
         self.begin_with(substrate)?;
@@ -199,6 +202,15 @@ impl Node {
         Ok(())
     }
 
+    /// Those of slices that signal no more are ended when flows are followed.
+    fn adopt_signallers(&mut self) {
+        for found in self.kept.records::<SignallerRecord>(signallers::KIND) {
+            if let Err(why) = self.signallers.adopt(&found, &self.kept) {
+                self.events.warn("node", "", "NotAdopted", format!("a signaller: {why}"));
+            }
+        }
+    }
+
     fn adopt_switch(&mut self) -> Result<(), NodeError> {
         for found in self.kept.records::<SwitchRecord>("switch.") {
             if let Some(record) = found.record {
@@ -226,6 +238,7 @@ impl Node {
         let mut own: HashSet<u32> =
             routers.filter_map(|process| process.body.pid()).chain(switch).collect();
         own.extend(self.slow_paths.adopted());
+        own.extend(self.signallers.pids());
         let mut children = Vec::new();
         let adopted = self.routers.iter().filter_map(|router| router.process.as_ref());
         let adopted: HashSet<String> = adopted.map(Process::name).collect();
@@ -253,6 +266,7 @@ impl Node {
         let of_slices = groups.iter().filter_map(|group| Some(group.split_once('/')?.0.to_owned()));
         groups.extend(of_slices.collect::<Vec<_>>());
         groups.extend(self.switch.iter().map(|_| "switch".to_owned()));
+        groups.extend(self.signallers.groups());
         groups.extend(self.slow_paths.routers().map(europa_slowpath::environment::group));
         groups.extend(self.hosts_made.iter().map(|host| hosts::group(&host.name)));
         let all = Cgroups::detect()?;

@@ -68,10 +68,25 @@ impl Node {
         self.follow_meters();
         self.follow_cages();
         self.follow_slices();
+        self.follow_signallers();
         self.follow_scene();
     }
 
-    /// Applies the documents' queues of ports.
+    /// Has flows signalled as the documents say.
+    fn follow_signallers(&mut self) {
+        // Both apart, as their logs and groups are the node's.
+        let mut signallers = std::mem::take(&mut self.signallers);
+        let mut routers = std::mem::take(&mut self.routers);
+        let (kept, documents, events) = (&self.kept, self.documents.clone(), &self.events);
+        let mut equip = |slice: &str| {
+            let log = self.log(&format!("signaller.{slice}"))?;
+            Ok((log, self.group(&crate::signallers::group(slice))))
+        };
+        signallers.follow(kept, &documents, &mut routers, events, &mut equip);
+        (self.signallers, self.routers) = (signallers, routers);
+    }
+
+    /// Has what waits for ports wait as the documents say.
     pub(super) fn follow_queues(&mut self) -> Result<(), NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
         self.queues.follow(&self.kept, switch, &self.ports, &self.documents, &self.routers)

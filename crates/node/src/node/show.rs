@@ -50,6 +50,7 @@ impl Node {
             "port" => self.port_status(name),
             "router" => self.router_status(name),
             "host" => self.host_status(name),
+            "flow" => self.flow_status(name),
             _ => Status { state: "active".into(), ..Status::default() },
         };
         Object {
@@ -60,6 +61,12 @@ impl Node {
             document: serde_json::from_str(&stored.document).unwrap_or_default(),
             status,
         }
+    }
+
+    fn flow_status(&self, name: &str) -> Status {
+        let news = self.signallers.news(name);
+        let state = if news.is_up { "up" } else { "down" };
+        Status { state: state.into(), message: news.message, ..Status::default() }
     }
 
     fn port_status(&self, name: &str) -> Status {

@@ -1,4 +1,4 @@
-//! `/v1/{ports,slices,links,routers,filters}`, `/v1/node`, `/v1/stats`: the present objects.
+//! `/v1/{ports,slices,links,hosts,routers,filters,flows}`, `/v1/node`, `/v1/stats`: what there is.
 
 use axum::extract::{Path, State};
 use axum::middleware::from_extractor;
@@ -11,13 +11,14 @@ use super::Api;
 use super::problem::{Answer, NoOptions, Problem};
 
 /// Kinds by the plural that stands in paths.
-pub(super) const KINDS: [(&str, &str); 6] = [
+pub(super) const KINDS: [(&str, &str); 7] = [
     ("ports", "port"),
     ("slices", "slice"),
     ("links", "link"),
     ("hosts", "host"),
     ("routers", "router"),
     ("filters", "filters"),
+    ("flows", "flow"),
 ];
 
 pub(super) fn routes() -> Router<Api> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::problem::NoOptions;
-use super::{Api, apply, filters, handlers, metrics, objects, streams};
+use super::{Api, apply, filters, handlers, lsps, metrics, objects, streams};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -54,6 +54,8 @@ async fn schema() -> Json<Value> {
         handlers::read,
         handlers::write,
         handlers::restart,
+        lsps::list,
+        lsps::one,
         metrics::metrics,
         streams::events,
         streams::log,

@@ -1,0 +1,228 @@
+//! What the node tells a signaller, and what a signaller tells the node.
+
+use std::net::IpAddr;
+
+use europa_label::WhileDown;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// An order of the node's. Orders are carried out one after the other; only [`Order::Show`] is answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The first. Descriptor: the socket to which the next node connects.
+    Start {
+        /// The slice.
+        slice: String,
+        /// From the system's randomness.
+        seed: u64,
+    },
+    /// Signal for these routers, and no others.
+    Routers(Vec<RouterPlan>),
+    /// Have these flows, and no others.
+    Flows(Vec<FlowPlan>),
+    /// Talk to this router's fast path. Descriptor: the socket.
+    Attach(String),
+    /// Say what there is; answered with [`Said::Shown`].
+    Show,
+}
+
+/// The label that the last router of a path hands out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Egress {
+    /// None: the router before takes the label off.
+    #[default]
+    ImplicitNull,
+    /// 0 of IPv4, 2 of IPv6.
+    ExplicitNull,
+    /// One for each path.
+    Label,
+}
+
+/// A router that signals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RouterPlan {
+    /// Its name within the slice.
+    pub name: String,
+    /// The address that it is known by.
+    pub address: IpAddr,
+    /// All its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Its interfaces that signal, in the order in which its fast path counts them.
+    pub interfaces: Vec<InterfacePlan>,
+    /// Its routes.
+    pub routes: Vec<RoutePlan>,
+    /// R of RFC 2205, in nanoseconds.
+    pub refresh_ns: u64,
+    /// Time between two Hellos, in nanoseconds; 0 for none.
+    pub hello_ns: u64,
+    /// What it hands out as the last router of a path.
+    pub egress: Egress,
+    /// Slots of its packet pool.
+    pub slots: u32,
+}
+
+/// An interface that signals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InterfacePlan {
+    /// Its name.
+    pub name: String,
+    /// Its addresses with their subnets.
+    pub addresses: Vec<IpNet>,
+    /// Longest IP packet, in bytes.
+    pub mtu: u32,
+    /// What flows may reserve, in bytes a second.
+    pub reservable: f64,
+}
+
+/// A route of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoutePlan {
+    /// Destinations.
+    pub to: IpNet,
+    /// The next router; none for routes that lead to neighbours or nowhere.
+    pub via: Option<IpAddr>,
+}
+
+/// A flow that begins at a router of the slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowPlan {
+    /// Its name.
+    pub name: String,
+    /// The router that it begins at.
+    pub router: String,
+    /// The address that it ends at.
+    pub destination: IpAddr,
+    /// Its tunnel's number.
+    pub tunnel: u16,
+    /// What is reserved, in bytes a second; 0 reserves nothing and bounds nothing.
+    pub rate: f64,
+    /// What it may send at once, in bytes.
+    pub burst: f64,
+    /// Setup priority.
+    pub setup: u8,
+    /// Hold priority.
+    pub hold: u8,
+    /// Hops, each of which the routes lead to if it is no neighbour. Empty: as the routes lead.
+    pub path: Vec<HopPlan>,
+    /// Without path.
+    pub while_down: WhileDown,
+    /// Destinations whose packets it carries.
+    pub prefixes: Vec<IpNet>,
+}
+
+/// A hop that a flow's path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopPlan {
+    /// An address of the router.
+    pub address: IpAddr,
+    /// Other routers may lie between it and the one before.
+    pub is_loose: bool,
+}
+
+/// What a signaller tells the node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// The answer to [`Order::Show`].
+    Shown(Box<Shown>),
+    /// A router's fast path has gone: it is to be attached again.
+    Detached(String),
+    /// Something happened.
+    Happened {
+        /// The flow.
+        flow: String,
+        /// It is not as it should be.
+        is_warning: bool,
+        /// In one word.
+        reason: String,
+        /// For people.
+        message: String,
+    },
+}
+
+/// All that there is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// Flows that begin at routers of the slice.
+    pub flows: Vec<FlowState>,
+    /// LSPs of all routers of the slice.
+    pub lsps: Vec<LspState>,
+    /// Interfaces that signal.
+    pub interfaces: Vec<InterfaceState>,
+}
+
+/// What became of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowState {
+    /// Its name.
+    pub name: String,
+    /// Whether packets may enter it.
+    pub is_up: bool,
+    /// Number of the LSP that carries it.
+    pub lsp: Option<u16>,
+    /// Number of the LSP that is to carry it.
+    pub next: Option<u16>,
+    /// Where it passes, as far as it is known: of an LSP that is up.
+    pub hops: Vec<HopState>,
+    /// Why it has no path, or not the one that is wanted.
+    pub error: Option<ErrorState>,
+}
+
+/// A router on a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HopState {
+    /// Its name within the slice, or an address.
+    pub router: String,
+    /// The label that packets come with; none at the head, and where none is left.
+    pub incoming: Option<u32>,
+    /// The interface that they leave by.
+    pub interface: Option<String>,
+    /// The neighbour that they go to.
+    pub via: Option<IpAddr>,
+    /// The label that they get; 3 takes it off.
+    pub outgoing: Option<u32>,
+}
+
+/// An error, as an RFC numbers it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorState {
+    /// The router that found it: its name within the slice, or its address.
+    pub router: String,
+    /// The error code.
+    pub code: u8,
+    /// The error value.
+    pub value: u16,
+    /// In words.
+    pub message: String,
+}
+
+/// An LSP at one router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LspState {
+    /// The router.
+    pub router: String,
+    /// The head.
+    pub from: IpAddr,
+    /// The tail.
+    pub to: IpAddr,
+    /// The tunnel's number at its head.
+    pub tunnel: u16,
+    /// The LSP's number in the tunnel.
+    pub lsp: u16,
+    /// What it does here.
+    pub hop: HopState,
+    /// What is reserved, in bytes a second.
+    pub rate: f64,
+}
+
+/// What is reserved of an interface.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InterfaceState {
+    /// The router.
+    pub router: String,
+    /// The interface.
+    pub interface: String,
+    /// What flows may reserve, in bytes a second.
+    pub reservable: f64,
+    /// What they have not reserved, in bytes a second.
+    pub left: f64,
+}
