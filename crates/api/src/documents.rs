@@ -9,6 +9,7 @@ use crate::link::Link;
 use crate::port::Port;
 use crate::router::Router;
 use crate::slice::Slice;
+use crate::user::User;
 
 /// One document.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -26,6 +27,8 @@ pub enum Document {
     Router(Box<Router>),
     /// Rules for what a slice's routers send.
     Filters(Filters),
+    /// A person or program that uses the node.
+    User(User),
 }
 
 /// All documents that were read together, in the order of the files.
@@ -43,6 +46,8 @@ pub struct Documents {
     pub routers: Vec<Router>,
     /// Rules for what slices' routers send.
     pub filters: Vec<Filters>,
+    /// Persons and programs that use the node.
+    pub users: Vec<User>,
 }
 
 impl Documents {
@@ -54,6 +59,8 @@ impl Documents {
         let hosts = self.hosts.iter().cloned().map(|host| Document::Host(Box::new(host)));
         let routers = self.routers.iter().cloned().map(|router| Document::Router(Box::new(router)));
         let filters = self.filters.iter().cloned().map(Document::Filters);
-        ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(filters)
+        let users = self.users.iter().cloned().map(Document::User);
+        let routers = routers.chain(filters).chain(users);
+        ports.chain(slices).chain(links).chain(hosts).chain(routers)
     }
 }

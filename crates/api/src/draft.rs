@@ -13,6 +13,7 @@ use crate::router::Router;
 use crate::slice::Slice;
 use crate::source::Source;
 use crate::tree::{self, Node, Value};
+use crate::user::User;
 use crate::values::Name;
 
 /// What the checks must know of documents that could not be read.
@@ -34,7 +35,7 @@ pub(crate) struct Draft {
     pub(crate) whole_hosts: Vec<bool>,
 }
 
-const KINDS: [&str; 6] = ["port", "slice", "link", "host", "router", "filters"];
+const KINDS: [&str; 7] = ["port", "slice", "link", "host", "router", "filters", "user"];
 
 impl Draft {
     /// Everything that can be read in these texts, and what cannot.
@@ -139,6 +140,7 @@ impl Draft {
                 }
             }
             "filters" => self.documents.filters.extend(Filters::decode(node, context)),
+            "user" => self.documents.users.extend(User::decode(node, context)),
             other => {
                 let problem = Problem::new(place, format!("{other:?} is no kind of document"))
                     .label(format!("expected one of {}", KINDS.join(", ")));

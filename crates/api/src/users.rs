@@ -52,7 +52,10 @@ impl Documents {
                     .any(|rule| rule.interfaces().any(|interface| names_router(&interface.router)))
         });
         let filters = filters.map(|filters| format!("filters {}", filters.name));
-        routers.chain(slices).chain(filters).chain(self.links_of(key)).collect()
+        let users = self.users.iter().filter(|user| user.roles.0.iter().any(|(s, _)| is_slice(s)));
+        let users = users.map(|user| format!("user {}", user.name));
+        let routers = routers.chain(slices).chain(filters);
+        routers.chain(self.links_of(key)).chain(users).collect()
     }
 
     /// Documents of links that name a router or host, or have no other end.

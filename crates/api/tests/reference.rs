@@ -17,7 +17,7 @@ const INTRODUCTION: &str = "# YAML reference\n\n\
     underlined, and nothing is changed.\n";
 
 /// One configuration, a document of each kind that this page shows.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 7] = [
     ("port", "kind: port\nname: left\ndevice: eth1\n"),
     ("slice", "kind: slice\nname: red\ndescription: a tenant\n"),
     ("link", "kind: link\nname: core\nrate: 100Mb/s\ndelay: 10ms\nloss: 0.1%\n"),
@@ -40,6 +40,7 @@ const EXAMPLES: [(&str, &str); 6] = [
          - {priority: 9, protocol: tcp, tcp_flags: +syn-ack, interface: r1.in, action: drop}\n  \
          - {protocol: udp, destination_port: 16384-32767, action: {dscp: ef}}\n",
     ),
+    ("user", "kind: user\nname: carol\nroles: {red: owner}\n"),
 ];
 
 /// The other end of the link.

@@ -96,6 +96,11 @@ impl Instance {
         parent.join("state.redb")
     }
 
+    /// Where the authority for its certificates lies.
+    pub fn tls(&self, lifetime: Lifetime) -> PathBuf {
+        self.state(lifetime).with_file_name("tls")
+    }
+
     /// What was changed on devices, so that it can be undone by a later process.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")
