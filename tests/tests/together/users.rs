@@ -520,7 +520,7 @@ fn contexts_log_in_and_out() {
     let login = |user: &str, ca: &[&str]| {
         run(&[&["login", &net.url, "--user", user, "--token-file", &token], ca].concat())
     };
-    // Whoever has no certificate of the authority's is told so; no token is sent.
+    // Without the authority's certificate the client sends no token.
     let unknown = login("alice", &[]);
     assert!(
         !unknown.status.success() && unknown.stderr.contains("cannot be reached"),

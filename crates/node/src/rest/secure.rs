@@ -1,6 +1,6 @@
 //! The REST interface over the network: TLS, in a thread of its own.
 //!
-//! Whoever reaches the port may connect, so connections that have proved nothing are few and short.
+//! Any machine that reaches the port may connect. So connections without a valid token are few and short.
 //! The thread's load is apart from the Unix socket's. A connection ends when its token is revoked or
 //! its user's document changes.
 
