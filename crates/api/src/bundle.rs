@@ -30,7 +30,7 @@ const MOST_FILE_BYTES: u64 = 32 << 20;
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Key {
-    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `user`.
     pub kind: String,
     /// The name, of a router `SLICE/NAME`.
     pub name: String,
@@ -60,6 +60,7 @@ impl Document {
             Document::Router(router) => Key::new("router", router.full_name()),
             Document::Filters(filters) => Key::new("filters", filters.name.to_string()),
             Document::Flow(flow) => Key::new("flow", flow.name.to_string()),
+            Document::User(user) => Key::new("user", user.name.to_string()),
         }
     }
 
@@ -279,13 +280,7 @@ impl Bundle {
         kept: &[Kept],
         check: impl Fn(&Router, &mut Vec<Problem>),
     ) -> Result<Documents, Problems> {
-        let own = self.keys();
-        let stay: Vec<&Kept> = kept.iter().filter(|kept| !own.contains(&kept.key)).collect();
-        let stored = stay.iter().map(|kept| Source {
-            path: format!("{} (in the node's state)", kept.key).into(),
-            text: kept.document.clone(),
-        });
-        let sources: Vec<Source> = self.sources.iter().cloned().chain(stored).collect();
+        let (sources, stay) = self.beside(kept);
         let mut documents = parse(&sources)?;
         let mut problems = Vec::new();
         let first_stored = self.sources.len();
@@ -342,6 +337,25 @@ impl Bundle {
         Ok(documents)
     }
 
+    /// The same as it is written: what files are named, and not what stands in them.
+    ///
+    /// # Errors
+    /// Every mistake that was found.
+    pub fn written(&self, kept: &[Kept]) -> Result<Documents, Problems> {
+        parse(&self.beside(kept).0)
+    }
+
+    /// The texts, and those of `kept` that they do not replace.
+    fn beside<'k>(&self, kept: &'k [Kept]) -> (Vec<Source>, Vec<&'k Kept>) {
+        let own = self.keys();
+        let stay: Vec<&Kept> = kept.iter().filter(|kept| !own.contains(&kept.key)).collect();
+        let stored = stay.iter().map(|kept| Source {
+            path: format!("{} (in the node's state)", kept.key).into(),
+            text: kept.document.clone(),
+        });
+        (self.sources.iter().cloned().chain(stored).collect(), stay)
+    }
+
     /// Path and text of a file that `source` names.
     fn file(&self, source: &Source, name: &At<String>) -> Result<(String, String), Box<Problem>> {
         let path = beside(source, &name.value);
@@ -380,6 +394,7 @@ impl Documents {
         self.routers.sort_by_cached_key(|router| place("router", router.full_name()));
         self.filters.sort_by_cached_key(|filters| place("filters", filters.name.to_string()));
         self.flows.sort_by_cached_key(|flow| place("flow", flow.name.to_string()));
+        self.users.sort_by_cached_key(|user| place("user", user.name.to_string()));
     }
 }
 

@@ -10,6 +10,7 @@ use crate::link::Link;
 use crate::port::Port;
 use crate::router::Router;
 use crate::slice::Slice;
+use crate::user::User;
 
 /// One document.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -29,6 +30,8 @@ pub enum Document {
     Filters(Filters),
     /// Traffic with a reservation.
     Flow(Box<Flow>),
+    /// A person or program that uses the node.
+    User(User),
 }
 
 /// All documents that were read together, in the order of the files.
@@ -48,6 +51,8 @@ pub struct Documents {
     pub filters: Vec<Filters>,
     /// Traffic with reservations.
     pub flows: Vec<Flow>,
+    /// Persons and programs that use the node.
+    pub users: Vec<User>,
 }
 
 impl Documents {
@@ -60,6 +65,8 @@ impl Documents {
         let routers = self.routers.iter().cloned().map(|router| Document::Router(Box::new(router)));
         let filters = self.filters.iter().cloned().map(Document::Filters);
         let flows = self.flows.iter().cloned().map(|flow| Document::Flow(Box::new(flow)));
-        ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(filters).chain(flows)
+        let users = self.users.iter().cloned().map(Document::User);
+        let rest = filters.chain(flows).chain(users);
+        ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(rest)
     }
 }

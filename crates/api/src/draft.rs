@@ -14,6 +14,7 @@ use crate::router::Router;
 use crate::slice::Slice;
 use crate::source::Source;
 use crate::tree::{self, Node, Value};
+use crate::user::User;
 use crate::values::Name;
 
 /// The facts about unreadable documents that the checks need.
@@ -35,7 +36,7 @@ pub(crate) struct Draft {
     pub(crate) whole_hosts: Vec<bool>,
 }
 
-const KINDS: [&str; 7] = ["port", "slice", "link", "host", "router", "filters", "flow"];
+const KINDS: [&str; 8] = ["port", "slice", "link", "host", "router", "filters", "flow", "user"];
 
 impl Draft {
     /// The readable documents of these texts, and the mistakes.
@@ -141,6 +142,7 @@ impl Draft {
             }
             "filters" => self.documents.filters.extend(Filters::decode(node, context)),
             "flow" => self.documents.flows.extend(Flow::decode(node, context)),
+            "user" => self.documents.users.extend(User::decode(node, context)),
             other => {
                 let problem = Problem::new(place, format!("{other:?} is no kind of document"))
                     .label(format!("expected one of {}", KINDS.join(", ")));

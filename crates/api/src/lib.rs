@@ -15,6 +15,7 @@
 //! ```
 
 mod addressing;
+mod allow;
 mod bundle;
 mod check;
 mod decode;
@@ -38,6 +39,7 @@ mod quantity;
 mod queues;
 mod reservation;
 pub mod rest;
+mod rights;
 mod router;
 mod schema;
 mod signalling;
@@ -46,11 +48,13 @@ mod slow_path;
 mod source;
 pub mod stats;
 mod tree;
+mod user;
 mod users;
 mod values;
 mod warnings;
 mod xdp;
 
+pub use allow::Allow;
 pub use bundle::{Bundle, Kept, Key, NamedFile, read};
 pub use check::MOST_FILTERS;
 pub use documents::{Document, Documents};
@@ -71,11 +75,13 @@ pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use quantity::{Bytes, Cores, QueueLength, Share, Time};
 pub use queues::{Queue, QueueNumber, QueuePolicy, Queues};
 pub use reservation::{Part, Parts, Reservation};
+pub use rights::{Rights, Verdict};
 pub use router::{Inline, Interfaces, Poll, Pool, Router, Run, SlotBytes};
 pub use schema::schema;
 pub use signalling::{Egress, RsvpTe, Signalling, TtlModel};
 pub use slice::{Programs, Slice};
 pub use slow_path::{Daemon, File, Reload, Restart, SlowPath};
 pub use source::{At, Place, Source};
+pub use user::{ROOT, Role, Roles, SshKey, User};
 pub use values::{InterfaceName, Mac, Name, Rate, hash};
 pub use xdp::{Tables, Xdp};

@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::filters::{Action as FilterAction, Rule};
 use crate::problem::{Problem, Problems};
 use crate::source::Source;
+use crate::user::Role;
 
 /// A list of objects.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +23,7 @@ pub struct Objects {
 /// A document of the node's desired state, and its state.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Object {
-    /// `port`, `slice`, `link`, `router`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `user`.
     pub kind: String,
     /// Its name; of a router `SLICE/NAME`.
     pub name: String,
@@ -181,6 +182,12 @@ pub struct Event {
     pub reason: String,
     /// For people.
     pub message: String,
+    /// Who asked for it: `root`, a user, or `slice NAME` for programs of its slow paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// From where: `local` for the Unix socket, an address and port for the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
 /// A value read from a handler, or to write to one.
@@ -217,6 +224,67 @@ pub struct NodeInfo {
     pub metrics_at: Option<String>,
     /// Workers of the switch.
     pub workers: u32,
+    /// Address and TCP port where it takes requests by TLS, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listens_at: Option<String>,
+}
+
+/// Whom the node takes the caller for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Whoami {
+    /// `root`, or the name of a user.
+    pub name: String,
+    /// It may do everything.
+    pub admin: bool,
+    /// Its role on each slice.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, Role>,
+    /// From where it asks.
+    pub from: String,
+}
+
+/// What `POST /v1/users/USER/tokens` takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// How long it is valid, in seconds.
+    pub seconds: u64,
+    /// A word for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenInfo {
+    /// By which it is known, and revoked.
+    pub id: String,
+    /// Whose it is.
+    pub user: String,
+    /// When it was made, as RFC 3339 has it.
+    pub created: String,
+    /// When it expires, as RFC 3339 has it.
+    pub expires: String,
+    /// A word for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A token that was just made. Its secret is told this once.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MadeToken {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub info: TokenInfo,
+    /// What stands behind `Authorization: Bearer`.
+    pub token: String,
+}
+
+/// A user's tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenList {
+    /// The oldest first; expired ones are gone.
+    pub tokens: Vec<TokenInfo>,
 }
 
 /// The body of `POST /v1/slices/SLICE/filters`: all of it is done at once, or nothing.
@@ -330,6 +398,9 @@ pub struct ProblemDetails {
     /// All mistakes with file, line, underlined text and hint, for a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<Box<str>>,
+    /// Whether it names nothing but what the caller has said or may see.
+    #[serde(skip)]
+    pub own_words: bool,
 }
 
 /// A mistake in a configuration.
@@ -437,6 +508,36 @@ impl ProblemDetails {
         ProblemDetails::new("conflict", "This cannot be done now", 409, detail)
     }
 
+    /// A request without a valid token.
+    pub fn unauthenticated() -> ProblemDetails {
+        let detail = "this needs a valid token: see `europa help login`";
+        ProblemDetails::new("unauthenticated", "The node does not know you", 401, detail)
+    }
+
+    /// Something that the caller may not do.
+    pub fn forbidden(detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails::new("forbidden", "You may not do this", 403, detail)
+    }
+
+    /// Says that it names nothing but what the caller has said or may see.
+    #[must_use]
+    pub fn in_own_words(self) -> ProblemDetails {
+        ProblemDetails { own_words: true, ..self }
+    }
+
+    /// Says something else for people.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails { detail: detail.into(), ..self }
+    }
+
+    /// The same problem as another kind, with its mistakes.
+    #[must_use]
+    pub fn as_kind(self, other: ProblemDetails) -> ProblemDetails {
+        let ProblemDetails { kind, title, status, .. } = other;
+        ProblemDetails { kind, title, status, ..self }
+    }
+
     /// Something that was tried and failed.
     pub fn failed(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("failed", "It was tried and failed", 500, detail)
@@ -477,6 +578,10 @@ pub fn schemas() -> serde_json::Map<String, Value> {
         crate::lsp::LspList,
         NodeInfo,
         Said,
+        Whoami,
+        NewToken,
+        MadeToken,
+        TokenList,
         ProblemDetails,
         crate::stats::NodeStats,
         crate::Document,

@@ -11,6 +11,7 @@ use crate::link::Link;
 use crate::port::Port;
 use crate::router::Router;
 use crate::slice::Slice;
+use crate::user::User;
 
 /// The JSON Schema of one document, for editors and validators.
 ///
@@ -25,6 +26,7 @@ pub fn schema() -> Value {
         document::<Router>("router", &mut generator),
         document::<Filters>("filters", &mut generator),
         document::<Flow>("flow", &mut generator),
+        document::<User>("user", &mut generator),
     ];
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::allow::Allow;
 use crate::decode::{Context, Decode, Fields, word};
 use crate::link::LinkAddresses;
 use crate::reservation::Reservation;
@@ -29,6 +30,10 @@ pub struct Slice {
     #[serde(skip_serializing_if = "Programs::is_none")]
     #[schemars(with = "Option<Programs>")]
     pub programs: Programs,
+    /// Fields that documents of its owners may have though they name something of the machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<Allow>>")]
+    pub allow: Vec<At<Allow>>,
 }
 
 /// Which XDP programs run in the kernel.
@@ -72,7 +77,8 @@ impl Decode for Slice {
         let links = fields.optional("links");
         let reservation = fields.optional("reservation");
         let programs = fields.optional("programs").unwrap_or_default();
+        let allow = fields.list("allow");
         fields.close();
-        Some(Slice { name: name?, description, links, reservation, programs })
+        Some(Slice { name: name?, description, links, reservation, programs, allow })
     }
 }

@@ -60,8 +60,10 @@ impl Documents {
                     && routers.any(|router| name == format!("{}/{router}", flow.slice))
         });
         let flows = flows.map(|flow| format!("flow {}", flow.name));
-        let users = routers.chain(slices).chain(filters).chain(flows);
-        users.chain(self.links_of(key)).collect()
+        let users = self.users.iter().filter(|user| user.roles.0.iter().any(|(s, _)| is_slice(s)));
+        let users = users.map(|user| format!("user {}", user.name));
+        let objects = routers.chain(slices).chain(filters).chain(flows);
+        objects.chain(self.links_of(key)).chain(users).collect()
     }
 
     /// Documents of links that name a router or host, or have no other end.

@@ -45,6 +45,7 @@ const EXAMPLES: [(&str, &str); 7] = [
         "kind: flow\nname: voice\nslice: red\nfrom: r1\nto: r2\nbandwidth: 20Mb/s\nsetup: 4\n\
          prefixes: [10.0.3.0/24]\n",
     ),
+    ("user", "kind: user\nname: carol\nroles: {red: owner}\n"),
 ];
 
 /// The other end of the link.

@@ -10,6 +10,7 @@
 //! | `change`  | an element's changes of a packet                                 |
 //! | `line`    | one packet as a line of text                                     |
 //! | `pcapng`  | packets as a file for Wireshark                                  |
+//! | `wire`    | packets as lines of JSON, for readers on other machines          |
 //!
 //! The node hands the descriptors of a capture's rings to the peer of its socket, which only root
 //! can open, and turns the capture off when the peer closes it.
@@ -22,6 +23,7 @@ pub mod pcapng;
 pub mod scene;
 mod session;
 mod target;
+pub mod wire;
 
 pub use session::{CaptureError, Packet, Session, describe};
 pub use target::{Named, find};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use europa_api::rest::TokenInfo;
 use europa_api::{Configuration, Kept, Key};
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +23,16 @@ pub struct Stored {
     pub document: String,
     /// The Click configuration of the file that it names, or that stands in it.
     pub configuration: Option<StoredConfiguration>,
+}
+
+/// A token as it is kept, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredToken {
+    /// What is known of it.
+    #[serde(flatten)]
+    pub info: TokenInfo,
+    /// The SHA-256 of the secret, in hexadecimal digits.
+    pub hash: String,
 }
 
 /// A Click configuration as it is kept.
@@ -92,7 +103,7 @@ pub trait Store: Send {
     fn load(&self) -> Result<Snapshot, StoreError>;
 
     /// Makes these changes, all or none, if the revision is the one that they build on; they are on
-    /// the disk when this returns. A slice that goes takes its numbered rules along.
+    /// the disk when this returns. A slice that goes takes its numbered rules along, a user its tokens.
     ///
     /// # Errors
     /// The error that prevents writing them.
@@ -115,6 +126,19 @@ pub trait Store: Send {
         put: &[(u32, String)],
         remove: &[u32],
     ) -> Result<(), StoreError>;
+
+    /// All tokens of users.
+    ///
+    /// # Errors
+    /// What keeps them from being read.
+    fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
+
+    /// Removes tokens by their ids and then adds others, all or none; they are on the disk when this
+    /// returns.
+    ///
+    /// # Errors
+    /// What keeps it from being written.
+    fn change_tokens(&mut self, put: &[StoredToken], remove: &[String]) -> Result<(), StoreError>;
 }
 
 /// Rules as JSON, with their numbers.

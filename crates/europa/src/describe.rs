@@ -21,7 +21,7 @@ use crate::up::client;
 /// Arguments of `describe`.
 #[derive(Args)]
 pub(crate) struct DescribeArgs {
-    /// port, slice, link, host, router, filters or flow; or KIND/NAME.
+    /// port, slice, link, host, router, filters or user; or KIND/NAME.
     #[arg(add = ArgValueCompleter::new(complete::kinds))]
     kind: String,
     /// The object's name: SLICE/NAME for a router.

@@ -18,7 +18,7 @@ use crate::up::client;
 /// Arguments of `get`.
 #[derive(Args)]
 pub(crate) struct GetArgs {
-    /// ports, slices, links, hosts, routers, filters, flows or all; or KIND/NAME.
+    /// ports, slices, links, hosts, routers, filters, users or all; or KIND/NAME.
     #[arg(add = ArgValueCompleter::new(complete::kinds))]
     kind: Option<String>,
     /// Name of one object: SLICE/NAME for a router.
@@ -191,6 +191,14 @@ fn columns(kind: &str) -> &'static [(&'static str, bool, Cell)] {
             ("CHANGED", true, |object| object.changed.clone()),
             ("MESSAGE", true, message),
         ],
+        "user" => &[
+            ("NAME", false, name),
+            ("ADMIN", false, |object| field(object, "admin")),
+            ("ROLES", false, roles),
+            ("DESCRIPTION", false, |object| field(object, "description")),
+            ("GENERATION", true, |object| object.generation.to_string()),
+            ("CHANGED", true, |object| object.changed.clone()),
+        ],
         _ => &[
             ("NAME", false, name),
             ("STATE", false, state),
@@ -260,6 +268,15 @@ fn addresses(object: &Object) -> String {
     if all.is_empty() { "-".to_owned() } else { all.join(",") }
 }
 
+/// The roles of a user's document.
+fn roles(object: &Object) -> String {
+    let roles = object.document.get("roles").and_then(Value::as_object);
+    let all = roles.into_iter().flatten();
+    let all: Vec<String> =
+        all.map(|(slice, role)| format!("{slice}:{}", text(Some(role)))).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(",") }
+}
+
 fn fast_path(object: &Object) -> String {
     let Some(fast_path) = object.document.get("fast_path") else { return "-".to_owned() };
     let text = |name: &str| fast_path.get(name).and_then(Value::as_str);
@@ -308,8 +325,8 @@ mod tests {
             Err(_) => "wrong".to_owned(),
         };
         for (kind, name, wanted) in [
-            (None, None, "ports slices links hosts routers filters flows"),
-            (Some("all"), None, "ports slices links hosts routers filters flows"),
+            (None, None, "ports slices links hosts routers filters flows users"),
+            (Some("all"), None, "ports slices links hosts routers filters flows users"),
             (Some("r"), None, "routers"),
             (Some("router"), Some("red/r1"), "/v1/routers/red/r1"),
             (Some("router/red/r1"), None, "/v1/routers/red/r1"),

@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 30] = [
+const EXAMPLES: [(&str, &str); 34] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -76,6 +76,13 @@ const EXAMPLES: [(&str, &str); 30] = [
          europa filter list red\n  europa filter del red 7",
     ),
     ("lsp", "europa lsp list\n  europa lsp show voice\n  europa lsp show voice --json"),
+    ("token", "europa token create alice --expires 30d > alice.token\n  europa token list alice"),
+    (
+        "login",
+        "europa login https://node.example:7443 --user alice --token-file alice.token --ca ca.pem",
+    ),
+    ("logout", "europa logout"),
+    ("context", "europa context list\n  europa context use local"),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];

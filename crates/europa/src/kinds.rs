@@ -13,6 +13,7 @@ pub(crate) const KINDS: [(&str, &str, &str); 7] = [
     ("routers", "router", "r"),
     ("filters", "filters", "f"),
     ("flows", "flow", "w"),
+    ("users", "user", "u"),
 ];
 
 /// The plural of a kind, as the paths of the REST interface have it.

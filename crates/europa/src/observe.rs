@@ -19,7 +19,7 @@ use crate::watch::{Beat, CLEAR};
 /// Arguments of `watch`.
 #[derive(Args)]
 pub(crate) struct ObserveArgs {
-    /// ports, slices, links, hosts, routers, filters, flows or all; or KIND/NAME.
+    /// ports, slices, links, hosts, routers, filters, users or all; or KIND/NAME.
     #[arg(add = ArgValueCompleter::new(complete::kinds))]
     kind: Option<String>,
     /// Name of one object: SLICE/NAME for a router.

@@ -31,9 +31,7 @@ const MOST_SHOWN: usize = 60;
 /// Characters before the first difference of two long values.
 const SHOWN_BEFORE: usize = 20;
 
-pub(crate) fn client(instance: &Instance) -> Client {
-    Client::new(instance.socket())
-}
+pub(crate) use crate::target::client;
 
 pub(crate) fn up(
     instance: &Instance,
@@ -53,10 +51,13 @@ pub(crate) fn up(
         // A node that adopts the work of a killed one has a revision already.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
     } else {
-        let Starting { metrics, workers } = starting;
+        let Starting { metrics, workers, listen, .. } = starting;
         let found = client.get::<NodeInfo>("/v1/node")?;
         if let Some(wanted) = metrics.filter(|at| found.metrics_at != Some(at.to_string())) {
             eprintln!("europa: a node runs already, and does not serve metrics at {wanted}");
+        }
+        if let Some(wanted) = listen.filter(|at| found.listens_at != Some(at.to_string())) {
+            eprintln!("europa: a node runs already, and does not take requests at {wanted}");
         }
         if let Some(wanted) = workers.filter(|wanted| *wanted != found.workers) {
             let there = found.workers;
@@ -170,6 +171,9 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
         .arg("--temporary")
         .args(starting.metrics.map(|at| format!("--metrics={at}")))
         .args(starting.workers.map(|workers| format!("--workers={workers}")))
+        .args(starting.listen.map(|at| format!("--listen={at}")))
+        .args(file("--tls-cert", &starting.tls_cert)?)
+        .args(file("--tls-key", &starting.tls_key)?)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -183,6 +187,13 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
     let said = log.get(usize::try_from(before).unwrap_or(0)..).unwrap_or(&log);
     let said = String::from_utf8_lossy(said);
     Err(format!("the node did not start:\n{}", said.trim_end()).into())
+}
+
+/// An option that names a file, as a node in another folder understands it.
+fn file(option: &str, path: &Option<PathBuf>) -> Result<Option<String>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let path = std::path::absolute(path)?;
+    Ok(Some(format!("{option}={}", path.display())))
 }
 
 pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {

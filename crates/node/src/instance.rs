@@ -96,7 +96,12 @@ impl Instance {
         parent.join("state.redb")
     }
 
-    /// The changes on devices, so that a later process can undo them.
+    /// Where the authority for its certificates lies.
+    pub fn tls(&self, lifetime: Lifetime) -> PathBuf {
+        self.state(lifetime).with_file_name("tls")
+    }
+
+    /// What was changed on devices, so that it can be undone by a later process.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")
     }

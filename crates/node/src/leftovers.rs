@@ -74,6 +74,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let said = stop(instance)?;
     remove_sockets(instance);
     let _ = fs::remove_file(instance.state(Lifetime::Temporary));
+    let _ = fs::remove_dir_all(instance.tls(Lifetime::Temporary));
     let directory = instance.directory();
     let _ = fs::remove_dir_all(instance.logs());
     let _ = fs::remove_file(instance.lock());

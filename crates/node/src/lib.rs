@@ -78,7 +78,7 @@ pub use hosts::{
     note_code as note_host_code,
 };
 pub use instance::{Instance, Lifetime};
-pub use node::{Settings, run};
+pub use node::{Listening, Settings, run};
 pub use rest::openapi;
 
 use europa_api::Fault;

@@ -49,6 +49,7 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -96,13 +97,24 @@ use crate::store::StoreThread;
 use crate::switch::{Lasting, Revival, Switch};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
 
-/// The settings of a node at its start, in addition to its documents.
-#[derive(Clone, Copy, Debug)]
+/// What a node is told when it is started, beside what its documents say.
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Where Prometheus asks.
     pub metrics_at: Option<SocketAddr>,
     /// How many workers the switch has, each with a CPU of its own.
     pub workers: u32,
+    /// Where it takes requests by TLS.
+    pub listening: Option<Listening>,
+}
+
+/// Where a node takes requests by TLS.
+#[derive(Clone, Debug)]
+pub struct Listening {
+    /// Address and TCP port.
+    pub at: SocketAddr,
+    /// Files with its certificate and private key, as PEM. Default: those of an own authority.
+    pub files: Option<(PathBuf, PathBuf)>,
 }
 
 /// Everything that a node owns. One thread has it; others send work: see `control`.

@@ -14,18 +14,34 @@
 //! | `handlers` | handlers of a router's elements, restart      |
 //! | `streams`  | `/v1/events`, `/v1/logs`                      |
 //! | `metrics`  | `/metrics`                                    |
+//! | `captures` | `/v1/captures`: packets of routers            |
+//! | `tokens`   | `/v1/users/USER/tokens`                       |
+//! | `noted`    | changes as events                             |
+//! | `who`      | who asks, and what a request needs            |
+//! | `owners`   | what users see and change                     |
+//! | `secure`   | the same over the network, by TLS             |
+//! | `authority`| certificates                                  |
+//! | `strangers`| connections that have proved nothing yet      |
 //! | `openapi`  | `/v1/openapi.json`, `/v1/schema.json`         |
 
 mod apply;
+mod authority;
+mod captures;
 mod door;
 mod filters;
 mod handlers;
 mod lsps;
 mod metrics;
+mod noted;
 mod objects;
 mod openapi;
+mod owners;
 mod problem;
+mod secure;
+mod strangers;
 mod streams;
+mod tokens;
+mod who;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -35,11 +51,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 pub(crate) use self::door::{Door, Doors};
 pub use self::openapi::openapi;
+pub(crate) use self::secure::Secure;
+pub(crate) use self::tokens::Tokens;
+use self::who::{Peer, Who};
 use crate::control::Control;
 use crate::events::Events;
 use crate::{Doing, Instance, NodeError};
@@ -57,6 +76,7 @@ pub(crate) struct Api {
     pub(crate) instance: Instance,
     /// Held while desired state changes: other changes wait.
     pub(crate) turn: Arc<Mutex<()>>,
+    pub(crate) tokens: Tokens,
 }
 
 /// The thread that serves.
@@ -73,6 +93,8 @@ impl Rest {
         control: Control,
         events: Events,
         metrics_at: Option<SocketAddr>,
+        tokens: Tokens,
+        secure: Option<Secure>,
     ) -> Result<Rest, NodeError> {
         let scraped = metrics_at.map(listen).transpose()?;
         let path = instance.socket();
@@ -87,7 +109,10 @@ impl Rest {
             .build()
             .doing("starting the REST interface")?;
         let instance = instance.clone();
-        let api = Api { control, events, instance, turn: Arc::default() };
+        let api = Api { control, events, instance, turn: Arc::default(), tokens };
+        if let Some(secure) = secure {
+            secure.start(api.clone())?;
+        }
         let (stop, stopped) = oneshot::channel::<()>();
         let (doors, opened) = mpsc::unbounded_channel();
         let serve = async move {
@@ -96,7 +121,8 @@ impl Rest {
                 Err(error) => return tracing::error!("the REST interface: {error}"),
             };
             if let Some(scraped) = scraped {
-                let routes = metrics::routes().with_state(api.clone());
+                let routes =
+                    metrics::routes().layer(Extension(Who::root())).with_state(api.clone());
                 match tokio::net::TcpListener::from_std(scraped) {
                     // It ends with the runtime.
                     Ok(listener) => drop(tokio::spawn(axum::serve(listener, routes).into_future())),
@@ -105,7 +131,8 @@ impl Rest {
             }
             tokio::spawn(door::serve(api.clone(), opened));
             let (end, ended) = oneshot::channel::<()>();
-            let served = axum::serve(listener, routes(api)).with_graceful_shutdown(async {
+            let routes = routes(api).into_make_service_with_connect_info::<Peer>();
+            let served = axum::serve(listener, routes).with_graceful_shutdown(async {
                 let _ = ended.await;
             });
             let mut served = tokio::spawn(served.into_future());
@@ -155,8 +182,11 @@ fn routes(api: Api) -> Router {
         .merge(metrics::routes())
         .merge(streams::routes())
         .merge(openapi::routes())
+        .merge(captures::routes())
+        .merge(tokens::routes())
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
+        .layer(axum::middleware::from_fn_with_state(api.clone(), who::guard))
         .layer(axum::extract::DefaultBodyLimit::max(MOST_BYTES))
         .layer(axum::middleware::map_response(problem::as_problem))
         .with_state(api)

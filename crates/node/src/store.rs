@@ -4,7 +4,7 @@ mod redb;
 
 use std::sync::mpsc::{Sender, channel};
 
-pub use europa_control::store::{NumberedRules, Snapshot, Store, StoreError, Stored};
+pub use europa_control::store::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
 pub use redb::RedbStore;
 
 use crate::control::Control;

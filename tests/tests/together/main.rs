@@ -18,3 +18,4 @@ mod line;
 mod mpeg;
 mod own_keys;
 mod programs;
+mod users;

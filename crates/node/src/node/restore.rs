@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use europa_api::{Documents, Kept};
+use europa_api::rest::ProblemDetails;
+use europa_api::{Documents, Kept, User};
 use europa_control::{Accepted, Engine};
 
 use super::Node;
 use crate::NodeError;
-use crate::store::{NumberedRules, Snapshot, Store, StoreError, Stored};
+use crate::control::Reply;
+use crate::store::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
 
 /// The contents of a store.
 pub(super) struct Found {
@@ -57,5 +59,33 @@ impl Node {
     pub(crate) fn accepted(&self) -> (u64, Arc<Vec<Stored>>) {
         let accepted = self.engine.accepted();
         (accepted.revision, accepted.stored.clone())
+    }
+
+    /// The same, checked and completed.
+    pub(crate) fn accepted_documents(&self) -> Arc<Documents> {
+        self.engine.accepted().documents.clone()
+    }
+
+    /// A user, with the generation of its document.
+    pub(crate) fn user(&self, name: &str) -> Option<(User, u64)> {
+        let accepted = self.engine.accepted();
+        let user = accepted.documents.users.iter().find(|user| &**user.name == name)?;
+        let is = |stored: &&Stored| stored.key.kind == "user" && stored.key.name == name;
+        let stored = accepted.stored.iter().find(is)?;
+        Some((user.clone(), stored.generation))
+    }
+
+    /// Has tokens written down; `reply` is told once they are.
+    pub(crate) fn write_tokens(
+        &self,
+        put: Vec<StoredToken>,
+        remove: Vec<String>,
+        reply: Reply<Result<(), ProblemDetails>>,
+    ) {
+        let write = move |store: &mut dyn Store| store.change_tokens(&put, &remove);
+        self.store.write(&self.control, write, move |_, written| {
+            // Who asked may be gone.
+            let _ = reply.send(written.map_err(|error| ProblemDetails::failed(error.to_string())));
+        });
     }
 }

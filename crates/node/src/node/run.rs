@@ -18,8 +18,8 @@ use nix::sys::socket::{
 use super::restore::Found;
 use super::{Node, Settings};
 use crate::control::queue;
-use crate::rest::Rest;
-use crate::store::{RedbStore, StoreThread};
+use crate::rest::{Rest, Secure, Tokens};
+use crate::store::{RedbStore, Store as _, StoreThread};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 
 /// Runs the node until a request ends it.
@@ -62,9 +62,14 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
     let store = RedbStore::open(&instance.state(lifetime))?;
     let (control, inbox) = queue()?;
     let kept = Found::load(&store)?;
+    let tokens = Tokens::new(store.tokens()?);
+    let listening = settings.listening.as_ref();
+    let secure = listening.map(|at| Secure::open(&instance, lifetime, at)).transpose()?;
     let store = StoreThread::start(Box::new(store))?;
+    let metrics_at = settings.metrics_at;
     let mut node = Node::new(instance, lifetime, store, settings, control.clone())?;
-    let rest = Rest::start(&node.instance, control, node.events.clone(), settings.metrics_at)?;
+    let events = node.events.clone();
+    let rest = Rest::start(&node.instance, control, events, metrics_at, tokens, secure)?;
     node.slow_paths.open_doors(rest.doors());
     node.restore(kept, left)?;
     let result = node.serve(&inbox, &signals);

@@ -18,7 +18,7 @@ use std::time::Duration;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::middleware::{from_extractor, map_response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use europa_api::rest::{FilterChanged, FilterChanges, FilterList, ProblemDetails};
 use europa_port::{Namespace, in_namespace};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -27,6 +27,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Sleep, sleep};
 
 use super::problem::{self, Answer, NoOptions};
+use super::who::Who;
 use super::{Api, filters};
 
 /// The socket's name.
@@ -136,7 +137,8 @@ async fn change(
     Json(request): Json<FilterChanges>,
 ) -> Answer<FilterChanged> {
     inside.enter(&slice).await?;
-    filters::change(State(inside.api), Path(slice), Json(request)).await
+    let who = Extension(Who::inside(&slice));
+    filters::change(State(inside.api), who, Path(slice), Json(request)).await
 }
 
 /// Takes few connections at a time.

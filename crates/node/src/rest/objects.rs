@@ -1,14 +1,17 @@
-//! `/v1/{ports,slices,links,hosts,routers,filters,flows}`, `/v1/node`, `/v1/stats`: what there is.
+//! `/v1/{ports,slices,links,routers,filters,users}`, `/v1/node`, `/v1/stats`, `/v1/whoami`: what
+//! there is.
 
 use axum::extract::{Path, State};
 use axum::middleware::from_extractor;
 use axum::routing::{get, post};
-use axum::{Json, Router};
-use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said};
+use axum::{Extension, Json, Router};
+use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said, Whoami};
 use europa_api::stats::NodeStats;
 
 use super::Api;
+use super::owners::{self, View};
 use super::problem::{Answer, NoOptions, Problem};
+use super::who::Who;
 
 /// Kinds by the plural that stands in paths.
 pub(super) const KINDS: [(&str, &str); 7] = [
@@ -19,11 +22,13 @@ pub(super) const KINDS: [(&str, &str); 7] = [
     ("routers", "router"),
     ("filters", "filters"),
     ("flows", "flow"),
+    ("users", "user"),
 ];
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/node", get(node))
+        .route("/v1/whoami", get(whoami))
         .route("/v1/stats", get(stats))
         .route("/v1/down", post(down))
         .route("/v1/{kinds}", get(list))
@@ -47,34 +52,76 @@ pub(super) fn kind(plural: &str) -> Result<&'static str, Problem> {
 /// About the node itself.
 #[utoipa::path(get, path = "/v1/node", tag = "node", responses(
     (status = 200, description = "About the node itself", body = ref("#/components/schemas/NodeInfo"))))]
-pub(super) async fn node(State(api): State<Api>) -> Answer<NodeInfo> {
-    Ok(Json(api.control.ask(|node| node.info()).await?))
+pub(super) async fn node(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+) -> Answer<NodeInfo> {
+    let info = api.control.ask(|node| node.info()).await?;
+    Ok(Json(if who.is_admin() { info } else { owners::node(info) }))
+}
+
+/// Whom the node takes the caller for.
+#[utoipa::path(get, path = "/v1/whoami", tag = "node", responses(
+    (status = 200, description = "The caller", body = ref("#/components/schemas/Whoami"))))]
+pub(super) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {
+    Json(who.whoami())
 }
 
 /// Counters of all routers, interfaces and ports.
 #[utoipa::path(get, path = "/v1/stats", tag = "node", responses(
     (status = 200, description = "Counters", body = ref("#/components/schemas/NodeStats"))))]
-pub(super) async fn stats(State(api): State<Api>) -> Answer<NodeStats> {
-    Ok(Json(api.control.ask(|node| node.stats()).await?))
+pub(super) async fn stats(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+) -> Answer<NodeStats> {
+    Ok(Json(shown_stats(&api, &who).await?))
+}
+
+/// Counters of what the caller may see.
+pub(super) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, ProblemDetails> {
+    let stats = api.control.ask(|node| node.stats()).await?;
+    let view = View::of(api, who).await?;
+    Ok(match view {
+        Some(view) => view.stats(stats),
+        None => stats,
+    })
 }
 
 /// Ends everything and leaves nothing behind. Answers when that is done.
 #[utoipa::path(post, path = "/v1/down", tag = "node", responses(
     (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
-pub(super) async fn down(State(api): State<Api>) -> Answer<Said> {
+pub(super) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {
+    api.events.asked(who.by(), ("node", ""), "Down", "everything is taken down".to_owned());
     Ok(Json(api.control.ask_later(|node, reply| node.end(reply)).await??))
 }
 
 /// All objects of a kind.
 #[utoipa::path(get, path = "/v1/{kinds}", tag = "objects",
-    params(("kinds" = String, Path, description = "ports, slices, links or routers")),
+    params(("kinds" = String, Path, description = "ports, slices, links, hosts, routers, filters or users")),
     responses(
         (status = 200, description = "All of them", body = ref("#/components/schemas/Objects")),
         (status = 404, description = "No such kind", body = ref("#/components/schemas/ProblemDetails"),
             content_type = "application/problem+json")))]
-pub(super) async fn list(State(api): State<Api>, Path(kinds): Path<String>) -> Answer<Objects> {
-    let kind = kind(&kinds)?;
-    Ok(Json(Objects { items: api.control.ask(move |node| node.objects(kind)).await? }))
+pub(super) async fn list(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(kinds): Path<String>,
+) -> Answer<Objects> {
+    Ok(Json(Objects { items: objects(&api, &who, kind(&kinds)?).await? }))
+}
+
+/// Objects of a kind that the caller may see.
+pub(super) async fn objects(
+    api: &Api,
+    who: &Who,
+    kind: &'static str,
+) -> Result<Vec<Object>, ProblemDetails> {
+    let objects = api.control.ask(move |node| node.objects(kind)).await?;
+    let view = View::of(api, who).await?;
+    Ok(match view {
+        Some(view) => view.objects(objects),
+        None => objects,
+    })
 }
 
 /// One port, slice or link.
@@ -87,9 +134,10 @@ pub(super) async fn list(State(api): State<Api>, Path(kinds): Path<String>) -> A
             content_type = "application/problem+json")))]
 pub(super) async fn one(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, name)): Path<(String, String)>,
 ) -> Answer<Object> {
-    find(&api, kind(&kinds)?, name).await
+    find(&api, &who, kind(&kinds)?, name).await
 }
 
 /// One router.
@@ -102,13 +150,14 @@ pub(super) async fn one(
             content_type = "application/problem+json")))]
 pub(super) async fn router(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
 ) -> Answer<Object> {
-    find(&api, kind(&kinds)?, format!("{slice}/{name}")).await
+    find(&api, &who, kind(&kinds)?, format!("{slice}/{name}")).await
 }
 
-async fn find(api: &Api, kind: &'static str, name: String) -> Answer<Object> {
-    let objects = api.control.ask(move |node| node.objects(kind)).await?;
+async fn find(api: &Api, who: &Who, kind: &'static str, name: String) -> Answer<Object> {
+    let objects = objects(api, who, kind).await?;
     match objects.iter().find(|object| object.name == name) {
         Some(object) => Ok(Json(object.clone())),
         None => Err(missing(kind, &name, &objects).into()),

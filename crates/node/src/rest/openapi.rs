@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::problem::NoOptions;
-use super::{Api, apply, filters, handlers, lsps, metrics, objects, streams};
+use super::{Api, apply, captures, filters, handlers, lsps, metrics, objects, streams, tokens};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -34,7 +34,8 @@ async fn schema() -> Json<Value> {
 #[openapi(
     info(
         title = "Europa",
-        description = "The node's REST interface, on /run/europa/NAME/node.sock. \
+        description = "The node's REST interface, on /run/europa/NAME/node.sock and, by TLS with a token, \
+            where `europa up --listen` says. \
             Errors are application/problem+json (RFC 9457)."
     ),
     paths(
@@ -44,6 +45,7 @@ async fn schema() -> Json<Value> {
         apply::delete_one,
         apply::delete_router,
         objects::node,
+        objects::whoami,
         objects::stats,
         objects::down,
         objects::list,
@@ -60,6 +62,10 @@ async fn schema() -> Json<Value> {
         streams::events,
         streams::log,
         streams::router_log,
+        captures::capture,
+        tokens::list,
+        tokens::create,
+        tokens::revoke,
         description,
         schema,
     )
@@ -69,6 +75,8 @@ struct Description;
 /// The errors of any request.
 const REFUSED: &[(&str, &str)] = &[
     ("400", "The request makes no sense, like an option that there is not"),
+    ("401", "The node does not know the caller: no valid token"),
+    ("403", "The caller's role does not suffice"),
     ("404", "There is no such thing"),
     ("503", "The node does not answer, as it ends"),
 ];

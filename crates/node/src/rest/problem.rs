@@ -27,6 +27,10 @@ pub(super) struct Problem(pub(super) ProblemDetails);
 /// The result of a handler.
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
 
+/// Marks a response that names nothing but what the caller has said or may see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnWords;
+
 impl From<ProblemDetails> for Problem {
     fn from(details: ProblemDetails) -> Problem {
         Problem(details)
@@ -37,7 +41,11 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let own_words = self.0.own_words;
         let mut response = (status, Json(self.0)).into_response();
+        if own_words {
+            response.extensions_mut().insert(OwnWords);
+        }
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(KIND));
         response
     }
