@@ -31,6 +31,7 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, int 
 	struct europa_counters *count = counters_of(id);
 	if (!by || !count)
 		return XDP_DROP;
+	count->tx_offered++;
 	__u32 cause = 0;
 	if (bytes < 14 || bytes > by->max_frame ||
 	    (by->flags & EUROPA_IF_STRIP_VLAN && insert_tag(ctx, by->vlan))) {

@@ -15,6 +15,7 @@
 //! ```
 
 mod addressing;
+pub mod balance;
 mod bundle;
 mod check;
 mod decode;

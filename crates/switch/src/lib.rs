@@ -36,12 +36,14 @@
 //! | `egress`     | what may leave: checks on a private copy                       |
 //! | `tap`        | records for captures                                           |
 //! | `guests`     | routers that run inside the worker                             |
+//! | `accounts`   | what a switch before had taken and not sent                    |
 //! | `held`       | which slots the switch holds, in memory that outlives it       |
 //!
 //! A switch process holds no capability. It reaches packets through descriptors that
 //! the node handed to it, and trusts nothing that a router wrote: slots are masked,
 //! pool and interface of a descriptor are those of the ring it stood in.
 
+mod accounts;
 mod batching;
 mod crew;
 mod ecn;

@@ -1,14 +1,18 @@
 //! `/v1/{ports,slices,links,routers,filters}`, `/v1/node`, `/v1/stats`: what there is.
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::middleware::from_extractor;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said};
-use europa_api::stats::NodeStats;
+use europa_api::stats::{LedgerStats, NodeStats};
+use europa_router::orders::Order;
+use serde::Deserialize;
+use tokio::task::JoinSet;
 
 use super::Api;
 use super::problem::{Answer, NoOptions, Problem};
+use crate::node::Node;
 
 /// Kinds by the plural that stands in paths.
 pub(super) const KINDS: [(&str, &str); 6] = [
@@ -23,12 +27,21 @@ pub(super) const KINDS: [(&str, &str); 6] = [
 pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/node", get(node))
-        .route("/v1/stats", get(stats))
         .route("/v1/down", post(down))
         .route("/v1/{kinds}", get(list))
         .route("/v1/{kinds}/{name}", get(one))
         .route("/v1/{kinds}/{slice}/{name}", get(router))
         .route_layer(from_extractor::<NoOptions>())
+        .route("/v1/stats", get(stats))
+}
+
+/// What of counters is wanted beside those that cost nothing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// The routers are asked for their ledgers.
+    #[serde(default)]
+    ledgers: bool,
 }
 
 /// The kind of a plural.
@@ -51,10 +64,39 @@ pub(super) async fn node(State(api): State<Api>) -> Answer<NodeInfo> {
 }
 
 /// Counters of all routers, interfaces and ports.
-#[utoipa::path(get, path = "/v1/stats", tag = "node", responses(
+#[utoipa::path(get, path = "/v1/stats", tag = "node",
+    params(("ledgers" = Option<bool>, Query,
+        description = "Whether each router is asked where its packets are")), responses(
     (status = 200, description = "Counters", body = ref("#/components/schemas/NodeStats"))))]
-pub(super) async fn stats(State(api): State<Api>) -> Answer<NodeStats> {
-    Ok(Json(api.control.ask(|node| node.stats()).await?))
+pub(super) async fn stats(
+    State(api): State<Api>,
+    Query(wanted): Query<Wanted>,
+) -> Answer<NodeStats> {
+    let ledgers = if wanted.ledgers { ledgers(&api).await? } else { Vec::new() };
+    let mut stats = api.control.ask(|node| node.stats()).await?;
+    for (name, ledger) in ledgers {
+        if let Some(router) = stats.routers.iter_mut().find(|router| router.name == name) {
+            router.ledger = Some(ledger);
+        }
+    }
+    Ok(Json(stats))
+}
+
+/// Asks all routers at once where their packets are. One that does not answer has no ledger.
+async fn ledgers(api: &Api) -> Result<Vec<(String, LedgerStats)>, ProblemDetails> {
+    let mut asked = JoinSet::new();
+    for name in api.control.ask(|node| node.accountable()).await? {
+        let control = api.control.clone();
+        asked.spawn(async move {
+            let who = name.clone();
+            let question = move |node: &mut Node, reply| {
+                node.ask_router(&who, &Order::Ledger, reply);
+            };
+            let answer = control.ask_later(question).await.ok()?.ok()?;
+            Some((name, serde_json::from_str(&answer).ok()?))
+        });
+    }
+    Ok(asked.join_all().await.into_iter().flatten().collect())
 }
 
 /// Ends everything and leaves nothing behind. Answers when that is done.
