@@ -168,7 +168,7 @@ fn every_cause(run: &str) {
         ("check (CheckIPHeader): output 1 is not connected", 2),
         ("martians (DropMartians): output 1 is not connected", 3),
         ("ttl (DecIPTTL): output 1 is not connected", 5),
-        ("full (Queue)", 7),
+        ("full (Queue): output 1 is not connected", 7),
     ];
     assert_eq!(causes(&ledger["dropped"]), expected(&dropped));
     let said = net.node.run(&["stats"]);
