@@ -8,6 +8,7 @@ use europa_tests::{Lab, Namespace, Node};
 use serde_json::Value;
 
 const IN: &str = "02:00:00:00:01:01";
+const OUT: &str = "02:00:00:00:02:01";
 const FAR: &str = "02:00:00:00:01:02";
 
 /// A router between two ports, and whoever sends to it.
@@ -28,7 +29,7 @@ fn documents(near: &Namespace, run: &str, fast_path: &str) -> String {
     }
     yaml + &format!(
         "kind: slice\nname: red\n---\nkind: router\nname: r1\nslice: red\n{run}interfaces:\n  \
-         in: {{port: left, mac: \"{IN}\"}}\n  out: {{port: right}}\nfast_path:\n{fast_path}"
+         in: {{port: left, mac: \"{IN}\"}}\n  out: {{port: right, mac: \"{OUT}\"}}\nfast_path:\n{fast_path}"
     )
 }
 
@@ -122,7 +123,7 @@ const ELEMENTS: &str = "  click: |
     FromDevice(in) -> class :: Classifier(12/0800, 12/88b5, 12/88b6);
     FromDevice(out) -> Discard;
     class[0] -> Strip(14) -> check :: CheckIPHeader -> martians :: DropMartians(10.0.0.255)
-      -> ttl :: DecIPTTL -> Unstrip(14) -> tee :: Tee(2);
+      -> ttl :: DecIPTTL -> EtherEncap(0x0800, 02:00:00:00:02:01, 02:00:00:00:02:02) -> tee :: Tee(2);
     tee[0] -> ToDevice(out);
     tee[1] -> copies :: Discard;
     class[1] -> full :: Queue(4) -> Idle;
