@@ -226,10 +226,11 @@ impl Node {
             return Vec::new();
         }
         let output = self.attempt(&["doctor", "--live", "--json"]);
-        let checked: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
+        let Ok(Value::Array(checked)) = serde_json::from_str(&output.stdout) else {
+            return vec![format!("europa doctor --live: {}{}", output.stdout, output.stderr)];
+        };
         let wrong = |one: &&Value| one["holds"] == false;
-        let all = checked.as_array().into_iter().flatten().filter(wrong);
-        all.map(|one| one["equation"].to_string()).collect()
+        checked.iter().filter(wrong).map(|one| one["equation"].to_string()).collect()
     }
 
     fn tell(&self) {
