@@ -78,12 +78,13 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u3
 		return XDP_DROP;
 	if (by->relay) {
 		/* The router's process sends it by this interface, and the switch has it pass filters and
-		 * queues. */
+		 * queues. It is offered to the interface then. */
 		struct delivery whole = { .interface = by->relay - 1 };
 		tell_verdict(ctx, by->taps, id, 0, 1);
 		deliver(ctx, &whole, DELIVER_SEEN);
 		return XDP_DROP;
 	}
+	count->tx_offered++;
 	__u32 cause = 0;
 	if (bytes < 14 || bytes > by->max_frame ||
 	    (by->flags & EUROPA_IF_STRIP_VLAN && insert_tag(ctx, by->vlan))) {

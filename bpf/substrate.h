@@ -189,6 +189,11 @@ struct europa_counters {
 	uint64_t rx_drop_target;   /* the router's XDP program named a device that it does not have */
 	uint64_t tx_drop_hops;     /* it has crossed as many links of kernel routers as it may */
 	uint64_t tx_drop_live;     /* longer than kernel routers may send over a link */
+	uint64_t tx_offered;       /* taken from its transmit ring, or sent to it by a rule or a program */
+	uint64_t tx_elsewhere;     /* of these, sent by a rule to another interface or back to the router */
+	uint64_t tx_drop_line;     /* its link loses some, or is full */
+	uint64_t tx_drop_switch;   /* held by a switch that has ended */
+	uint64_t reserved_to_end[4];
 };
 
 /* Links that a frame may cross from kernel router to kernel router before it comes to anybody else. */
@@ -312,7 +317,7 @@ _Static_assert(sizeof(struct europa_hint) == 8, "hint");
 _Static_assert(sizeof(struct europa_meter) == 128, "meter");
 _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
-_Static_assert(sizeof(struct europa_counters) == 192, "counters");
+_Static_assert(sizeof(struct europa_counters) == 256, "counters");
 _Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
 _Static_assert(sizeof(struct europa_caged) == 40, "caged");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");

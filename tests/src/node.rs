@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct Node {
     folder: tempfile::TempDir,
     /// Microseconds that no turn of its loop exceeds.
     longest_turn_us: u64,
+    /// Why its counters are not checked at the end, if they are not.
+    unbalanced: OnceLock<&'static str>,
 }
 
 /// A node's counters of an interface.
@@ -52,10 +55,18 @@ impl Node {
             inside: inside.map(Namespace::path),
             folder: tempfile::tempdir().expect("a folder"),
             longest_turn_us: LONGEST_TURN_US,
+            unbalanced: OnceLock::new(),
         }
     }
 
-    /// The same with another bound for the CPU time of a turn of its loop, for tests with long work.
+    /// Does not check at the end that every packet that was lost has a cause; `why` it cannot be.
+    pub fn leave_unbalanced(&self, why: &'static str) {
+        // The first reason will do.
+        let _ = self.unbalanced.set(why);
+    }
+
+    /// The same with another bound for the CPU time of a turn of its loop, where a test does what is
+    /// known to take longer.
     #[must_use]
     pub fn with_turns_of(mut self, longest: Duration) -> Node {
         self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
@@ -208,6 +219,20 @@ impl Node {
         Some((status["node"]["long_turns"].as_u64()?, status["node"]["longest_turn_us"].as_u64()?))
     }
 
+    /// Equations of counters that do not hold although the node is at rest: packets that were lost
+    /// without a cause. None if no node answers.
+    fn unbalanced(&self) -> Vec<String> {
+        if self.unbalanced.get().is_some() {
+            return Vec::new();
+        }
+        let output = self.attempt(&["doctor", "--live", "--json"]);
+        let Ok(Value::Array(checked)) = serde_json::from_str(&output.stdout) else {
+            return vec![format!("europa doctor --live: {}{}", output.stdout, output.stderr)];
+        };
+        let wrong = |one: &&Value| one["holds"] == false;
+        checked.iter().filter(wrong).map(|one| one["equation"].to_string()).collect()
+    }
+
     fn tell(&self) {
         let mut stderr = std::io::stderr();
         let logs = fs::read_dir(self.directory().join("log")).into_iter().flatten().flatten();
@@ -232,7 +257,14 @@ impl Drop for Node {
             self.tell();
         }
         let turns = self.long_turns();
+        let unbalanced = match turns.is_some() && !std::thread::panicking() {
+            true => self.unbalanced(),
+            false => Vec::new(),
+        };
         self.attempt(&["down"]);
+        if !unbalanced.is_empty() {
+            panic!("packets were lost without a cause:\n{}", unbalanced.join("\n"));
+        }
         if let Some((long, longest)) = turns.filter(|(_, longest)| *longest > self.longest_turn_us)
             && !std::thread::panicking()
         {

@@ -16,6 +16,7 @@
 
 mod addressing;
 mod allow;
+pub mod balance;
 mod bundle;
 mod check;
 mod decode;

@@ -101,6 +101,10 @@ impl<'a> Rights<'a> {
                 found.map(|router| &**router.slice)
             }
             "filters" => filters().map(|filters| &**filters.slice),
+            "flow" => {
+                let found = self.stored.flows.iter().find(|flow| &**flow.name == key.name);
+                found.map(|flow| &**flow.slice)
+            }
             _ => None,
         }
     }
@@ -117,7 +121,9 @@ impl<'a> Rights<'a> {
     /// Whether the user owns a stored object of a slice: pruning takes these.
     pub fn owns(&self, key: &Key) -> bool {
         match key.kind.as_str() {
-            "router" | "filters" => self.slice_of(key).is_some_and(|slice| self.owns_slice(slice)),
+            "router" | "filters" | "flow" => {
+                self.slice_of(key).is_some_and(|slice| self.owns_slice(slice))
+            }
             "link" => {
                 let ends = self.links.get(&key.name);
                 let no_host = |ends: &Vec<Side>| ends.iter().all(|end| end.slice().is_some());
@@ -264,12 +270,12 @@ impl<'a> Rights<'a> {
                 role => refused.push(too_low(router.slice.place, &router.slice, role)),
             }
         }
-        for filters in
-            new.filters.iter().filter(|f| is_changed(Key::new("filters", f.name.to_string())))
-        {
-            let role = self.role(&filters.slice);
-            if role != Some(Role::Owner) {
-                refused.push(too_low(filters.slice.place, &filters.slice, role));
+        let filters = new.filters.iter().map(|one| ("filters", &one.name, &one.slice));
+        let flows = new.flows.iter().map(|one| ("flow", &one.name, &one.slice));
+        for (kind, name, slice) in filters.chain(flows) {
+            let role = self.role(slice);
+            if is_changed(Key::new(kind, name.to_string())) && role != Some(Role::Owner) {
+                refused.push(too_low(slice.place, slice, role));
             }
         }
         for slice in new.slices.iter().filter(|s| is_changed(Key::new("slice", s.name.to_string())))

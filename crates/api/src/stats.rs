@@ -55,8 +55,51 @@ pub struct RouterStats {
     /// Packets that went through its Linux because that decides on them, by reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_linux: Vec<(String, u64)>,
+    /// Where its packets are, if that was asked for and its fast path is a Click configuration
+    /// that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerStats>,
     /// Its interfaces.
     pub interfaces: Vec<InterfaceStats>,
+}
+
+/// Packets that came to a router's elements, and what became of them, since the router was
+/// started. At rest `received + made + copied = sent + to_linux + consumed + dropped + held`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerStats {
+    /// Packets taken from receive rings.
+    pub received: u64,
+    /// Packets made by elements.
+    pub made: u64,
+    /// Copies of packets made by elements.
+    pub copied: u64,
+    /// Packets put into transmit rings.
+    pub sent: u64,
+    /// Packets put into the transmit rings that lead to the router's own Linux.
+    pub to_linux: u64,
+    /// Packets ended by elements whose purpose that is, by element.
+    pub consumed: Vec<(String, u64)>,
+    /// Packets lost in the router, by cause.
+    pub dropped: Vec<(String, u64)>,
+    /// Packets that wait in elements.
+    pub held: u64,
+}
+
+/// Packets that an interface's transmit ring offered, and what became of them, since the
+/// interface was made. At rest `offered = sent + elsewhere + dropped + waiting`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SendingStats {
+    /// Packets taken from the ring, or sent to this interface by a rule or an XDP program; copies
+    /// that a link or a rule has made count as well.
+    pub offered: u64,
+    /// Packets that left.
+    pub sent: u64,
+    /// Packets that a rule sent to another interface, or back to the router.
+    pub elsewhere: u64,
+    /// Packets lost, by cause.
+    pub dropped: Vec<(String, u64)>,
+    /// Packets that wait in queues or on the link.
+    pub waiting: u64,
 }
 
 /// How a router inside the switch goes, since it was started.
@@ -151,6 +194,9 @@ pub struct InterfaceStats {
     pub tx_bytes: u64,
     /// Packets lost, by cause; causes that never happened are left out.
     pub drops: Vec<(String, u64)>,
+    /// What became of the packets that its router sent.
+    #[serde(default)]
+    pub sending: SendingStats,
 }
 
 /// How a port goes.

@@ -359,6 +359,10 @@ impl Element for ARPQuerier {
         self.exchange();
     }
 
+    fn lost(&self) -> u64 {
+        self.drops + self.neighbours.drops
+    }
+
     fn handlers(&self) -> &'static [Handler] {
         const {
             &[

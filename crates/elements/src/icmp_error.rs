@@ -81,6 +81,8 @@ pub(crate) struct ICMPError {
     id: u16,
     errors: u64,
     limited: u64,
+    /// Packets that were not answered.
+    silent: u64,
 }
 
 impl Default for ICMPError {
@@ -99,6 +101,7 @@ impl Default for ICMPError {
             id: 0,
             errors: 0,
             limited: 0,
+            silent: 0,
         }
     }
 }
@@ -353,8 +356,15 @@ impl Element for ICMPError {
                 *packet = error;
                 true
             }
-            None => false,
+            None => {
+                self.silent += 1;
+                false
+            }
         });
+    }
+
+    fn lost(&self) -> u64 {
+        self.silent
     }
 
     fn handlers(&self) -> &'static [Handler] {

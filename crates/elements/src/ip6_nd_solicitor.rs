@@ -275,6 +275,10 @@ impl Element for IP6NDSolicitor {
         self.alarm.set(&self.neighbours, context);
     }
 
+    fn lost(&self) -> u64 {
+        self.drops + self.neighbours.drops
+    }
+
     fn handlers(&self) -> &'static [Handler] {
         const {
             &[

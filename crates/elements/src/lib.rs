@@ -34,6 +34,7 @@ mod drop_martians;
 mod dump;
 mod edit;
 mod encap;
+mod ends;
 mod error_element;
 mod ether_encap;
 mod ether_switch;

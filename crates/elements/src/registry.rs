@@ -320,6 +320,7 @@ pub fn registry() -> Registry {
     registry.add_pass(&crate::passes::Egress);
     // That each is there is tested.
     crate::inline::mark(&mut registry);
+    crate::ends::mark(&mut registry);
     // Other names that Click has for the same.
     registry.alias::<crate::encap::ether_vlan_encap::EtherVLANEncap>("EtherVlanEncap");
     registry.alias::<crate::encap::set_vlan_anno::SetVLANAnno>("SetVlanAnno");

@@ -28,9 +28,26 @@ impl Context<'_> {
     /// The receiver runs later, never inside this call.
     #[inline(always)]
     pub fn push(&mut self, port: usize, packet: Packet) {
-        if let Some(input) = self.target(port) {
-            self.core.work.push(input, packet);
+        match self.target(port) {
+            Some(input) => self.core.work.push(input, packet),
+            None => self.lose(port, packet),
         }
+    }
+
+    /// Drops a packet for an output without a connection.
+    #[cold]
+    #[inline(never)]
+    fn lose(&mut self, port: usize, packet: Packet) {
+        self.core.ledger.lose(self.me, port, 1);
+        drop(packet);
+    }
+
+    /// Drops packets for an output without a connection.
+    #[cold]
+    #[inline(never)]
+    fn lose_all(&mut self, port: usize, batch: &mut Batch) {
+        self.core.ledger.lose(self.me, port, batch.len());
+        batch.clear();
     }
 
     /// Sends all packets of `batch` out of push output `port`, and leaves it empty.
@@ -39,7 +56,7 @@ impl Context<'_> {
     pub fn push_batch(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
             Some(input) => self.core.work.push_batch(input, batch),
-            None => batch.clear(),
+            None => self.lose_all(port, batch),
         }
     }
 
@@ -50,7 +67,7 @@ impl Context<'_> {
     pub fn forward(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
             Some(input) => self.core.forward = input,
-            None => batch.clear(),
+            None => self.lose_all(port, batch),
         }
     }
 

@@ -27,6 +27,8 @@ pub struct ClassInfo {
     /// Whether its elements may run inside the switch's worker, which waits for them; if not,
     /// the reason, to be read after "it".
     pub inline: Result<(), &'static str>,
+    /// Whether packets end in its elements on purpose; else those that end there are lost.
+    pub consumes: bool,
 }
 
 /// The reason that keeps a class without a statement out of the switch.
@@ -36,7 +38,8 @@ impl ClassInfo {
     /// A class whose ports may be push or pull, and all inputs flow to all outputs.
     pub const fn new(name: &'static str, ports: &'static str) -> ClassInfo {
         let (processing, flow, phase) = ("a/a", "x/x", Phase::Default);
-        ClassInfo { name, ports, processing, flow, phase, inline: Err(UNKNOWN_WORK) }
+        let inline = Err(UNKNOWN_WORK);
+        ClassInfo { name, ports, processing, flow, phase, inline, consumes: false }
     }
 
     /// The same with this processing code.
@@ -219,6 +222,12 @@ pub trait Element: Any {
     fn has_room(&mut self, port: usize, context: &mut Context<'_>) -> bool {
         let _ = (port, context);
         true
+    }
+
+    /// Of the packets that have ended in an element whose class consumes packets
+    /// ([`ClassInfo::consumes`]), how many were lost.
+    fn lost(&self) -> u64 {
+        0
     }
 
     /// How many packets the element holds until they are pulled; `None` from one that is no

@@ -239,9 +239,15 @@ impl Chain {
                 .is_some_and(|p| self.pass.suits(&mut members, &self.main, p));
         let mut next = None;
         if suits {
+            let outer = core.ledger.enter(core.arena.freed(), self.last as usize);
             let mut context = Context { core, elements, devices, me: self.last as usize };
             self.go(&mut members, batch, &mut context);
-            next = Some(std::mem::replace(&mut core.forward, UNCONNECTED));
+            let forward = std::mem::replace(&mut core.forward, UNCONNECTED);
+            if forward == UNCONNECTED {
+                batch.clear();
+            }
+            core.ledger.leave(core.arena.freed(), outer);
+            next = Some(forward);
         }
         for (place, member) in members.iter_mut().zip(&self.members) {
             if let Some(slot) = elements.get_mut(*member as usize) {
@@ -341,7 +347,12 @@ impl Chain {
                     account.batches += 1;
                     account.packets += batch.len() as u64;
                 }
+                let outer = context.core.ledger.enter(context.core.arena.freed(), context.me);
                 element.push(0, batch, context);
+                if context.core.forward == UNCONNECTED {
+                    batch.clear();
+                }
+                context.core.ledger.leave(context.core.arena.freed(), outer);
             }
             _ => {
                 context.me = self.last as usize;

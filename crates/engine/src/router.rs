@@ -13,6 +13,7 @@ use crate::element::Phase;
 use crate::graph::Graph;
 use crate::handler::{Flags, HandlerError};
 use crate::init_context::InitContext;
+use crate::ledger::Ledger;
 use crate::lines::Lines;
 use crate::names::Names;
 use crate::pass::{self, Chain};
@@ -89,7 +90,7 @@ pub struct Limit {
 
 /// A graph with its state. Give it turns with [`Router::run_once`].
 pub struct Router {
-    elements: Vec<Slot>,
+    pub(crate) elements: Vec<Slot>,
     /// By input: the pass that starts there.
     chains: Vec<Option<Chain>>,
     turns: u64,
@@ -100,7 +101,7 @@ pub struct Router {
     cut: bool,
     /// The task that is first in the next round: that after the one where the last was cut.
     first_task: usize,
-    core: Core,
+    pub(crate) core: Core,
     /// Mistakes and warnings; once it is built, warnings only.
     notes: Vec<BuildError>,
 }
@@ -188,6 +189,7 @@ impl Router {
             now_ns,
             wall_offset_ns: 0,
             accounts: vec![Account::default(); elements.len()],
+            ledger: Ledger::of(elements.len()),
             lines: Lines::of(elements.len()),
             tasks: Vec::new(),
             turns: Turns::default(),
@@ -540,6 +542,10 @@ impl Router {
         let begun = self.profile.is_some().then(Instant::now);
         with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
             element.push(port as usize, &mut work.batch, context);
+            // What it leaves is dropped, on its account.
+            if context.core.forward == UNCONNECTED {
+                work.batch.clear();
+            }
         });
         self.charge(index, begun);
         if !self.core.deferred.is_empty() {
@@ -647,6 +653,7 @@ impl Router {
                 element.take_state(previous);
             }
         }
+        self.take_ledger(old);
         while let Some(mut work) = old.core.work.pop() {
             let port = old.core.wiring.inputs.get(work.input as usize).copied();
             if let Some(Port { element, port }) = port

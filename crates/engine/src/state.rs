@@ -11,6 +11,7 @@ use crate::call::Global;
 use crate::context::Context;
 use crate::devices::Devices;
 use crate::element::{ClassInfo, Element};
+use crate::ledger::Ledger;
 use crate::lines::Lines;
 use crate::names::Names;
 use crate::room::Rooms;
@@ -121,6 +122,8 @@ pub(crate) struct Core {
     /// The difference between `now_ns` and nanoseconds since 1970.
     pub(crate) wall_offset_ns: u64,
     pub(crate) accounts: Vec<Account>,
+    /// Which element ends which packets.
+    pub(crate) ledger: Ledger,
     pub(crate) tasks: Vec<Task>,
     /// Their order where they have shares that differ.
     pub(crate) turns: Turns,
@@ -240,7 +243,9 @@ pub(crate) fn with_element<R>(
     call: impl FnOnce(&mut dyn Element, &mut Context<'_>) -> R,
 ) -> Option<R> {
     let mut element = elements.get_mut(me)?.take()?;
+    let outer = core.ledger.enter(core.arena.freed(), me);
     let result = call(&mut *element, &mut Context { core, elements, devices, me });
+    core.ledger.leave(core.arena.freed(), outer);
     if let Some(slot) = elements.get_mut(me) {
         *slot = Some(element);
     }

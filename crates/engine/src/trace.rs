@@ -328,12 +328,14 @@ fn give(
     core.forward = UNCONNECTED;
     with_element(core, elements, devices, index, |element, context| {
         element.push(to.port as usize, batch, context);
+        if context.core.forward == UNCONNECTED {
+            batch.clear();
+        }
     });
     let next = std::mem::replace(&mut core.forward, UNCONNECTED);
     if next != UNCONNECTED {
         core.work.push_batch(next, batch);
     }
-    batch.clear();
 }
 
 /// Gives one packet to an element and notes the result.
@@ -388,12 +390,14 @@ fn watch(
     core.forward = UNCONNECTED;
     with_element(core, elements, devices, index, |element, context| {
         element.push(to.port as usize, &mut batch, context);
+        if context.core.forward == UNCONNECTED {
+            batch.clear();
+        }
     });
     let next = std::mem::replace(&mut core.forward, UNCONNECTED);
     if next != UNCONNECTED {
         core.work.push_batch(next, &mut batch);
     }
-    batch.clear();
     std::mem::swap(&mut core.wiring.targets, &mut targets);
     std::mem::swap(&mut core.work, &mut work);
     let live_after = live(core);
@@ -422,6 +426,7 @@ fn watch(
             if real != UNCONNECTED {
                 core.work.push(real, packet);
             } else {
+                core.ledger.lose(index, (out.input - base) as usize, 1);
                 trace_end(&mut core.trace, packet.slot());
             }
         }

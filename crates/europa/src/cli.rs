@@ -380,8 +380,13 @@ enum Command {
     Delete(DeleteArgs),
     /// Check this machine's kernel and settings.
     ///
-    /// Exits with 1 if Europa cannot run here.
+    /// Exits with 1 if Europa cannot run here. With --live, checks the running node: of each router
+    /// and interface, that every packet is somewhere or was lost for a known cause. Exits with 1 if
+    /// that does not hold within a second; packets under way count on neither side.
     Doctor {
+        /// Check the counters of the running node.
+        #[arg(long)]
+        live: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -580,7 +585,8 @@ impl Cli {
             }
             Command::Restart { routers } => routers::restart(&instance, &routers),
             Command::Delete(args) => delete::delete(&instance, &args),
-            Command::Doctor { json } => show::doctor(json),
+            Command::Doctor { live: true, json } => show::doctor_live(&instance, json),
+            Command::Doctor { live: false, json } => show::doctor(json),
             Command::Check(args) => check::check(&args),
             Command::Compile(args) => compile::compile(&args),
             Command::Completion { shell } => print::completion(shell),

@@ -62,7 +62,10 @@ const EXAMPLES: [(&str, &str); 34] = [
     ("write", "europa write red/r1 right.reset_counts"),
     ("restart", "europa restart red/r1 blue/r1"),
     ("delete", "europa delete router red/r1 red/r2\n  europa delete router/red/r1 slice/red"),
-    ("doctor", "europa doctor\n  europa doctor --json | jq '.[] | select(.verdict != \"works\")'"),
+    (
+        "doctor",
+        "europa doctor\n  europa doctor --live\n  europa doctor --json | jq '.[] | select(.verdict != \"works\")'",
+    ),
     (
         "completion",
         "europa completion bash > /etc/bash_completion.d/europa\n  \

@@ -25,6 +25,7 @@ use crate::batch::Batch;
 use crate::hints::prefetch_at;
 use crate::layout::{RX_OFFSET_BYTES, SLOT_METADATA_BYTES};
 use crate::packet::{Cold, Hot, Packet, State};
+use crate::tally::Tally;
 
 /// Smallest buffer an arena accepts, in bytes.
 pub const MIN_BUFFER_BYTES: usize = 512;
@@ -48,6 +49,12 @@ pub(crate) struct Shared {
     away: Cell<u32>,
     /// Number of `Arena` values.
     handles: Cell<u32>,
+    /// Packets that were made, with copies; see [`Tally`].
+    made: Cell<u64>,
+    /// Of these, copies.
+    pub(crate) copied: Cell<u64>,
+    /// Packets that were dropped.
+    freed: Cell<u64>,
     /// Number of buffers.
     count: u32,
     /// Number that others know the first buffer by.
@@ -89,6 +96,7 @@ impl Shared {
             let s = shared.as_ref();
             (*hot.as_ptr()).state = State::Free;
             s.push_free((*hot.as_ptr()).index);
+            s.freed.set(s.freed.get() + 1);
             if s.handles.get() == 0 {
                 Shared::destroy_if_unused(shared);
             }
@@ -121,6 +129,7 @@ impl Shared {
                     count += 1;
                 }
                 s.free_len.set((start + count) as u32);
+                s.freed.set(s.freed.get() + count as u64);
                 rest = rest.get_unchecked(count..);
                 if s.handles.get() == 0 {
                     Shared::destroy_if_unused(shared);
@@ -151,7 +160,8 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn alloc(&self) -> Option<Packet> {
         let index = self.pop_free()?;
-        // SAFETY: an index from the stack is in range and has no other owner.
+        self.made.set(self.made.get() + 1);
+        // SAFETY: an index from the stack is in range and nobody else's.
         Some(unsafe { self.make_live(index, RX_OFFSET_BYTES as u16, 0) })
     }
 
@@ -290,6 +300,9 @@ impl Arena {
             free_len: Cell::new(0),
             away: Cell::new(count),
             handles: Cell::new(1),
+            made: Cell::new(0),
+            copied: Cell::new(0),
+            freed: Cell::new(0),
             count,
             first_slot,
             base,
@@ -346,6 +359,7 @@ impl Arena {
             }
         }));
         shared.free_len.set(top - count);
+        shared.made.set(shared.made.get() + u64::from(count));
         count as usize
     }
 
@@ -466,6 +480,20 @@ impl Arena {
     /// Number of free buffers.
     pub fn free(&self) -> usize {
         self.shared().free_len.get() as usize
+    }
+
+    /// Number of packets that were dropped since the arena was made.
+    #[inline(always)]
+    pub fn freed(&self) -> u64 {
+        self.shared().freed.get()
+    }
+
+    /// What the arena has done with its buffers since it was made.
+    pub fn tally(&self) -> Tally {
+        let shared = self.shared();
+        let copied = shared.copied.get();
+        let held = shared.count - shared.free_len.get() - shared.away.get();
+        Tally { made: shared.made.get() - copied, copied, freed: self.freed(), held: held.into() }
     }
 
     /// Number of slots that the other side has.

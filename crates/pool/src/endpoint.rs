@@ -40,10 +40,12 @@ pub struct Endpoint {
     done_head: u32,
     /// Slots that are to come back by the done ring.
     returning: u32,
-    /// Packets received in all.
-    pub received: u64,
-    /// Received descriptors with a slot that is not the substrate's: never, unless another process
-    /// wrote into the pool.
+    /// By interface: packets received.
+    received: Vec<u64>,
+    /// By interface: packets sent.
+    sent: Vec<u64>,
+    /// Descriptors received that named no slot of the substrate's: never, unless
+    /// somebody else wrote into the pool.
     pub strange: u64,
 }
 
@@ -75,7 +77,8 @@ impl Endpoint {
             fill_tail: 0,
             done_head: 0,
             returning: stock(geometry.slots),
-            received: 0,
+            received: vec![0; interfaces],
+            sent: vec![0; interfaces],
             strange: 0,
         };
         endpoint.balance();
@@ -87,10 +90,21 @@ impl Endpoint {
         &self.arena
     }
 
-    /// Whether a transmit ring is so full that packets received now might not fit. The switch
-    /// empties rings for any fate of the packets, so it has just not had its turn: this router
-    /// gives it the core, and frames that arrive meanwhile are dropped before they have cost a
-    /// copy.
+    /// Packets received from an interface, and sent to it.
+    pub fn passed(&self, interface: usize) -> (u64, u64) {
+        let of = |counts: &[u64]| counts.get(interface).copied().unwrap_or_default();
+        (of(&self.received), of(&self.sent))
+    }
+
+    /// Packets received in all.
+    pub fn received(&self) -> u64 {
+        self.received.iter().sum()
+    }
+
+    /// Whether a transmit ring is so full that packets received now might not fit. The
+    /// switch empties rings whatever becomes of the packets, so it has just not had its
+    /// turn: this router gives it the core, and what arrives meanwhile is dropped before
+    /// it has cost a copy.
     pub fn is_congested(&self) -> bool {
         self.tx_tail.iter().zip(0..).any(|(tail, interface)| {
             let ring = self.view.tx(interface);
@@ -116,6 +130,7 @@ impl Endpoint {
         };
         let ring = self.view.rx(interface as u32);
         let slots = self.view.layout().geometry.slots;
+        let before = batch.len();
         for _ in 0..max.min(batch.room()) {
             let Some(word) = ring.peek(*head) else {
                 if ring.peek(head.wrapping_add(1)).is_some()
@@ -154,7 +169,9 @@ impl Endpoint {
             }
             let _ = batch.push(packet);
         }
-        self.received += batch.len() as u64;
+        if let Some(received) = self.received.get_mut(interface) {
+            *received += (batch.len() - before) as u64;
+        }
     }
 
     /// Sends packets from the front of `batch`; leaves those that the ring has no room
@@ -196,7 +213,10 @@ impl Endpoint {
             ring.fill(at, word.to_queue(place.queue));
             at = at.wrapping_add(1);
         }
-        if let Some(tail) = self.tx_tail.get_mut(interface) {
+        if let (Some(tail), Some(sent)) =
+            (self.tx_tail.get_mut(interface), self.sent.get_mut(interface))
+        {
+            *sent += u64::from(at.wrapping_sub(*tail));
             *tail = at;
         }
     }

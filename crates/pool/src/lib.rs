@@ -28,6 +28,8 @@ pub mod packet;
 mod preemption;
 pub mod ring;
 #[cfg(not(loom))]
+mod tally;
+#[cfg(not(loom))]
 pub mod ticks;
 mod unseen;
 #[cfg(not(loom))]
@@ -52,6 +54,8 @@ pub use mapping::Mapping;
 pub use packet::{Packet, PacketType, Place};
 #[cfg(not(loom))]
 pub use preemption::Preemption;
+#[cfg(not(loom))]
+pub use tally::Tally;
 pub use unseen::{UNSEEN, look_on};
 #[cfg(not(loom))]
 pub use view::{PoolView, ViewError};

@@ -728,6 +728,7 @@ impl Packet {
     /// buffer is free.
     pub fn try_clone(&self) -> Option<Packet> {
         let mut copy = self.shared().alloc()?;
+        self.shared().copied.set(self.shared().copied.get() + 1);
         let from = self.hot();
         // Headers may lie before the packet.
         let first = [from.mac, from.network, from.transport, from.offset];

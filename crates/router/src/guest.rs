@@ -305,7 +305,7 @@ impl Guest {
 
     /// How it goes.
     pub fn stats(&self) -> GuestStats {
-        let packets = self.running.as_ref().map_or(0, |r| r.devices.endpoint.received);
+        let packets = self.running.as_ref().map_or(0, |r| r.devices.endpoint.received());
         GuestStats {
             packets,
             spent_ns: ticks::to_ns(self.spent),

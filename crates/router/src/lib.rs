@@ -7,6 +7,7 @@
 //! | `grants`  | files and sockets that were opened for it            |
 //! | `graph`   | from a configuration's text to a running graph       |
 //! | `running` | a graph on a pool: rounds, orders                   |
+//! | `ledger`  | where its packets are                                |
 //! | `process` | the process: orders, rounds of the engine, and sleep |
 //! | `guest`   | the same inside the switch, within bounds            |
 //! | `program` | the same for a data plane of the owner's own         |
@@ -18,6 +19,7 @@ mod devices;
 mod grants;
 pub mod graph;
 mod guest;
+mod ledger;
 pub mod orders;
 mod process;
 mod program;
@@ -26,5 +28,6 @@ mod running;
 pub use europa_engine::Stock;
 pub use graph::check;
 pub use guest::{Guest, GuestStats};
+pub use ledger::Ledger;
 pub use process::{RouterError, run};
 pub use program::become_program;

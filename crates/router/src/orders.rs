@@ -37,6 +37,8 @@ pub enum Order {
         /// Its parameter, often empty.
         parameter: String,
     },
+    /// Tells where its packets are: a [`Ledger`](crate::Ledger) as JSON.
+    Ledger,
     /// Writes a handler, by `element.handler`.
     Write {
         /// Its path.

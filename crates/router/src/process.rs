@@ -146,7 +146,7 @@ impl Process {
             // A source that found no slot finds one now.
             let is_refilled = was_out && !endpoint.is_out_of_stock();
             if worked || is_refilled || self.running.router.is_busy() {
-                let received = self.running.devices.endpoint.received;
+                let received = self.running.devices.endpoint.received();
                 idle.worked(received - seen);
                 seen = received;
                 continue;

@@ -107,8 +107,17 @@ impl Running {
         self.devices.grants = Grants::new(&self.granted, grants);
         let now_ns = self.ns_at(Instant::now());
         let text = (configuration, file);
-        let (mut new, warnings) =
-            graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns)?;
+        let before = self.arena.freed();
+        let built = graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns);
+        // What elements made while they were initialised, and dropped with those that fail.
+        let replaced = self.arena.freed() - before;
+        let (mut new, warnings) = match built {
+            Ok(built) => built,
+            Err(why) => {
+                self.router.note_replaced(replaced);
+                return Err(why);
+            }
+        };
         (self.log.borrow_mut())(&warnings);
         lend(&self.log, &mut new);
         // Packets under way inside the old graph are brought to their end.
@@ -118,9 +127,11 @@ impl Running {
             }
             self.round(Instant::now());
         }
+        let before = self.arena.freed();
         new.take_state(&mut self.router);
         new.set_wall_offset_ns(wall_offset_ns(self.started));
         self.router = new;
+        self.router.note_replaced(replaced + self.arena.freed() - before);
         Ok(())
     }
 
@@ -139,6 +150,10 @@ impl Running {
             }
             Order::Admit => Answer::Refused("only the node lets others in".into()),
             Order::Read { path, parameter } => match self.router.read(&path, &parameter) {
+                Ok(text) => Answer::Done(text),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
+            Order::Ledger => match serde_json::to_string(&self.ledger()) {
                 Ok(text) => Answer::Done(text),
                 Err(error) => Answer::Refused(error.to_string()),
             },

@@ -367,6 +367,10 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.rx_drop_target += c.rx_drop_target;
         sum.tx_drop_hops += c.tx_drop_hops;
         sum.tx_drop_live += c.tx_drop_live;
+        sum.tx_offered += c.tx_offered;
+        sum.tx_elsewhere += c.tx_elsewhere;
+        sum.tx_drop_line += c.tx_drop_line;
+        sum.tx_drop_switch += c.tx_drop_switch;
     }
     sum
 }

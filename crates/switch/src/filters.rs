@@ -191,6 +191,7 @@ impl Judge<'_> {
         let (id, word) = (packet.interface, packet.word);
         let local = shared.interfaces.get(id).local;
         let tail = shared.rx_tail(id, self.odd);
+        count!(shared, id, tx_elsewhere, 1);
         let (ring, flags) = (pool.view.rx(local), word.flags() & (Word::RETURN | Word::RESULT));
         // It is the router's as soon as it is in the ring.
         shared.held.give(packet.pool, word.slot());
@@ -267,6 +268,7 @@ impl Judge<'_> {
     fn mirror(&mut self, to: u16, shared: &Shared, pool: &Pool, packet: &Queued, place: usize) {
         let Some(way) = self.way(to) else { return };
         let Some(word) = copy(shared, pool, packet, place) else { return };
+        count!(shared, packet.interface, tx_offered, 1);
         self.divert(way, Queued { word, queue: 0, ..*packet });
     }
 }

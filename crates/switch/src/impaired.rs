@@ -13,7 +13,7 @@ use crate::orders::{LinkStats, Target};
 use crate::pools::Pools;
 use crate::ports::Ports;
 use crate::queue::Queued;
-use crate::tables::{Interface, Pool, Shared, Tables};
+use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::tap::{Lost, lost};
 
 /// Packets that arrive over one link before the next one has its turn.
@@ -55,6 +55,7 @@ pub(crate) fn submit(
     match submitted {
         Ok(()) => pool.on_the_way.set(pool.on_the_way.get() + 1),
         Err(cause) => {
+            count!(shared, packet.interface, tx_drop_line, 1);
             let taps = shared.taps_of(witness.0);
             if taps != 0 {
                 tell(shared, pool, packet, cause, witness, taps);
@@ -172,6 +173,7 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
         view.slot_offset(free, to),
         length.into(),
     );
+    count!(shared, packet.interface, tx_offered, 1);
     Some(Queued { word, ..packet })
 }
 
@@ -209,23 +211,26 @@ impl Tables {
         if let Some(pool) = self.pools.get(&interface.pool) {
             for packet in impairment.drain() {
                 pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
+                count!(shared, packet.interface, tx_drop_link, 1);
                 shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }
     }
 
-    /// Forgets the interfaces of a removed pool, with their packets on the way.
-    pub(crate) fn remove_interfaces_of(&mut self, pool: u32) {
+    /// Forgets the interfaces of a pool that goes, with what is on the way from there.
+    pub(crate) fn remove_interfaces_of(&mut self, shared: &Shared, pool: u32) {
         let gone: Vec<u32> =
             self.interfaces.iter().filter(|i| i.pool == pool).map(|i| i.id).collect();
         gone.into_iter().for_each(|id| self.forget_way(id));
         let Self { interfaces, past, impaired, .. } = self;
-        interfaces.retain(|interface: &Interface| {
+        interfaces.retain_mut(|interface: &mut Interface| {
             if interface.pool != pool {
                 return true;
             }
-            if let Some(impairment) = &interface.impairment {
+            if let Some(impairment) = &mut interface.impairment {
                 *impaired -= 1;
+                let lost = impairment.drain().count() as u64;
+                count!(shared, interface.id, tx_drop_pool, lost);
                 past.insert(interface.id, impairment.statistics());
             }
             false

@@ -101,7 +101,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let Interface { id, lengths, before, head, .. } = interface;
     // Keys count only for slices with rules.
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
-    let mut turn = 0;
+    let (mut turn, mut offered) = (0, 0);
     let slots = pool.view.layout().geometry.slots;
     loop {
         let slot = word.slot() & (slots - 1);
@@ -122,6 +122,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         *head = at.wrapping_add(1);
         cursor.store(*head, Ordering::Release);
         ring.clear(at);
+        offered += u64::from(fresh);
         // A slot that is here already was submitted twice: the first counts.
         if !fresh {
             // Nothing came.
@@ -143,6 +144,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             _ => break,
         }
     }
+    count!(shared, *id, tx_offered, offered);
     if pool.of == PoolOf::Process {
         pool.sent.set(pool.sent.get().saturating_add(turn));
     }
@@ -178,6 +180,8 @@ fn divert(
             drop();
             continue;
         };
+        count!(shared, sent.0, tx_elsewhere, 1);
+        count!(shared, to.id, tx_offered, 1);
         let mut onward = Onward::of(to, pools, ports, outgoing, shared, now_ns);
         let witness = impaired::witness(to);
         if let Some(impairment) = to.impairment.as_deref_mut() {

@@ -36,7 +36,8 @@
 //! | `egress`     | checks on a private copy of each frame that leaves             |
 //! | `tap`        | records for captures                                           |
 //! | `guests`     | routers that run inside the worker                             |
-//! | `held`       | bitmap of the slots that the switch holds; it outlives the process |
+//! | `accounts`   | what a switch before had taken and not sent                    |
+//! | `held`       | which slots the switch holds, in memory that outlives it       |
 //!
 //! A switch process holds no capability. It reaches packets through descriptors from the node, and trusts
 //! no value that a router wrote: it masks slots, and stamps a descriptor with the pool and interface of
@@ -59,6 +60,7 @@
 //! | `SCHED_BATCH` and naps of 30 µs after a burst, instead of yields | plain yields keep a shared core from the peer: 1.5 to 2.3 million packets/s |
 //! | held slots are noted in a bitmap that outlives the switch | a killed switch costs no slot |
 
+mod accounts;
 mod batching;
 mod crew;
 mod ecn;

@@ -194,8 +194,8 @@ impl Managed {
     }
 
     /// Forgets the packets of a pool that goes.
-    pub(crate) fn remove_pool(&mut self, pool: u32) {
-        self.tree.retain(|packet| packet.pool != pool, |_| ());
+    pub(crate) fn remove_pool(&mut self, pool: u32, gone: impl FnMut(Queued)) {
+        self.tree.retain(|packet| packet.pool != pool, gone);
     }
 
     /// Takes everything out, for any rates.

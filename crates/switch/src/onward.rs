@@ -3,7 +3,7 @@
 use europa_pool::PoolView;
 
 use crate::handover::Outgoing;
-use crate::link::{self, End};
+use crate::link::{self, Delivery, End};
 use crate::orders::Target;
 use crate::pools::Pools;
 use crate::ports::Ports;
@@ -56,7 +56,7 @@ impl<'a> Onward<'a> {
     /// Passes one frame on, for which there is room, or drops it; 1 if it went over a link.
     #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
-        let delivered = match self {
+        let delivery = match self {
             Self::Port(port, pools, now_ns) => {
                 port.queue.push(shared, pools, *now_ns, packet);
                 return 0;
@@ -65,16 +65,16 @@ impl<'a> Onward<'a> {
                 if outgoing.push(packet) {
                     return 0;
                 }
-                false
+                Delivery::Refused
             }
             Self::Link(end) => link::deliver(shared, from, packet, end),
-            Self::Nowhere => false,
+            Self::Nowhere => Delivery::Refused,
         };
-        if !delivered {
+        if delivery == Delivery::Refused {
             count!(shared, packet.interface, tx_drop_link, 1);
         }
         shared.give_back(from, packet.pool, packet.word);
-        u64::from(delivered)
+        u64::from(delivery == Delivery::Done)
     }
 
     /// Prefetches the memory for passing on a later frame of `interface`'s.

@@ -100,7 +100,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
     ));
     let status = Arc::new(Mapping::new(status, STATUS_BYTES).map_err(mapping)?);
-    let (mut posts, mut peers) = (Vec::new(), Vec::new());
+    let (mut posts, mut peers) = (Vec::<(Live, Sleeper)>::new(), Vec::new());
     let mut of_workers = of_workers.into_iter();
     for worker in 0..workers {
         let mut next = || of_workers.next().ok_or(SwitchError::Start);
@@ -113,6 +113,8 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         posts.push((live, sleeper));
         peers.push(Arc::new(Peer::new(rope)));
     }
+    let published = posts.iter().flat_map(|(live, _)| live.waiting());
+    shared.close_accounts(published.map(|(interface, _, _)| interface));
     let peers: Arc<[Arc<Peer>]> = peers.into();
     let reader = Reader::start().map_err(SwitchError::Thread)?;
     let common = Common { shared, peers: peers.clone(), reader };

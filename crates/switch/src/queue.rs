@@ -182,10 +182,15 @@ impl PortQueue {
     }
 
     /// Takes out every packet of `pool`.
-    pub(crate) fn remove_pool(&mut self, pool: u32) {
-        self.ready.retain(|packet| packet.pool != pool);
+    pub(crate) fn remove_pool(&mut self, pool: u32, mut gone: impl FnMut(Queued)) {
+        self.ready.retain(|packet| {
+            if packet.pool == pool {
+                gone(*packet);
+            }
+            packet.pool != pool
+        });
         if let Some(managed) = &mut self.managed {
-            managed.remove_pool(pool);
+            managed.remove_pool(pool, gone);
         }
         self.shares.fill(0);
         for packet in &self.ready {
@@ -263,7 +268,7 @@ mod tests {
         assert_eq!(queue.ready.capacity(), capacity, "nothing is allocated");
         assert_eq!(queue.pop().map(|packet| packet.interface), Some(1));
         assert_eq!((queue.room(1), queue.room(2)), (1, 0));
-        queue.remove_pool(1);
+        queue.remove_pool(1, |_| ());
         assert_eq!((queue.room(1), queue.room(2)), (share, 0));
         let mut count = 0;
         queue.drain(|_| count += 1);

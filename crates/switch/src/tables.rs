@@ -193,6 +193,12 @@ impl Shared {
         }
     }
 
+    /// The rows of an interface's counters: one for each CPU, and the switch's own.
+    pub(crate) fn counters_of(&self, interface: u32) -> impl Iterator<Item = layout::Counters> {
+        let first = interface * self.counter_rows;
+        (first..first + self.counter_rows).map(|row| self.counters.get(row))
+    }
+
     /// Where in its receive ring the next frame for an interface goes.
     #[inline]
     pub(crate) fn rx_tail(&self, interface: u32, odd: bool) -> &AtomicU32 {

@@ -308,7 +308,7 @@ impl Worker {
             Err(error) => {
                 // Cannot happen while the node keeps the program loaded and parked.
                 tracing::error!("{error}; frames leave by sockets from now on");
-                for (pool, word) in self.live.abandon() {
+                for (pool, word) in self.live.abandon(&self.shared) {
                     if let Some(view) = self.tables.pools.get(&pool) {
                         self.shared.give_back(&view.view, pool, word);
                     }
@@ -418,7 +418,10 @@ impl Worker {
             Order::RemovePort { port } => {
                 let removed = self.tables.ports.remove(port);
                 let mut removed = removed.ok_or("no such port")?;
-                removed.queue.drain(|packet| self.tables.pools.give_back(&self.shared, &packet));
+                removed.queue.drain(|packet| {
+                    count!(self.shared, packet.interface, tx_drop_link, 1);
+                    self.tables.pools.give_back(&self.shared, &packet);
+                });
             }
             Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by } => {
                 let relay = self.tables.pools.get(&pool);
@@ -568,8 +571,8 @@ impl Worker {
                 break;
             }
         }
-        // Packets that no kick takes now must not stay: the pool's number may soon be another's.
-        for (of, word) in self.live.abandon() {
+        // What no kick takes just now must not stay: the pool's number may soon be another's.
+        for (of, word) in self.live.abandon(&self.shared) {
             if let Some(other) = self.tables.pools.get(&of) {
                 self.shared.give_back(&other.view, of, word);
             }
@@ -580,9 +583,11 @@ impl Worker {
                 *outgoing = None;
             }
         }
-        self.tables.remove_interfaces_of(pool);
+        self.tables.remove_interfaces_of(&self.shared, pool);
         for port in self.tables.ports.iter_mut() {
-            port.queue.remove_pool(pool);
+            port.queue.remove_pool(pool, |packet| {
+                count!(self.shared, packet.interface, tx_drop_pool, 1);
+            });
         }
         let is_own = self.tables.is_own(pool);
         if let Some(pool) = self.tables.pools.remove(pool)

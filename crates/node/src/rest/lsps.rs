@@ -3,13 +3,14 @@
 use axum::extract::{Path, State};
 use axum::middleware::from_extractor;
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use europa_api::lsp::{FlowPath, LspAt, LspList, PathError, PathHop, Reservable};
 use europa_api::rest::ProblemDetails;
 use europa_signaller::orders::{HopState, Shown};
 
 use super::Api;
 use super::problem::{Answer, NoOptions};
+use super::who::Who;
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -23,8 +24,11 @@ pub(super) fn routes() -> Router<Api> {
     (status = 200, description = "Flows and paths", body = ref("#/components/schemas/LspList")),
     (status = 409, description = "A signaller does not answer",
         body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn list(State(api): State<Api>) -> Answer<LspList> {
-    Ok(Json(all(&api).await?))
+pub(super) async fn list(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+) -> Answer<LspList> {
+    Ok(Json(all(&api, &who).await?))
 }
 
 /// One flow and its path, and what every router on it does.
@@ -36,8 +40,12 @@ pub(super) async fn list(State(api): State<Api>) -> Answer<LspList> {
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
         (status = 409, description = "A signaller does not answer",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn one(State(api): State<Api>, Path(flow): Path<String>) -> Answer<FlowPath> {
-    let all = all(&api).await?;
+pub(super) async fn one(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(flow): Path<String>,
+) -> Answer<FlowPath> {
+    let all = all(&api, &who).await?;
     let names: Vec<&str> = all.flows.iter().map(|flow| flow.name.as_str()).collect();
     match all.flows.iter().find(|one| one.name == flow) {
         Some(found) => Ok(Json(found.clone())),
@@ -51,9 +59,13 @@ pub(super) async fn one(State(api): State<Api>, Path(flow): Path<String>) -> Ans
     }
 }
 
-async fn all(api: &Api) -> Result<LspList, ProblemDetails> {
+/// Flows and paths of the slices that the caller may see.
+async fn all(api: &Api, who: &Who) -> Result<LspList, ProblemDetails> {
     let mut list = LspList::default();
-    for slice in api.control.ask(|node| node.signallers.names()).await? {
+    let slices = api.control.ask(|node| node.signallers.names()).await?;
+    let roles = who.roles();
+    let sees = |slice: &String| roles.as_ref().is_none_or(|roles| roles.contains_key(slice));
+    for slice in slices.into_iter().filter(sees) {
         let asked = slice.clone();
         let shown = api
             .control

@@ -1,20 +1,26 @@
-//! `/v1/{ports,slices,links,routers,filters,users}`, `/v1/node`, `/v1/stats`, `/v1/whoami`: what
+//! `/v1/{ports,slices,links,hosts,routers,filters,flows,users}`, `/v1/node`, `/v1/stats`, `/v1/whoami`: what
 //! there is.
 
-use axum::extract::{Path, State};
+use std::collections::HashSet;
+
+use axum::extract::{Path, Query, State};
 use axum::middleware::from_extractor;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said, Whoami};
-use europa_api::stats::NodeStats;
+use europa_api::stats::{LedgerStats, NodeStats};
+use europa_router::orders::Order;
+use serde::Deserialize;
+use tokio::task::JoinSet;
 
 use super::Api;
 use super::owners::{self, View};
 use super::problem::{Answer, NoOptions, Problem};
 use super::who::Who;
+use crate::node::Node;
 
 /// Kinds by the plural that stands in paths.
-pub(super) const KINDS: [(&str, &str); 7] = [
+pub(super) const KINDS: [(&str, &str); 8] = [
     ("ports", "port"),
     ("slices", "slice"),
     ("links", "link"),
@@ -29,12 +35,21 @@ pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/node", get(node))
         .route("/v1/whoami", get(whoami))
-        .route("/v1/stats", get(stats))
         .route("/v1/down", post(down))
         .route("/v1/{kinds}", get(list))
         .route("/v1/{kinds}/{name}", get(one))
         .route("/v1/{kinds}/{slice}/{name}", get(router))
         .route_layer(from_extractor::<NoOptions>())
+        .route("/v1/stats", get(stats))
+}
+
+/// What of counters is wanted beside those that cost nothing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// The routers are asked for their ledgers.
+    #[serde(default)]
+    ledgers: bool,
 }
 
 /// The kind of a plural.
@@ -68,16 +83,28 @@ pub(super) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {
 }
 
 /// Counters of all routers, interfaces and ports.
-#[utoipa::path(get, path = "/v1/stats", tag = "node", responses(
+#[utoipa::path(get, path = "/v1/stats", tag = "node",
+    params(("ledgers" = Option<bool>, Query,
+        description = "Whether each router is asked where its packets are")), responses(
     (status = 200, description = "Counters", body = ref("#/components/schemas/NodeStats"))))]
 pub(super) async fn stats(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
+    Query(wanted): Query<Wanted>,
 ) -> Answer<NodeStats> {
-    Ok(Json(shown_stats(&api, &who).await?))
+    let mut stats = shown_stats(&api, &who).await?;
+    if wanted.ledgers {
+        let shown = stats.routers.iter().map(|router| router.name.clone()).collect();
+        for (name, ledger) in ledgers(&api, shown).await? {
+            if let Some(router) = stats.routers.iter_mut().find(|router| router.name == name) {
+                router.ledger = Some(ledger);
+            }
+        }
+    }
+    Ok(Json(stats))
 }
 
-/// Counters of what the caller may see.
+/// Counters of the objects that the caller may see.
 pub(super) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, ProblemDetails> {
     let stats = api.control.ask(|node| node.stats()).await?;
     let view = View::of(api, who).await?;
@@ -85,6 +112,27 @@ pub(super) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, Probl
         Some(view) => view.stats(stats),
         None => stats,
     })
+}
+
+/// Asks routers at once where their packets are. A router that does not answer has no ledger.
+async fn ledgers(
+    api: &Api,
+    shown: HashSet<String>,
+) -> Result<Vec<(String, LedgerStats)>, ProblemDetails> {
+    let mut asked = JoinSet::new();
+    let accountable = api.control.ask(|node| node.accountable()).await?;
+    for name in accountable.into_iter().filter(|name| shown.contains(name)) {
+        let control = api.control.clone();
+        asked.spawn(async move {
+            let router = name.clone();
+            let question = move |node: &mut Node, reply| {
+                node.ask_router(&router, &Order::Ledger, reply);
+            };
+            let answer = control.ask_later(question).await.ok()?.ok()?;
+            Some((name, serde_json::from_str(&answer).ok()?))
+        });
+    }
+    Ok(asked.join_all().await.into_iter().flatten().collect())
 }
 
 /// Ends everything and leaves nothing behind. Answers when that is done.
@@ -97,7 +145,7 @@ pub(super) async fn down(State(api): State<Api>, Extension(who): Extension<Who>)
 
 /// All objects of a kind.
 #[utoipa::path(get, path = "/v1/{kinds}", tag = "objects",
-    params(("kinds" = String, Path, description = "ports, slices, links, hosts, routers, filters or users")),
+    params(("kinds" = String, Path, description = "ports, slices, links, hosts, routers, filters, flows or users")),
     responses(
         (status = 200, description = "All of them", body = ref("#/components/schemas/Objects")),
         (status = 404, description = "No such kind", body = ref("#/components/schemas/ProblemDetails"),
