@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -30,8 +29,8 @@ pub struct Node {
     folder: tempfile::TempDir,
     /// Microseconds that no turn of its loop exceeds.
     longest_turn_us: u64,
-    /// Why its counters are not checked at the end, if they are not.
-    unbalanced: OnceLock<&'static str>,
+    /// Whether its equations of counters are checked at the end.
+    ledgers_checked: AtomicBool,
 }
 
 /// A node's counters of an interface.
@@ -55,14 +54,14 @@ impl Node {
             inside: inside.map(Namespace::path),
             folder: tempfile::tempdir().expect("a folder"),
             longest_turn_us: LONGEST_TURN_US,
-            unbalanced: OnceLock::new(),
+            ledgers_checked: AtomicBool::new(std::env::var_os("EUROPA_LEDGERS").is_some()),
         }
     }
 
-    /// Does not check at the end that every packet that was lost has a cause; `why` it cannot be.
-    pub fn leave_unbalanced(&self, why: &'static str) {
-        // The first reason will do.
-        let _ = self.unbalanced.set(why);
+    /// Checks at the end that every lost packet has a cause. With `EUROPA_LEDGERS` in the environment
+    /// every node does.
+    pub fn check_ledgers(&self) {
+        self.ledgers_checked.store(true, Ordering::Relaxed);
     }
 
     /// The same with another bound for the CPU time of a turn of its loop, where a test does what is
@@ -222,7 +221,7 @@ impl Node {
     /// Equations of counters that do not hold although the node is at rest: packets that were lost
     /// without a cause. None if no node answers.
     fn unbalanced(&self) -> Vec<String> {
-        if self.unbalanced.get().is_some() {
+        if !self.ledgers_checked.load(Ordering::Relaxed) {
             return Vec::new();
         }
         let output = self.attempt(&["doctor", "--live", "--json"]);
