@@ -53,7 +53,7 @@ static __always_inline int note_hops(struct xdp_md *ctx, __u32 hops)
 	return 0;
 }
 
-/* Tells captures of interface `id` what has become of a frame that does not leave by the kernel. */
+/* Sends captures of interface `id` the verdict on a frame that does not leave by the kernel. */
 static __always_inline void tell_verdict(struct xdp_md *ctx, __u32 taps, __u32 id, __u32 cause, int out)
 {
 	if (!taps)

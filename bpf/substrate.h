@@ -196,7 +196,7 @@ struct europa_counters {
 	uint64_t reserved_to_end[4];
 };
 
-/* Links that a frame may cross from kernel router to kernel router before it comes to anybody else. */
+/* Most links that a frame may cross from kernel router to kernel router in a row. */
 #define EUROPA_CAGE_HOPS 4
 /* Devices that the XDP program of a router can name: 1 to this, less one. */
 #define EUROPA_CAGE_DEVICES 64

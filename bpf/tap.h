@@ -87,7 +87,7 @@ static __always_inline int tap_into(context *ctx, void *ring, const struct tappe
 	return 0;
 }
 
-/* What the records of one frame of a kernel router's program have in common. */
+/* The number that all records of one frame of a kernel router's program share. */
 static __always_inline __u64 frame_number(const struct tapped *t)
 {
 #ifdef EUROPA_CAGES

@@ -64,8 +64,8 @@ impl Node {
         self.ledgers_checked.store(true, Ordering::Relaxed);
     }
 
-    /// The same with another bound for the CPU time of a turn of its loop, where a test does what is
-    /// known to take longer.
+    /// The same with another bound for the CPU time of a turn of its loop, for tests with longer
+    /// turns.
     #[must_use]
     pub fn with_turns_of(mut self, longest: Duration) -> Node {
         self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);

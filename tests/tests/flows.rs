@@ -176,7 +176,7 @@ fn another_path_is_made_before_the_old_one_is_broken() {
     let received = sink.stop(sent);
     println!("{sent} packets while the path changed four times: {received:?}");
     assert!(received.is_perfect(), "of {sent}: {received:?}");
-    // What was reserved on paths that are gone is free again.
+    // Reservations on removed paths are free again.
     net.wait("old reservations go", || {
         net.left("lab/head.south") == 50 && net.left("lab/north.tail") == 50
     });
@@ -194,12 +194,12 @@ fn what_does_not_fit_is_refused_with_the_rfcs_error() {
     assert_eq!(shown["error"]["router"], "head");
     let text = net.node.run(&["lsp", "show", "video"]);
     assert!(text.contains("bandwidth is not available at head (error 1/2)"), "{text}");
-    // Where there is less room on the way, the router there says so.
+    // A router on the way with less room refuses the flow.
     net.apply(&flow("other", "bandwidth: 25Mb/s").replace("[north, south]", "[south, north]"));
     net.wait("another path is up", || net.is_up("other"));
     net.apply(&flow("third", "bandwidth: 26Mb/s").replace("[north, south]", "[north]"));
     net.wait("an error on the way", || net.show("third")["error"]["router"] == "north");
-    // A change that does not fit leaves what there was.
+    // A change that does not fit leaves the flow unchanged.
     net.apply(&example().replace("bandwidth: 20Mb/s", "bandwidth: 60Mb/s"));
     net.wait("an error", || net.show("voice")["error"]["code"] == 1);
     assert!(net.is_up("voice") && net.left("lab/north.south") == 30);

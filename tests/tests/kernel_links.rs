@@ -106,7 +106,7 @@ fn a_source_in_c_becomes_a_router() {
     }
     pings(&node);
 
-    // Mistakes are told in clang's words and in the verifier's, and nothing changes.
+    // Mistakes appear in the words of clang and the verifier, and nothing changes.
     let wrong = |old: &str, new: &str| {
         fs::write(&source, FORWARD.replace(old, new)).expect("a source");
         node.attempt(&["apply", &file])
@@ -215,7 +215,7 @@ fn frames_are_followed_through_the_program() {
     assert!(said.contains("#k1 red/r.a: DROPPED: dropped by the XDP program"), "{said}");
 }
 
-/// Sends everything on, and what comes by device 2 back there.
+/// Sends frames that arrive by device 2 back there, and all others on.
 const REFLECT: &str = r#"
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -228,7 +228,7 @@ int reflect(struct xdp_md *ctx)
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 "#;
 
-/// A router that passes on what comes by its first interface to the second, and back, in a process.
+/// A process router that passes frames from its first interface to the second, and back.
 fn isolated(name: &str, interfaces: [&str; 2]) -> String {
     let [x, y] = interfaces;
     format!(
@@ -272,7 +272,7 @@ fn stream_while(node: &Node, what: &str, act: impl FnOnce(), is_right: impl Fn(&
     }
 }
 
-/// What was dropped for this reason, at all interfaces.
+/// Drops for this cause, at all interfaces.
 fn dropped(node: &Node, cause: &str) -> u64 {
     node.counters().values().filter_map(|one| one.drops.get(cause)).sum()
 }
@@ -290,7 +290,7 @@ fn kernel_routers_have_links_to_other_routers() {
     skip_without!("ping", "nsenter", "clang", "iperf3");
     let (_folder, source) = sources();
     let node = Node::new(None);
-    // a - r1 - r2 - r3 - b, of which r3 is a process.
+    // a - r1 - r2 - r3 - b; r3 is a process.
     let text = |end: &str| {
         hosts()
             + &router("r1", &source, "a: {link: a}, b: {link: l1}")

@@ -11,7 +11,7 @@ const IN: &str = "02:00:00:00:01:01";
 const OUT: &str = "02:00:00:00:02:01";
 const FAR: &str = "02:00:00:00:01:02";
 
-/// A router between two ports, and whoever sends to it.
+/// A router between two ports, and a sender.
 struct Net {
     // The node ends before the laboratory does.
     node: Node,

@@ -1,4 +1,4 @@
-//! What of the machine a slice's owner may name: nothing but what the slice's `allow` lists.
+//! The objects of the machine that a slice's owner may name: only those in the slice's `allow`.
 
 use std::path::{Component, Path};
 
@@ -132,7 +132,7 @@ fn leads_out(path: &Option<At<String>>) -> Option<Place> {
     Path::new(&path.value).components().any(outside).then_some(path.place)
 }
 
-/// What a router names. Ports that the slice has a part of are its own.
+/// The objects that a router names. Ports in the slice's reservation are its own.
 pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> Named {
     let fast_path = &router.fast_path.value;
     let object = fast_path.xdp.as_ref().map(|xdp| xdp.value.object.clone());
@@ -170,7 +170,7 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
     all.filter_map(|(field, place)| Some((field, place?))).collect()
 }
 
-/// What a host names.
+/// The objects that a host names.
 pub(crate) fn of_host(host: &Host) -> Named {
     let single = [
         (Allow::Host, Some(host.name.place)),
@@ -185,7 +185,7 @@ pub(crate) fn of_host(host: &Host) -> Named {
     all.filter_map(|(field, place)| Some((field, place?))).collect()
 }
 
-/// What a port names.
+/// The objects that a port names.
 pub(crate) fn of_port(port: &Port) -> Named {
     let all = [
         (Allow::Port, Some(port.name.place)),

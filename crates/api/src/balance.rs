@@ -9,9 +9,9 @@ use crate::stats::{InterfaceStats, LedgerStats, NodeStats, SendingStats};
 pub struct Balance {
     /// `slice/router` or `slice/router.interface`.
     pub of: String,
-    /// What came.
+    /// The terms of the left side: arrivals.
     pub left: Vec<(&'static str, u64)>,
-    /// What became of it.
+    /// The terms of the right side: results.
     pub right: Vec<(&'static str, u64)>,
 }
 

@@ -77,8 +77,8 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// What stands in it; of an object file in base64 (RFC 4648). In place of a source in C there may be
-    /// its object.
+    /// Its contents; those of an object file are in base64 (RFC 4648). An object may replace its
+    /// source in C.
     Text(String),
     /// Why it could not be read.
     Unreadable {
@@ -87,7 +87,7 @@ pub enum NamedFile {
     },
     /// A source that does not compile.
     Uncompiled {
-        /// What the compiler said.
+        /// The compiler's messages.
         messages: String,
     },
 }
@@ -211,8 +211,8 @@ impl Bundle {
         Bundle { sources, files }
     }
 
-    /// Puts objects in the place of sources in C. `compiler` has the path and the text of a source, and
-    /// gives its object or what is wrong with it.
+    /// Replaces sources in C by their objects. `compiler` gets the path and the text of a source,
+    /// and returns its object or an error message.
     pub fn compile(&mut self, compiler: impl Fn(&Path, &str) -> Result<Vec<u8>, String>) {
         let named = self.sources.iter().flat_map(|source| {
             let files = named_files(&source.text).into_iter();
@@ -233,7 +233,7 @@ impl Bundle {
         }
     }
 
-    /// What the documents are known by, as far as that can be told; of broken ones too.
+    /// The keys of all documents, including those with mistakes, as far as they can be read.
     pub fn keys(&self) -> HashSet<Key> {
         self.sources.iter().flat_map(|source| keys(&source.text)).collect()
     }
@@ -337,7 +337,7 @@ impl Bundle {
         Ok(documents)
     }
 
-    /// The same as it is written: what files are named, and not what stands in them.
+    /// Parses the documents as they are written: with the names of files, without their contents.
     ///
     /// # Errors
     /// Every mistake that was found.

@@ -28,10 +28,12 @@ pub struct Flow {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub path: Vec<At<String>>,
-    /// What is reserved, and what it may send. Default: nothing is reserved, and it may send anything.
+    /// The bandwidth that every router on the path reserves, and the most that the flow may send.
+    /// Default: no reservation and no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<At<Rate>>,
-    /// What it may send at once. Default: what `bandwidth` sends in 50 ms, at least 30kB.
+    /// The bytes that it may send at once. Default: the bytes that `bandwidth` sends in 50 ms, at
+    /// least 30kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<At<Bytes>>,
     /// Its priority against flows that are there, 0 (best) to 7. Default: 7.
@@ -42,7 +44,7 @@ pub struct Flow {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 7))]
     pub hold: Option<At<u16>>,
-    /// What becomes of its packets while it has no path. Default: `drop`.
+    /// The treatment of its packets while it has no path. Default: `drop`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_down: Option<At<Fallback>>,
     /// Destinations whose packets it carries. They go before the router's routes, but not before its own
@@ -52,7 +54,7 @@ pub struct Flow {
     pub prefixes: Vec<At<IpNet>>,
 }
 
-/// What becomes of a flow's packets while it has no path.
+/// The treatment of a flow's packets while it has no path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Fallback {
@@ -67,7 +69,7 @@ pub enum Fallback {
 const LEAST_BURST_BYTES: u64 = 30_000;
 
 impl Flow {
-    /// What it may send at once, in bytes.
+    /// The bytes that it may send at once.
     pub fn burst_bytes(&self) -> u64 {
         let rate = self.bandwidth.map_or(0, |rate| rate.bits_per_second);
         self.burst.map_or((rate / 8 / 20).max(LEAST_BURST_BYTES), |burst| burst.value.0)

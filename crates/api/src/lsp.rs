@@ -1,4 +1,4 @@
-//! What `/v1/lsps` says of flows and their paths.
+//! The answers of `/v1/lsps`: flows and their paths.
 
 use std::net::IpAddr;
 
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 pub struct LspList {
     /// Flows.
     pub flows: Vec<FlowPath>,
-    /// What every router does with the paths that it knows.
+    /// The hops of paths, at each router that has one.
     pub lsps: Vec<LspAt>,
-    /// What is reserved of interfaces that signal.
+    /// The reservations on interfaces that signal.
     pub interfaces: Vec<Reservable>,
 }
 
@@ -85,11 +85,11 @@ pub struct LspAt {
     pub lsp: u16,
     /// Bits a second that are reserved.
     pub bandwidth: u64,
-    /// What the router does.
+    /// The router's hop of the path.
     pub hop: PathHop,
 }
 
-/// What is reserved of an interface.
+/// The reservations on an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reservable {
     /// `SLICE/ROUTER.INTERFACE`.

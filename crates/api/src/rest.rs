@@ -182,7 +182,7 @@ pub struct Event {
     pub reason: String,
     /// For people.
     pub message: String,
-    /// Who asked for it: `root`, a user, or `slice NAME` for programs of its slow paths.
+    /// The actor: `root`, a user, or `slice NAME` for programs of its slow paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<String>,
     /// From where: `local` for the Unix socket, an address and port for the network.
@@ -229,7 +229,7 @@ pub struct NodeInfo {
     pub listens_at: Option<String>,
 }
 
-/// Whom the node takes the caller for.
+/// The caller's identity, as the node sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Whoami {
     /// `root`, or the name of a user.
@@ -243,7 +243,7 @@ pub struct Whoami {
     pub from: String,
 }
 
-/// What `POST /v1/users/USER/tokens` takes.
+/// The body of `POST /v1/users/USER/tokens`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
@@ -270,13 +270,13 @@ pub struct TokenInfo {
     pub note: Option<String>,
 }
 
-/// A token that was just made. Its secret is told this once.
+/// A token that was just made. Only this answer has its secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MadeToken {
-    /// What is known of it.
+    /// The token's description.
     #[serde(flatten)]
     pub info: TokenInfo,
-    /// What stands behind `Authorization: Bearer`.
+    /// The token, as it follows `Authorization: Bearer`.
     pub token: String,
 }
 

@@ -1,4 +1,4 @@
-//! What a user with roles on slices may see and change of a node's documents.
+//! The parts of a node's documents that a user with roles on slices may see and change.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -22,10 +22,10 @@ pub struct Rights<'a> {
     links: Sides,
 }
 
-/// What is at the ends of each link.
+/// The objects at the ends of each link.
 type Sides = BTreeMap<String, Vec<Side>>;
 
-/// What is at an end of a link.
+/// The object at an end of a link.
 enum Side {
     /// A router of this slice.
     Slice(String),
@@ -69,7 +69,7 @@ impl<'a> Rights<'a> {
         Rights { stored, roles, links: sides(stored) }
     }
 
-    /// The role on a slice that there is.
+    /// The role on a slice, if the slice exists.
     pub fn role(&self, slice: &str) -> Option<Role> {
         let there = self.slice(slice).is_some();
         self.roles.get(slice).copied().filter(|_| there)
@@ -133,8 +133,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// Whether a stored port or host is there for routers of owned slices alone, one of which allows
-    /// documents of its kind.
+    /// Whether only routers of owned slices use a stored port or host, and one of these slices
+    /// allows documents of its kind.
     fn serves_owned(&self, key: &Key) -> bool {
         let needed = if key.kind == "port" { Allow::Port } else { Allow::Host };
         let mut slices: Vec<&str> = Vec::new();
@@ -254,8 +254,8 @@ impl<'a> Rights<'a> {
         parts.map(|(port, _)| port.to_string()).chain(used.map(ToString::to_string)).collect()
     }
 
-    /// What the user may not say in `new`, which are its documents as they are written, with those it
-    /// sees; of those, `changed` are new or differ.
+    /// The parts of `new` that the user may not write. `new` has the user's documents as they are
+    /// written, and those that the user sees. Documents with keys in `changed` are new or differ.
     pub fn refused(&self, new: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut refused = Vec::new();
         let is_changed = |key: Key| changed.contains(&key);
@@ -319,7 +319,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// What of `after`, all documents as they would be, belongs to others already.
+    /// The names in `after` that belong to others already. `after` has all documents as they would
+    /// be.
     pub fn taken(&self, after: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut taken = Vec::new();
         let there: HashSet<Key> = self.stored.iter().map(|document| document.key()).collect();

@@ -21,12 +21,12 @@ pub struct Signalling {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RsvpTe {
-    /// What flows may reserve of what it sends. Default: the rate of its link, the slice's guarantee of
-    /// its port, or the port's rate.
+    /// The bandwidth that flows may reserve on the interface. Default: the rate of its link, the
+    /// slice's guarantee of its port, or the port's rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<At<Rate>>,
-    /// How often state is told again, R in RFC 2205: state that nobody tells lives 5.25 times as long.
-    /// Default: 30s.
+    /// The interval at which state is refreshed, R in RFC 2205. State without a refresh ends after
+    /// 5.25 times as long. Default: 30s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<At<Time>>,
     /// How often a Hello goes to each neighbour, which is lost after 3.5 of them without answer.

@@ -63,8 +63,8 @@ pub struct RouterStats {
     pub interfaces: Vec<InterfaceStats>,
 }
 
-/// Packets that came to a router's elements, and what became of them, since the router was
-/// started. At rest `received + made + copied = sent + to_linux + consumed + dropped + held`.
+/// Packets that came to a router's elements since the router was started, by origin and by end. At
+/// rest `received + made + copied = sent + to_linux + consumed + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerStats {
     /// Packets taken from receive rings.
@@ -85,8 +85,8 @@ pub struct LedgerStats {
     pub held: u64,
 }
 
-/// Packets that an interface's transmit ring offered, and what became of them, since the
-/// interface was made. At rest `offered = sent + elsewhere + dropped + waiting`.
+/// Packets that an interface's transmit ring offered since the interface was made, by result. At
+/// rest `offered = sent + elsewhere + dropped + waiting`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SendingStats {
     /// Packets taken from the ring, or sent to this interface by a rule or an XDP program; copies
@@ -194,7 +194,7 @@ pub struct InterfaceStats {
     pub tx_bytes: u64,
     /// Packets lost, by cause; causes that never happened are left out.
     pub drops: Vec<(String, u64)>,
-    /// What became of the packets that its router sent.
+    /// Packets that its router sent, by result.
     #[serde(default)]
     pub sending: SendingStats,
 }

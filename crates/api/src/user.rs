@@ -11,7 +11,7 @@ use crate::source::At;
 use crate::tree::Node;
 use crate::values::Name;
 
-/// The name of the machine's own administrator, who needs no document.
+/// The name of the machine's own administrator, which needs no document.
 pub const ROOT: &str = "root";
 
 /// Types of SSH keys that a user may have (RFC 4253, 5656, 8709).
@@ -48,7 +48,7 @@ pub struct User {
     pub admin: Option<At<bool>>,
 }
 
-/// What a user may do with a slice. Each role includes those before it.
+/// The rights of a user on a slice. Each role includes those before it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]

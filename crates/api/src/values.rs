@@ -66,7 +66,7 @@ impl FromStr for InterfaceName {
 }
 
 impl InterfaceName {
-    /// What stands behind an interface's name for its side to the switch's queues.
+    /// The suffix of an interface's name for its side to the switch's queues.
     pub const QUEUE_SIDE: &str = "@queue";
 
     /// The name of the hidden interface to the side of the router's own Linux.

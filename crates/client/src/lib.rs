@@ -76,7 +76,7 @@ pub enum ClientError {
     Unreachable {
         /// Where it should be.
         url: String,
-        /// What came of it.
+        /// The cause of the failure.
         why: String,
     },
     /// An address, a token or an authority that cannot be used.

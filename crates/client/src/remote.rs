@@ -19,7 +19,7 @@ use crate::ClientError;
 /// Time for a connection and its handshake.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where a remote node is, and who asks it.
+/// The address of a remote node, and the caller's token.
 #[derive(Clone)]
 pub struct Remote {
     host: String,
@@ -59,11 +59,11 @@ fn parts(url: &str) -> Option<(&str, u16)> {
 }
 
 impl Remote {
-    /// A node at `url`, for who has `token`. `authority`: certificates as PEM that may vouch for it;
-    /// without them, those that this machine trusts.
+    /// A node at `url`, with the caller's `token`. `authority` has certificates as PEM that may
+    /// vouch for the node; without them, those apply that this machine trusts.
     ///
     /// # Errors
-    /// What is wrong with one of these.
+    /// The mistake in one of these.
     pub fn new(url: &str, token: &str, authority: Option<&str>) -> Result<Remote, ClientError> {
         let wrong = |why: &str| ClientError::Setting(format!("{url:?}: {why}"));
         let (host, port) =
@@ -94,7 +94,7 @@ impl Remote {
         }
     }
 
-    /// What proves who asks.
+    /// The header that proves the caller's identity.
     pub(crate) fn authorization(&self) -> HeaderValue {
         self.authorization.clone()
     }

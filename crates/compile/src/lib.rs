@@ -1,9 +1,9 @@
 //! C to an eBPF object, by a clang that is locked in.
 //!
-//! The source may come from anybody. clang runs in a process of its own, `europa compiler`, that reads
-//! the system's headers, the headers of eBPF that are written for it, and the folders that the caller
-//! names; `#include "/etc/shadow"` and `.incbin` find nothing else. It writes to a pipe, reaches no
-//! network, and its time and memory are limited.
+//! The source may come from any user. clang runs in a process of its own, `europa compiler`, that
+//! reads the system's headers, the headers of eBPF that are written for it, and the folders that
+//! the caller names; `#include "/etc/shadow"` and `.incbin` find nothing else. It writes to a pipe,
+//! reaches no network, and its time and memory are limited.
 //!
 //! | module  | what it does                                             |
 //! |---------|----------------------------------------------------------|
@@ -24,7 +24,7 @@ pub use role::become_compiler;
 
 use run::run;
 
-/// What is handed on to clang.
+/// Settings that are passed on to clang.
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     /// Macros to define, each `NAME` or `NAME=VALUE`.
@@ -33,7 +33,7 @@ pub struct Flags {
     pub include: Vec<PathBuf>,
 }
 
-/// What clang has made of a source.
+/// The results of clang for a source.
 #[derive(Debug)]
 pub struct Compiled {
     /// The object.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use europa_sandbox::{ToolLimits, lock_tool};
 
-/// What clang may use: a header of the system takes it less than a second.
+/// Limits for clang, which takes less than a second for a header of the system.
 const LIMITS: ToolLimits = ToolLimits { cpu_seconds: 30, address_space_bytes: 4 << 30 };
 
 /// Locks this process in and has it execute clang: `command` is clang and its arguments, `readable` what

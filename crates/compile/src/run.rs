@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MAX_OUTPUT: u64 = 16 << 20;
 const MAX_MESSAGES: u64 = 1 << 18;
 
-/// What a command has left behind.
+/// The outputs of a command.
 pub(crate) struct Output {
     /// Its standard output.
     pub(crate) bytes: Vec<u8>,

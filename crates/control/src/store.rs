@@ -28,7 +28,7 @@ pub struct Stored {
 /// A token as it is kept, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredToken {
-    /// What is known of it.
+    /// The token's description.
     #[serde(flatten)]
     pub info: TokenInfo,
     /// The SHA-256 of the secret, in hexadecimal digits.

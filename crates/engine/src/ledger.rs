@@ -1,10 +1,10 @@
 //! Which element ends which packets.
 //!
 //! A packet ends when its handle is dropped: its buffer goes back to the arena, which counts it
-//! ([`Arena::freed`](europa_pool::Arena::freed)). The engine reads that count before and after
-//! each call of an element, and puts the difference on the element's account. So no element
-//! counts for this, and none can forget to. What goes back at any other time is on nobody's
-//! account, and is missing in the equation that `europa doctor --live` checks.
+//! ([`Arena::freed`](europa_pool::Arena::freed)). The engine reads that count before and after each
+//! call of an element, and adds the difference to the element's account. So no element counts for
+//! this, and none can forget to. A buffer that goes back at any other time has no account, and is
+//! missing in the equation that `europa doctor --live` checks.
 //!
 //! It costs a comparison before and after each call, which works on a batch.
 
@@ -39,15 +39,15 @@ struct Unconnected {
 
 /// The accounts of a graph.
 pub(crate) struct Ledger {
-    /// What the arena had freed when the element in hand began, or went on.
+    /// The arena's count of freed buffers when the running element began, or went on.
     mark: u64,
-    /// The element in hand.
+    /// The running element.
     running: usize,
     /// By element: packets that ended in it.
     ended: Vec<u64>,
     /// Never longer than its capacity.
     unconnected: Vec<Unconnected>,
-    /// What graphs before this one have ended.
+    /// The ends that graphs before this one have counted.
     past: Ends,
 }
 
@@ -71,7 +71,7 @@ impl Ledger {
         std::mem::replace(&mut self.running, element)
     }
 
-    /// The element in hand has come to its end.
+    /// The running element returns.
     #[inline(always)]
     pub(crate) fn leave(&mut self, freed: u64, outer: usize) {
         if freed != self.mark {
@@ -82,7 +82,7 @@ impl Ledger {
 
     #[inline(never)]
     fn charge(&mut self, freed: u64) {
-        // Between calls of elements there is nobody.
+        // No element runs between calls.
         if let Some(ended) = self.ended.get_mut(self.running) {
             *ended = ended.wrapping_add(freed.wrapping_sub(self.mark));
         }
@@ -190,7 +190,7 @@ mod tests {
     };
 
     thread_local! {
-        /// What the keeper keeps where no element has it.
+        /// Packets that the keeper holds between its calls.
         static KEPT: RefCell<Vec<Packet>> = const { RefCell::new(Vec::new()) };
     }
 

@@ -542,7 +542,7 @@ impl Router {
         let begun = self.profile.is_some().then(Instant::now);
         with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
             element.push(port as usize, &mut work.batch, context);
-            // What it leaves is dropped, on its account.
+            // Packets that the element leaves are dropped, and count as dropped by it.
             if context.core.forward == UNCONNECTED {
                 work.batch.clear();
             }

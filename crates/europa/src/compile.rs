@@ -11,7 +11,7 @@ use europa_compile::{CompileError, become_compiler, compile as run_compiler};
 use crate::check;
 use crate::exit::Failure;
 
-/// What `compile` takes.
+/// Arguments of `compile`.
 #[derive(Args, Debug)]
 pub(crate) struct CompileArgs {
     /// The source, in C.
@@ -56,7 +56,7 @@ pub(crate) fn object_of(source: &Path, flags: &Flags) -> Result<Vec<u8>, Failure
     Ok(compiled.object)
 }
 
-/// The object of a source that a document names, or what is wrong with it.
+/// The object of a source that a document names, or an error message.
 pub(crate) fn object_for_document(source: &Path) -> Result<Vec<u8>, String> {
     let compiled = run_compiler(source, &europa_compile::Flags::default());
     let compiled = compiled.map_err(|error| error.to_string())?;

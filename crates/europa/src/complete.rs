@@ -46,7 +46,7 @@ fn kind(line: &[String]) -> Option<&'static str> {
 /// A client of the node that the command line means. It does not wait long: the user waits.
 fn client() -> Option<Client> {
     let name = instance(&line()).or_else(|| std::env::var("EUROPA_INSTANCE").ok());
-    // What the command itself would talk to; without a choice, the node of this machine.
+    // The node that the command itself would address; without a choice, the node of this machine.
     let _ = target::choose(&TargetArgs::default(), name.is_some());
     let instance = Instance::new(name.as_deref().unwrap_or("default")).ok()?;
     let deadlines = Deadlines {

@@ -10,7 +10,7 @@ use crate::exit::Failure;
 use crate::table::{Colours, Table, line, out};
 use crate::target::{Context, Contexts, LOCAL, TargetArgs, text_of};
 
-/// What `context` does.
+/// The subcommands of `context`.
 #[derive(Subcommand)]
 pub(crate) enum ContextCommand {
     /// List all contexts; the one in use has a star.

@@ -132,7 +132,7 @@ pub(crate) fn router(
 
 /// The signaller of a slice.
 pub(crate) fn signaller(number: u32, slice: &str, cpus: &[usize]) -> Result<ExitCode, Failure> {
-    // What a router may do: it has sockets that it was given, a clock, and memory.
+    // A signaller has a router's rights: sockets that the node gives it, a clock, and memory.
     let mut profile = Profile::router(slice, number);
     profile.limits.open_files = SIGNALLER_DESCRIPTORS;
     profile.descriptors = vec![CONTROL];

@@ -163,7 +163,7 @@ fn inline(of: &InlineStats) -> String {
     )
 }
 
-/// What has ended packets in a router.
+/// The packets that ended in a router, by cause, as text.
 fn ledger(of: &LedgerStats) -> String {
     let lines = |counts: &[(String, u64)], what: &str| -> String {
         counts.iter().map(|(by, count)| format!("    {count} {what} {by}\n")).collect()
@@ -244,7 +244,7 @@ pub(crate) fn doctor(json: bool) -> Result<ExitCode, Failure> {
     Ok(if fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What was found about an equation of counters.
+/// The result for an equation of counters.
 #[derive(Serialize)]
 struct Checked {
     of: String,

@@ -40,7 +40,7 @@ pub(crate) struct TargetArgs {
     pub(crate) ca: Option<PathBuf>,
 }
 
-/// A node and who asks it.
+/// A node and the caller's token.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Context {
     /// Its URL.
@@ -110,7 +110,7 @@ impl Context {
     }
 }
 
-/// What a small file holds; `-` is standard input.
+/// The contents of a small file; `-` is standard input.
 pub(crate) fn text_of(path: &Path) -> Result<String, Failure> {
     let mut text = String::new();
     let read = match path.as_os_str() == "-" {

@@ -13,7 +13,7 @@ use crate::exit::Failure;
 use crate::table::{Colours, Table, line, out};
 use crate::up::client;
 
-/// What `token` does.
+/// The subcommands of `token`.
 #[derive(Subcommand)]
 pub(crate) enum TokenCommand {
     /// Make a token, and print it this once. Only an admin may.

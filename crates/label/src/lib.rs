@@ -6,7 +6,7 @@
 //! | `stack`   | a label stack entry, and what swap, push and pop do to TTL and TC      |
 //! | `table`   | look-up by label in two loads                                          |
 //! | `police`  | a token bucket                                                         |
-//! | `message` | what a signaller tells a router, and what it hears from it             |
+//! | `message` | messages from a signaller to a router, and back                        |
 
 mod message;
 mod police;

@@ -34,7 +34,7 @@ pub struct Hop {
     pub label: u32,
 }
 
-/// What a router does with an LSP's packets.
+/// A router's treatment of an LSP's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The label that they come with; none at the head.
@@ -48,7 +48,7 @@ pub struct Entry {
     pub sizes: [u32; 2],
 }
 
-/// A datagram of IP protocol 46 that is to be sent.
+/// A datagram of IP protocol 46 to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datagram {
     /// The interface that it leaves by.
@@ -63,11 +63,11 @@ pub struct Datagram {
     pub ttl: u8,
     /// Whether the IP header carries the Router Alert option.
     pub router_alert: bool,
-    /// What follows the IP header.
+    /// The bytes after the IP header.
     pub bytes: Vec<u8>,
 }
 
-/// What becomes of a flow's packets while it has no LSP.
+/// The treatment of a flow's packets while it has no LSP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhileDown {
     /// They are dropped and counted.
@@ -88,11 +88,11 @@ pub struct Head {
     pub lsp: Option<LspId>,
     /// Without LSP.
     pub while_down: WhileDown,
-    /// What it may send: bytes a second (0: no bound), and bytes at once.
+    /// The most that it may send: bytes a second (0: no bound), and bytes at once.
     pub police: [f64; 2],
 }
 
-/// What a signaller tells a router.
+/// A message from a signaller to a router.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToRouter {
     /// Send this.
@@ -111,7 +111,7 @@ pub enum ToRouter {
     Heads(Vec<Head>),
 }
 
-/// What a router tells its signaller.
+/// A message from a router to its signaller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromRouter {
     /// The first message on each connection: the entries that the router has.
@@ -124,7 +124,7 @@ pub enum FromRouter {
         source: IpAddr,
         /// TTL in its IP header.
         ttl: u8,
-        /// What follows the IP header.
+        /// The bytes after the IP header.
         bytes: Vec<u8>,
     },
     /// An order was carried out, or refused.

@@ -68,7 +68,7 @@ impl StackEntry {
         }
     }
 
-    /// What the TTL of the header below is to be once this entry is taken off; `None` if no hop is left.
+    /// The TTL of the header below after this entry is taken off; `None` if no hop is left.
     #[inline(always)]
     pub const fn pop(self, model: Model, below: u8) -> Option<u8> {
         match (model, self.ttl) {

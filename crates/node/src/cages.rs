@@ -56,7 +56,7 @@ pub(crate) struct Means {
     kept: Vec<HeldMap>,
     /// Its tables of routes, which a mirror fills.
     tables: Option<Arc<Tables>>,
-    /// The judge is to be loaded, too.
+    /// The judge, if it must be loaded, too.
     judge: Option<JudgeSource>,
 }
 
@@ -430,7 +430,7 @@ impl Cages {
 
 /// Longest that a receive program may be at work.
 const AT_WORK: Duration = Duration::from_secs(1);
-/// Most entries of a map that are told at once.
+/// Most entries of a map in one answer.
 const MOST_ENTRIES: usize = 1024;
 /// Sections of variables.
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];

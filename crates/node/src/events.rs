@@ -9,7 +9,7 @@ use tokio::sync::watch;
 /// Events that are remembered.
 const MOST: usize = 4096;
 
-/// Who asked for something, and from where.
+/// The actor of a request, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct By {
     /// `root`, a user, or `slice NAME`.
@@ -48,7 +48,7 @@ impl Events {
         self.push(false, (kind, name), reason, message.into(), None);
     }
 
-    /// Notes a change that somebody has asked for.
+    /// Notes a change that a caller has asked for.
     pub(crate) fn asked(&self, by: By, object: (&str, &str), reason: &str, message: String) {
         self.push(false, object, reason, message, Some(by));
     }

@@ -101,7 +101,7 @@ impl Instance {
         self.state(lifetime).with_file_name("tls")
     }
 
-    /// What was changed on devices, so that it can be undone by a later process.
+    /// The record of changes to devices, by which a later process undoes them.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")
     }

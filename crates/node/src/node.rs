@@ -97,7 +97,7 @@ use crate::store::StoreThread;
 use crate::switch::{Lasting, Revival, Switch};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
 
-/// What a node is told when it is started, beside what its documents say.
+/// The settings of a node at its start, beside its documents.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where Prometheus asks.

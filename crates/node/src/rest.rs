@@ -17,7 +17,7 @@
 //! | `captures` | `/v1/captures`: packets of routers            |
 //! | `tokens`   | `/v1/users/USER/tokens`                       |
 //! | `noted`    | changes as events                             |
-//! | `who`      | who asks, and what a request needs            |
+//! | `who`      | callers, and the rights that requests need    |
 //! | `owners`   | what users see and change                     |
 //! | `secure`   | the same over the network, by TLS             |
 //! | `authority`| certificates                                  |

@@ -275,7 +275,7 @@ impl Router {
         relays.collect()
     }
 
-    /// What became of it, for people.
+    /// Its state, as text for people.
     pub(crate) fn state(&self, now: Instant) -> String {
         match (&self.process, self.due) {
             (Some(process), _) if process.ready => "running".into(),

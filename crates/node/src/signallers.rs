@@ -2,11 +2,11 @@
 //!
 //! | file      | concern                                            |
 //! |-----------|----------------------------------------------------|
-//! | `plan`    | what each is to be told                            |
-//! | `process` | one of them: started, adopted, told, heard         |
+//! | `plan`    | the plan of each                                   |
+//! | `process` | one of them: start, adoption, orders, messages     |
 //!
-//! They are followed as queues and meters are: once a round of the loop, what was told is compared with
-//! what documents say.
+//! Once a round of the loop, the node compares the plan that each signaller has with the documents,
+//! as it does for queues and meters.
 
 mod plan;
 mod process;
@@ -33,12 +33,12 @@ use crate::events::Events;
 use crate::kept::{Found, Kept};
 use crate::router::Router;
 
-/// What records are called.
+/// The prefix of the names of records.
 pub(crate) const KIND: &str = "signaller.";
 /// Messages that are heard of one at once.
 const MOST_MESSAGES: usize = 64;
 
-/// What the next node must know of a signaller.
+/// The facts about a signaller that the next node needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SignallerRecord {
     slice: String,
@@ -50,7 +50,7 @@ pub(crate) fn group(slice: &str) -> String {
     format!("slice_{slice}/_signaller")
 }
 
-/// A slice's signaller, or when there is to be one.
+/// A slice's signaller, or the time of its next start.
 struct Slice {
     process: Option<Process>,
     backoff: Backoff,
@@ -58,7 +58,7 @@ struct Slice {
     restarts: u64,
 }
 
-/// What became of a flow, as far as it is known.
+/// The last known state of a flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FlowNews {
     pub(crate) is_up: bool,
@@ -70,7 +70,7 @@ pub(crate) struct FlowNews {
 pub(crate) struct Signallers {
     slices: BTreeMap<String, Slice>,
     wanted: BTreeMap<String, SlicePlan>,
-    /// What `wanted` was made from.
+    /// The sources of `wanted`.
     seen: Option<(Arc<Documents>, Vec<Arc<RouterPlan>>)>,
     news: BTreeMap<String, FlowNews>,
 }
@@ -104,12 +104,12 @@ impl Signallers {
         self.slices.keys().map(|slice| group(slice))
     }
 
-    /// What the loop waits for.
+    /// Descriptors that the loop waits for.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.slices.values().filter_map(|slice| slice.process.as_ref()).flat_map(Process::fds)
     }
 
-    /// When one is to be started.
+    /// The time of the next start.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.slices.values().filter_map(|slice| slice.due).min()
     }
@@ -159,14 +159,14 @@ impl Signallers {
                 let told =
                     process.tell(wanted).and_then(|()| process.attach(name, wanted, routers));
                 if let Err(error) = told {
-                    // One that has ended is buried next time.
+                    // An ended signaller is reaped in the next round.
                     tracing::warn!("the signaller of slice {name}: {error}");
                 }
             }
         }
     }
 
-    /// Plans anew if documents or routers have changed.
+    /// Plans again if documents or routers have changed.
     fn plan(&mut self, documents: &Arc<Documents>, routers: &[Router]) {
         let plans_of = || routers.iter().map(|router| &router.wanted).filter(|plan| signals(plan));
         if let Some((seen, plans)) = &self.seen
@@ -189,7 +189,7 @@ impl Signallers {
         self.news.retain(|name, _| names.contains(name.as_str()));
     }
 
-    /// Hears what they say.
+    /// Reads the messages of all signallers.
     pub(crate) fn hear(&mut self, events: &Events) {
         for (name, slice) in &mut self.slices {
             let Some(process) = &mut slice.process else { continue };
@@ -204,7 +204,7 @@ impl Signallers {
                     }
                     Said::Detached(router) => process.detached(&router),
                     Said::Happened { flow, is_warning, reason, message } => {
-                        // Names of others' flows are not a slice's to speak of.
+                        // A slice reports only its own flows.
                         let own = self.wanted.get(name).is_some_and(|wanted| {
                             wanted.flows.iter().any(|known| known.name == flow)
                         });
@@ -229,7 +229,7 @@ impl Signallers {
         }
     }
 
-    /// What became of a flow.
+    /// The last known state of a flow.
     pub(crate) fn news(&self, flow: &str) -> FlowNews {
         self.news.get(flow).cloned().unwrap_or_default()
     }
@@ -239,7 +239,7 @@ impl Signallers {
         self.slices.keys().cloned().collect()
     }
 
-    /// Has a slice's signaller say what there is.
+    /// Asks a slice's signaller for its present state.
     pub(crate) fn show(&mut self, slice: &str, reply: Reply<Result<Shown, String>>) {
         match self.slices.get_mut(slice).and_then(|slice| slice.process.as_mut()) {
             Some(process) => process.show(reply),

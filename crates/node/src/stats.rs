@@ -81,7 +81,7 @@ fn told(drops: &[(&str, u64)]) -> Vec<(String, u64)> {
     happened.map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
 }
 
-/// What an interface's link and queues hold of its packets.
+/// Adds the packets that an interface's link and queues hold.
 pub(crate) fn add_way(
     sending: &mut SendingStats,
     link: Option<&LinkStats>,

@@ -1,8 +1,8 @@
 //! The devices of wires: veth pairs whose ends are ports (`plan::wires`).
 //!
-//! A pair is made when the first of its ends becomes a port. The other end waits under a name of the
-//! link's, down, until it becomes a port, too. So ends come and go one by one, and a node that was killed
-//! in between finds by the names what there is.
+//! A pair is made when the first of its ends becomes a port. The other end waits under a name of
+//! the link's, down, until it becomes a port, too. So ends come and go one by one. If a node is
+//! killed in between, the next one finds the existing ends by their names.
 
 use europa_plan::wires::{MTU, loose_end};
 use europa_port::{

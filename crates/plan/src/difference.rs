@@ -54,14 +54,14 @@ fn fields(old: &Kept, new: &Kept) -> Vec<FieldChange> {
     let (before, after) = (text(old), text(new));
     let told = found.iter().any(|field| field.path.starts_with("fast_path"));
     if before != after && !told && parse(new).pointer("/fast_path/xdp").is_some() {
-        // Nobody reads base64.
+        // People cannot read base64, so the size stands for it.
         let size = |text: Option<String>| {
             text.map(|text| Value::from(format!("a program of {} bytes", text.len() / 4 * 3)))
         };
         let path = "fast_path.xdp (its program)".into();
         found.push(FieldChange { path, before: size(before), after: size(after) });
     } else if before != after && !told {
-        // The document names a file, and what stands in it is different.
+        // The document names a file whose text differs.
         found.push(FieldChange {
             path: "fast_path.click_file (its text)".into(),
             before: before.map(Value::String),

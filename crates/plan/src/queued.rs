@@ -1,8 +1,8 @@
 //! Interfaces of kernel routers whose frames pass the switch.
 //!
-//! What a kernel router's program sends leaves from the kernel. Where filters, queues, a rate or a line
-//! are to be passed, it goes into the pool of the router's own process instead, by a hidden interface
-//! `NAME@queue`. The process sends it by the interface, as every other router does.
+//! Frames of a kernel router's program leave from the kernel. If they must pass filters, queues, a
+//! rate or a line, they go into the pool of the router's own process instead, by a hidden interface
+//! `NAME@queue`. The process sends them by the interface, as every other router does.
 
 use europa_api::{At, Documents, Interface, InterfaceName, Queues, Router, Run};
 
@@ -28,7 +28,7 @@ fn names(documents: &Documents, router: &Router) -> Vec<InterfaceName> {
     queued.map(|(name, _)| name.value.queue_side()).collect()
 }
 
-/// Whether what a kernel router sends by an interface has to pass the switch.
+/// Whether frames that a kernel router sends by an interface must pass the switch.
 fn is_queued(documents: &Documents, router: &Router, interface: &Interface) -> bool {
     let has_filters = documents.filters.iter().any(|filters| filters.slice == router.slice);
     has_filters

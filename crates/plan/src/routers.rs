@@ -116,7 +116,7 @@ impl Context<'_> {
             }
             let is_relayed = self.relays.iter().any(|relay| planned.to.is_port(&relay.port));
             if is_relayed {
-                // What comes in there goes to the relay, and from there over the link.
+                // Frames that arrive there go to the relay, and from there over the link.
                 planned.spec.matches.clear();
             }
             if planned.to.port().is_some_and(|port| wires::is_wire(port)) {

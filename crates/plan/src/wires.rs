@@ -1,4 +1,4 @@
-//! Wires: links of which an end is a kernel router.
+//! Wires: links with a kernel router at one end at least.
 //!
 //! Frames that a kernel router sends never come to the switch, which carries other links. Such a link is
 //! a veth pair instead. Each of its ends is a hidden port, and the interface there has the whole port.
@@ -10,14 +10,14 @@ use europa_api::{At, Documents, InterfaceName, Mac, Name, Port, Receive, Router,
 
 use crate::facts::PortFacts;
 
-/// What wires' ports end with.
+/// The suffix of wires' ports.
 const WIRE: &str = "@wire";
 
-/// Longest packet of a device. What may be sent, interfaces say.
+/// Longest packet of a device. The MTU of an interface limits its packets.
 pub const MTU: u32 = 9216;
 
-/// Links that are wires, by name: those between routers of which one at least is a kernel router. A
-/// host's end has a veth pair of its own.
+/// Links that are wires, by name: those between two routers, at least one of them a kernel router.
+/// A host's end has a veth pair of its own.
 pub(crate) fn wires(documents: &Documents) -> HashSet<&str> {
     let hosts = documents.hosts.iter().flat_map(|host| &host.interfaces.0);
     let hosts: HashSet<&str> =
@@ -64,7 +64,7 @@ pub fn ports(outside: &str, documents: &Documents) -> Vec<Port> {
     ports
 }
 
-/// What is known of an end of a wire whose interface has this MTU.
+/// The facts about an end of a wire whose interface has this MTU.
 pub(crate) fn facts(mtu: u32) -> PortFacts {
     PortFacts { mac: [0; 6], mtu, vlan: Ok(()) }
 }

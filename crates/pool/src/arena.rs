@@ -161,7 +161,7 @@ impl Shared {
     pub(crate) fn alloc(&self) -> Option<Packet> {
         let index = self.pop_free()?;
         self.made.set(self.made.get() + 1);
-        // SAFETY: an index from the stack is in range and nobody else's.
+        // SAFETY: an index from the stack is in range, and no other handle owns it.
         Some(unsafe { self.make_live(index, RX_OFFSET_BYTES as u16, 0) })
     }
 
@@ -488,7 +488,7 @@ impl Arena {
         self.shared().freed.get()
     }
 
-    /// What the arena has done with its buffers since it was made.
+    /// Counts of packets since the arena was made.
     pub fn tally(&self) -> Tally {
         let shared = self.shared();
         let copied = shared.copied.get();

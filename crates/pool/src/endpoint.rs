@@ -44,8 +44,8 @@ pub struct Endpoint {
     received: Vec<u64>,
     /// By interface: packets sent.
     sent: Vec<u64>,
-    /// Descriptors received that named no slot of the substrate's: never, unless
-    /// somebody else wrote into the pool.
+    /// Descriptors received that named no slot of the substrate's: never, unless another process
+    /// wrote into the pool.
     pub strange: u64,
 }
 

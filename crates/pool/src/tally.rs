@@ -1,4 +1,4 @@
-//! What an arena has done with its buffers.
+//! Counts of the packets that an arena makes, copies and frees.
 
 /// Packets that an arena has made, copied and freed, and those that exist now. Packets that came
 /// from the other side, or went there, are counted by [`Endpoint`](crate::Endpoint).

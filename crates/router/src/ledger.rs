@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::running::Running;
 
-/// Packets that came to a router, what became of them, and those that it has. At rest
-/// `received + made + copied = sent + to_linux + consumed + dropped + held`.
+/// Packets that came to a router, by origin and by end, and those that it has. At rest `received +
+/// made + copied = sent + to_linux + consumed + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Taken from receive rings.

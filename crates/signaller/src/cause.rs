@@ -2,7 +2,7 @@
 
 use europa_signal::wire::Cause;
 
-/// What a cause means.
+/// The meaning of a cause.
 pub(crate) fn words(cause: Cause) -> &'static str {
     match (cause.code, cause.value) {
         (1, 1) => "the delay cannot be kept",

@@ -19,7 +19,7 @@ const LINGERS: Duration = Duration::from_secs(1);
 /// Smallest packet that counts, in bytes: an IPv4 header and 44 bytes.
 const SMALLEST: u32 = 64;
 
-/// What the state machine is to be told.
+/// A request to the state machine.
 pub(crate) enum Wish {
     Create(Tunnel),
     Change(LspKey, Tspec),
@@ -157,7 +157,7 @@ impl HeadFlow {
         self.retired.iter().map(|(_, due)| *due).min()
     }
 
-    /// LSPs that are to go by now.
+    /// Requests to delete the retired LSPs whose time has come.
     pub(crate) fn retire(&mut self, now: Time) -> Vec<Wish> {
         let (due, stay) = self.retired.iter().partition(|(_, due)| *due <= now);
         self.retired = stay;
@@ -165,14 +165,14 @@ impl HeadFlow {
         due.into_iter().map(|(lsp, _)| Wish::Delete(self.key(lsp))).collect()
     }
 
-    /// All that it has told others of is to go.
+    /// Requests to delete all its LSPs.
     pub(crate) fn end(&self) -> Vec<Wish> {
         let retired = self.retired.iter().map(|(lsp, _)| *lsp);
         let all = self.active.into_iter().chain(self.next).chain(retired);
         all.map(|lsp| Wish::Delete(self.key(lsp))).collect()
     }
 
-    /// What the router's fast path is told.
+    /// The head's entry for the router's fast path.
     pub(crate) fn head(&self) -> Head {
         let lsp: Option<LspId> =
             self.active.filter(|_| self.is_up).map(|lsp| convert::lsp_id(&self.key(lsp)));

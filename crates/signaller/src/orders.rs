@@ -1,4 +1,4 @@
-//! What the node tells a signaller, and what a signaller tells the node.
+//! Orders from the node to a signaller, and messages from a signaller to the node.
 
 use std::net::IpAddr;
 
@@ -22,7 +22,7 @@ pub enum Order {
     Flows(Vec<FlowPlan>),
     /// Talk to this router's fast path. Descriptor: the socket.
     Attach(String),
-    /// Say what there is; answered with [`Said::Shown`].
+    /// Report the present state; answered with [`Said::Shown`].
     Show,
 }
 
@@ -55,7 +55,7 @@ pub struct RouterPlan {
     pub refresh_ns: u64,
     /// Time between two Hellos, in nanoseconds; 0 for none.
     pub hello_ns: u64,
-    /// What it hands out as the last router of a path.
+    /// The label that it hands out as the last router of a path.
     pub egress: Egress,
     /// Slots of its packet pool.
     pub slots: u32,
@@ -70,7 +70,7 @@ pub struct InterfacePlan {
     pub addresses: Vec<IpNet>,
     /// Longest IP packet, in bytes.
     pub mtu: u32,
-    /// What flows may reserve, in bytes a second.
+    /// The bandwidth that flows may reserve, in bytes a second.
     pub reservable: f64,
 }
 
@@ -94,15 +94,16 @@ pub struct FlowPlan {
     pub destination: IpAddr,
     /// Its tunnel's number.
     pub tunnel: u16,
-    /// What is reserved, in bytes a second; 0 reserves nothing and bounds nothing.
+    /// The reserved bandwidth, in bytes a second; 0 reserves nothing and bounds nothing.
     pub rate: f64,
-    /// What it may send at once, in bytes.
+    /// The bytes that it may send at once.
     pub burst: f64,
     /// Setup priority.
     pub setup: u8,
     /// Hold priority.
     pub hold: u8,
-    /// Hops, each of which the routes lead to if it is no neighbour. Empty: as the routes lead.
+    /// Hops in order. The routes lead to a hop that is no neighbour. Empty: the path follows the
+    /// routes.
     pub path: Vec<HopPlan>,
     /// Without path.
     pub while_down: WhileDown,
@@ -119,12 +120,12 @@ pub struct HopPlan {
     pub is_loose: bool,
 }
 
-/// What a signaller tells the node.
+/// A message from a signaller to the node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Said {
     /// The answer to [`Order::Show`].
     Shown(Box<Shown>),
-    /// A router's fast path has gone: it is to be attached again.
+    /// A router's fast path has gone: the node must attach it again.
     Detached(String),
     /// Something happened.
     Happened {
@@ -139,7 +140,7 @@ pub enum Said {
     },
 }
 
-/// All that there is.
+/// The complete state of a signaller.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
     /// Flows that begin at routers of the slice.
@@ -150,7 +151,7 @@ pub struct Shown {
     pub interfaces: Vec<InterfaceState>,
 }
 
-/// What became of a flow.
+/// The state of a flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowState {
     /// Its name.
@@ -208,21 +209,21 @@ pub struct LspState {
     pub tunnel: u16,
     /// The LSP's number in the tunnel.
     pub lsp: u16,
-    /// What it does here.
+    /// Its hop at this router.
     pub hop: HopState,
-    /// What is reserved, in bytes a second.
+    /// The reserved bandwidth, in bytes a second.
     pub rate: f64,
 }
 
-/// What is reserved of an interface.
+/// The reservations on an interface.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceState {
     /// The router.
     pub router: String,
     /// The interface.
     pub interface: String,
-    /// What flows may reserve, in bytes a second.
+    /// The bandwidth that flows may reserve, in bytes a second.
     pub reservable: f64,
-    /// What they have not reserved, in bytes a second.
+    /// The bandwidth that is left, in bytes a second.
     pub left: f64,
 }

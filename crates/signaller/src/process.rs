@@ -33,7 +33,7 @@ pub enum SignallerError {
 /// one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it. A node that goes before it has told what to be ends it silently.
+/// The error that ended it. If the node goes before its order to start, it ends without an error.
 pub fn run(control: OwnedFd) -> Result<(), SignallerError> {
     let mut orders: Channel<Said, Order> = Channel::new(control);
     let (seed, listener) = match orders.receive() {
@@ -150,7 +150,8 @@ impl Process {
                     let mut router = Router::new(plan, mixed(self.seed));
                     router.set_flows(&self.flows, now);
                     if was_attached {
-                        // It is attached anew, and hears what the label table has.
+                        // The node attaches it again; the signaller then reads the entries of its
+                        // label table.
                         router.said.push(Said::Detached(name.clone()));
                     }
                     self.routers.insert(name, router);

@@ -22,7 +22,7 @@ const RESTART: Duration = Duration::from_secs(30);
 /// Messages of a fast path that are heard at once.
 const MOST_MESSAGES: usize = 256;
 
-/// An LSP in the label table, and what waits for it to be there.
+/// An LSP in the label table, and the ticket that waits for it.
 pub(crate) struct Installed {
     pub(crate) entry: Entry,
     ticket: Option<Ticket>,
@@ -38,7 +38,7 @@ pub(crate) struct Router {
     seed: u64,
     pub(crate) entries: BTreeMap<LspKey, Installed>,
     pub(crate) flows: BTreeMap<String, HeadFlow>,
-    /// What happened, for the node.
+    /// Events for the node.
     pub(crate) said: Vec<Said>,
 }
 
@@ -129,7 +129,7 @@ impl Router {
         wishes.into_iter().for_each(|wish| self.wish(wish, now));
     }
 
-    /// Hears what the fast path says.
+    /// Reads the messages of the fast path.
     pub(crate) fn hear(&mut self, now: Time) {
         for _ in 0..MOST_MESSAGES {
             let Some(fast_path) = &mut self.fast_path else { return };
@@ -218,7 +218,7 @@ impl Router {
         for output in outputs {
             match output {
                 Output::Send(sent) => {
-                    // State is told again: what finds no room now is not kept.
+                    // State is refreshed later, so a message that finds no room now is dropped.
                     if let Some(fast_path) = &self.fast_path {
                         let _ = fast_path.try_send(&ToRouter::Send(convert::datagram(sent)));
                     }

@@ -1,4 +1,4 @@
-//! What is told of flows and their paths.
+//! Reports of flows and their paths.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use crate::{cause, convert};
 /// Longest path that is followed.
 const MOST_HOPS: usize = 64;
 
-/// All that there is.
+/// The complete state of a signaller.
 pub(crate) fn shown(routers: &BTreeMap<String, Router>) -> Shown {
     let flows = routers
         .values()
@@ -50,7 +50,7 @@ fn end(router: &str) -> HopState {
     }
 }
 
-/// What a router does with an LSP.
+/// A router's hop of an LSP.
 fn hop(router: &Router, lsp: &LspKey) -> Option<HopState> {
     let entry = &router.entries.get(lsp)?.entry;
     let (interface, via, outgoing) = match convert::via(entry) {

@@ -1,4 +1,4 @@
-//! What a router's state machine asks of its surroundings: routes, neighbours, admission.
+//! The surroundings of a router's state machine: routes, neighbours, admission.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,14 +15,14 @@ use crate::orders::{InterfacePlan, RouterPlan};
 
 /// Labels of a router: 16 to 1,048,575.
 const LABELS: u64 = (1 << 20) - 16;
-/// What a labelled packet costs on a common machine, as long as this one's is not measured.
+/// The cost of a labelled packet on a common machine, until this one's is measured.
 const PACKET_COST: Seconds = Seconds(2e-7);
-/// Longest wait of a packet beside its own flow's: what one look and a full device are.
+/// Longest wait of a packet beside its own flow's: one poll and a full device.
 const LONGEST_D: Seconds = Seconds(0.01);
 /// Bytes that stand before an IP packet: Ethernet, a VLAN tag, a label.
 const HEADER_BYTES: f64 = 22.0;
 
-/// An interface: what it can carry, and for whom it does.
+/// An interface: its capacity, and the flows that it carries.
 struct Link {
     plan: InterfacePlan,
     budget: Budget,
@@ -76,7 +76,7 @@ impl Surroundings {
         self.links.get(interface).map(|link| link.plan.name.as_str())
     }
 
-    /// Interfaces: name, what may be reserved and what is left, in bytes a second.
+    /// Interfaces: name, bandwidth for reservations and the unreserved part, in bytes a second.
     pub(crate) fn left(&self) -> impl Iterator<Item = (&str, f64, f64)> {
         self.links
             .iter()
@@ -87,7 +87,7 @@ impl Surroundings {
         self.links.get(interface.0.checked_sub(1)? as usize)
     }
 
-    /// The neighbour with this address, if an interface has it in a subnet and it is nobody's own.
+    /// The neighbour with this address, if it is in an interface's subnet and not the router's own.
     fn neighbour(&self, address: IpAddr) -> Option<Adjacency> {
         if self.plan.addresses.contains(&address) {
             return None;

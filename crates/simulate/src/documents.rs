@@ -93,7 +93,7 @@ pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kep
     // Ends of links: how many, and how many of them are routers'.
     let mut ends: HashMap<String, (u8, u8)> = HashMap::new();
     let mut routers = Vec::new();
-    // Routers first, and links last, as they depend on who is at their ends.
+    // Routers first and links last, as links depend on the objects at their ends.
     let order = |kind: u8| [0, 1, 4, 3, 2, 5, 6][usize::from(kind)];
     let mut choice: Vec<_> =
         choice.iter().map(|((kind, number), v)| (*kind, *number, *v)).collect();

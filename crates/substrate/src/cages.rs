@@ -37,7 +37,7 @@ pub struct HeldMap {
     pub map: OwnedFd,
 }
 
-/// What loading the judge needs: a thread of its own does it, as the verifier takes its time.
+/// The sources of the judge: a thread of its own loads it, as the verifier takes its time.
 #[derive(Clone, Debug)]
 pub struct JudgeSource {
     directory: PathBuf,
@@ -59,7 +59,7 @@ impl JudgeSource {
 }
 
 impl Substrate {
-    /// What loading the judge needs.
+    /// The sources of the judge.
     pub fn judge(&self) -> JudgeSource {
         JudgeSource { directory: self.directory().to_owned(), counter_rows: self.counter_rows() }
     }

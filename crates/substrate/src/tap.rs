@@ -52,7 +52,7 @@ pub enum Way {
     Link,
     /// Into, or out of, the cage of a router's XDP program.
     Cage,
-    /// What a router's XDP program left of a frame that does not leave by the kernel.
+    /// The frame after a router's XDP program, if it does not leave by the kernel.
     Verdict,
 }
 

@@ -1,5 +1,5 @@
-//! What a switch that has ended had taken from routers and not passed on: counted as lost with it,
-//! so that every packet that an interface offered has left or has a cause.
+//! Packets that a switch had taken from routers and not passed on when it ended. They count as lost
+//! with it, so that every packet that an interface offered has left or has a cause.
 
 use europa_substrate::layout::{Counters, MAX_INTERFACES};
 

@@ -35,7 +35,7 @@ impl<'a> End<'a> {
     }
 }
 
-/// What became of a packet for the other end of a link.
+/// The result for a packet to the other end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     Done,

@@ -571,7 +571,7 @@ impl Worker {
                 break;
             }
         }
-        // What no kick takes just now must not stay: the pool's number may soon be another's.
+        // Frames that no kick takes now must not stay: the pool's number may soon be another's.
         for (of, word) in self.live.abandon(&self.shared) {
             if let Some(other) = self.tables.pools.get(&of) {
                 self.shared.give_back(&other.view, of, word);

@@ -1,4 +1,4 @@
-//! Three users, two slices and strangers, over TLS: what each of them asks, and what must come.
+//! Three users, two slices and unknown callers, over TLS: the requests of each, and the answers.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
@@ -32,7 +32,7 @@ const NETWORK: &str = "kind: slice\nname: red\nreservation: {slots: 40000}\n---\
 const OTHERS: [&str; 8] =
     ["blue", "secret", "hiddenlink", "hiddenrules", "pc2", "l2", "carol", "bob"];
 
-/// A node that listens, and who asks it.
+/// A node that listens, and its users.
 struct Net {
     node: Node,
     url: String,
@@ -40,7 +40,7 @@ struct Net {
     folder: tempfile::TempDir,
 }
 
-/// A port of this machine that nobody has.
+/// A free port of this machine.
 fn free_port() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     listener.local_addr().expect("an address").port()
@@ -113,8 +113,8 @@ fn bearer(token: &Path) -> String {
     format!("Bearer {}", fs::read_to_string(token).expect("a token"))
 }
 
-/// One attempt: what it is, who asks (an index of tokens), method, path, body, the status that must
-/// come, and a text that must be in the answer.
+/// One attempt: its description, the caller (an index of tokens), method, path, body, the expected
+/// status, and a text that must be in the answer.
 type Attempt<'a> = (&'a str, &'a str, &'a str, &'a str, String, u16, &'a str);
 
 /// A router of red's owner with more in its document.
@@ -388,7 +388,7 @@ fn forty_attempts_and_none_gets_through() {
         }
     }
     assert!(through.is_empty(), "{}", through.join("\n"));
-    // What is another's and what is not there have the same answer.
+    // Objects of others and missing objects have the same answer.
     for (other, none) in [
         ("/v1/routers/blue/secret", "/v1/routers/gone/secret"),
         ("/v1/logs/blue/secret", "/v1/logs/gone/secret"),
@@ -463,7 +463,7 @@ fn each_role_does_what_it_may_and_is_noted() {
     let output = capture.wait(Duration::from_secs(5)).expect("its end");
     assert!(output.status.success() && output.stdout.contains("red/r1.a"), "{output:?}");
 
-    // Events say who, what and from where; a token that is revoked ends its streams.
+    // Events have actor, action and origin; a token that is revoked ends its streams.
     let mut watch = net.command(&bob, &["events", "--watch", "--json"]);
     watch.wait_for("\"who\":\"bob\"", Duration::from_secs(20)).expect("own events");
     let mut logs = net.command(&bob, &["logs", "red/r1", "--follow"]);

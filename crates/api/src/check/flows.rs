@@ -31,7 +31,7 @@ fn signalling(router: &Router) -> impl Iterator<Item = (&str, &Interface, &At<Rs
     })
 }
 
-/// What a router that signals cannot have, and what it needs.
+/// Refuses settings that a router with signalling cannot have, and reports those that it lacks.
 pub(super) fn router(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
     let Some((_, _, first)) = signalling(router).next() else { return };
     let mut refuse = |place: Place, what: &str, label: &str, help: &str| {
@@ -56,7 +56,7 @@ pub(super) fn router(router: &Router, documents: &Documents, problems: &mut Vec<
     }
 }
 
-/// What an interface that signals needs.
+/// Checks the settings that an interface with signalling needs.
 fn interface_signals(
     router: &Router,
     interface: &Interface,
@@ -87,7 +87,7 @@ fn interface_signals(
     }
 }
 
-/// What two interfaces of a router say differently that holds for all of it.
+/// Reports settings that apply to a whole router but differ between two of its interfaces.
 fn differs(first: &At<RsvpTe>, other: &At<RsvpTe>, problems: &mut Vec<Problem>) {
     let fields = [
         ("refresh", first.refresh_ns() == other.refresh_ns()),
@@ -133,11 +133,11 @@ impl Documents {
     }
 }
 
-/// What flows name, and what they ask for.
+/// Checks the names and the values of flows.
 pub(super) fn flows(draft: &Draft, problems: &mut Vec<Problem>) {
     for flow in &draft.documents.flows {
         values(flow, problems);
-        // What is missing may stand in what could not be read.
+        // A missing object may stand in a document that could not be read.
         if draft.complete {
             names(flow, &draft.documents, problems);
         }

@@ -1,4 +1,4 @@
-//! What users are told that may not do something. None names what they may not see.
+//! Problems for users without the necessary rights. None names objects that the user may not see.
 
 use crate::allow::Allow;
 use crate::bundle::Key;
@@ -31,7 +31,7 @@ pub(super) fn not_allowed(field: Allow, place: Place, kind: &str) -> Problem {
     .help(format!("an admin may add `{word}` to `allow` of the slice"))
 }
 
-/// What only an admin changes.
+/// The problem of a change that only an admin may make.
 pub(super) fn admins(place: Place, what: &str) -> Problem {
     Problem::new(place, format!("{what}: only an admin may change this"))
         .label("not yours to change")

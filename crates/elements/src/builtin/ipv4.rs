@@ -25,7 +25,7 @@ fn anycast<'a>(interfaces: impl IntoIterator<Item = &'a Interface>) -> String {
     if pairs.is_empty() { arguments } else { format!("ANYCAST {arguments}") }
 }
 
-/// What all parts of the text need to know.
+/// The values that all parts of the text need.
 pub(super) struct Router<'a> {
     pub(super) description: &'a Description,
     /// Elements that are used in several places come before all connections.

@@ -1,4 +1,4 @@
-//! What a label table does to packets: no allocation, no lock, no system call.
+//! The label table's work on packets: no allocation, no lock, no system call.
 
 use std::net::IpAddr;
 
@@ -169,7 +169,7 @@ impl Program {
                     (Ok(Some(is_v6)), None) => self.outputs.tail(is_v6),
                 };
             }
-            // What lies below is another label.
+            // The next header is another label.
             let Some(bytes) = packet.data_mut().first_chunk_mut::<4>() else {
                 self.counts.malformed += 1;
                 return DROP;

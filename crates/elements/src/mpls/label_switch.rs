@@ -62,9 +62,9 @@ use super::program::Program;
 use crate::made::{make, write};
 use crate::prelude::*;
 
-/// What the node grants.
+/// The name of the connection that the node grants.
 const SIGNALLER: &str = "signaller";
-/// MTU where nothing is known of an interface.
+/// MTU of an interface whose own is unknown.
 const MTU: usize = 1500;
 /// Messages of one turn: packets come between two turns.
 const MOST_MESSAGES: usize = 64;
@@ -87,7 +87,7 @@ impl Class for LabelSwitch {
 }
 
 impl LabelSwitch {
-    /// Takes the connection that was granted, and says what there is.
+    /// Takes the granted connection, and reports the present entries.
     fn attach(&mut self, context: &mut Context<'_>) {
         let at = Place::Path(SIGNALLER.to_owned());
         let resource = Resource::Connect(Socket { kind: Kind::Unix, at, from: None });
@@ -256,7 +256,8 @@ impl Element for LabelSwitch {
 
     fn take_state(&mut self, old: &mut dyn Element) {
         let Some(old) = (old as &mut dyn Any).downcast_mut::<LabelSwitch>() else { return };
-        // Entries name interfaces by number: with others, the signaller says all anew.
+        // Entries name interfaces by number. If the names differ, the signaller sends all entries
+        // again.
         if old.names == self.names {
             self.program.take(&mut old.program);
             self.signaller = old.signaller.take();

@@ -1,4 +1,4 @@
-//! MPLS label switching and what a signaller tells of it.
+//! MPLS label switching, with entries from a signaller.
 
 mod datagram;
 mod forward;

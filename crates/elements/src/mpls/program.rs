@@ -220,7 +220,7 @@ impl Program {
         }
     }
 
-    /// Makes the tables of prefixes anew.
+    /// Fills the tables of prefixes again.
     fn fill(&mut self) {
         (self.prefixes4, self.prefixes6) = (Dir24::default(), Multibit6::default());
         let own = self.own.iter().map(|net| (*net, OWN));
@@ -246,7 +246,7 @@ impl Program {
         }
     }
 
-    /// Entries that there are.
+    /// The present entries.
     pub(super) fn entries(&self) -> Vec<(LspId, Entry)> {
         self.lsps.iter().flatten().map(|lsp| (lsp.id, lsp.entry)).collect()
     }

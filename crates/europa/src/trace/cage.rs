@@ -12,8 +12,8 @@ use europa_cbpf::Program;
 use europa_substrate::tap::{Direction, Way};
 use serde_json::json;
 
-/// Time from a frame's coming to what becomes of it: programs take microseconds, but records may be
-/// lost.
+/// Longest time from a frame's arrival to its verdict. Programs take microseconds, but records may
+/// be lost.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A frame that is followed.
@@ -40,7 +40,7 @@ impl<'a> Caged<'a> {
         Caged { filter, json, left: count, next: 1, followed: HashMap::new() }
     }
 
-    /// Tells of a packet if it is one of a program's. Whether it is.
+    /// Handles a packet of a router's program. Returns whether it is one.
     pub(super) fn packet(&mut self, session: &Session, packet: &Packet) -> io::Result<bool> {
         if packet.frame == 0 {
             return Ok(false);
@@ -100,7 +100,7 @@ impl<'a> Caged<'a> {
         Ok(())
     }
 
-    /// Whether all frames have been chosen, and it is known what has become of them.
+    /// Whether all frames are chosen, and each has its verdict or is given up.
     pub(super) fn is_done(&mut self) -> bool {
         self.followed.retain(|_, frame| frame.since.elapsed() < PATIENCE);
         self.left == 0 && self.followed.is_empty()

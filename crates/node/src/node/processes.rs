@@ -86,7 +86,7 @@ impl Node {
         (self.signallers, self.routers) = (signallers, routers);
     }
 
-    /// Has what waits for ports wait as the documents say.
+    /// Sets the queues of ports as the documents say.
     pub(super) fn follow_queues(&mut self) -> Result<(), NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
         self.queues.follow(&self.kept, switch, &self.ports, &self.documents, &self.routers)

@@ -75,7 +75,7 @@ impl Node {
         Some((user.clone(), stored.generation))
     }
 
-    /// Has tokens written down; `reply` is told once they are.
+    /// Writes tokens to the store; `reply` gets the result.
     pub(crate) fn write_tokens(
         &self,
         put: Vec<StoredToken>,
@@ -84,7 +84,7 @@ impl Node {
     ) {
         let write = move |store: &mut dyn Store| store.change_tokens(&put, &remove);
         self.store.write(&self.control, write, move |_, written| {
-            // Who asked may be gone.
+            // The caller may have gone.
             let _ = reply.send(written.map_err(|error| ProblemDetails::failed(error.to_string())));
         });
     }

@@ -18,7 +18,7 @@ use crate::router::Asked;
 /// Until a switch that ended while it was started is started again.
 const SWITCH_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long a process may take to forward what stands in its rings, into which nothing comes any more.
+/// Longest time for a process to forward the packets in its rings, once no more arrive.
 const DRAIN: Duration = Duration::from_millis(3);
 
 impl Node {

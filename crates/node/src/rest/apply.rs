@@ -180,7 +180,7 @@ async fn put_document(
     let request = ApplyRequest { sources, dry_run: options.dry_run, ..ApplyRequest::default() };
     let found = request.bundle().keys();
     if found.is_empty() {
-        // What cannot be read has no name.
+        // A text that cannot be read has no name.
         request
             .bundle()
             .documents()
@@ -280,7 +280,7 @@ async fn may_delete(
     }
 }
 
-/// Has the node know what other hands have changed: a change mends that, too.
+/// Has the node notice changes by other programs, which its next change repairs.
 async fn look(api: &Api) -> Result<(), Problem> {
     let hosts = api.control.ask(|node| node.hosts_made()).await?;
     let instance = api.instance.clone();

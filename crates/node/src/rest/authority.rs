@@ -37,7 +37,7 @@ fn text(error: impl ToString) -> String {
     error.to_string()
 }
 
-/// What a listener by TLS shows its callers.
+/// The TLS configuration of a listener.
 pub(super) fn config(
     folder: &Path,
     instance: &Instance,

@@ -35,7 +35,7 @@ pub(super) fn routes() -> Router<Api> {
     Router::new().route("/v1/captures", get(capture))
 }
 
-/// What is to be captured.
+/// The settings of a requested capture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {

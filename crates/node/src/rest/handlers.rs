@@ -103,7 +103,7 @@ async fn ask(api: &Api, name: String, order: Order) -> Result<String, Problem> {
         let is_missing =
             why.starts_with("no element ") || why.ends_with("' handler") && why.starts_with("no '");
         let problem = if is_missing { ProblemDetails::not_found } else { ProblemDetails::conflict };
-        // What a router answers is of its own.
+        // The answer is in the router's own words.
         problem(detail).in_own_words().into()
     })
 }

@@ -1,4 +1,4 @@
-//! Changes of desired state as events: who, what, from where.
+//! Changes of desired state as events: actor, change and origin.
 
 use europa_api::rest::{Action, Applied};
 
@@ -8,7 +8,7 @@ use super::who::Who;
 /// Most names of objects in an event.
 const MOST_NAMES: usize = 16;
 
-/// Notes a change with who has asked for it. Tokens of users that have gone are forgotten.
+/// Notes a change with its actor. Forgets the tokens of removed users.
 pub(super) fn applied(api: &Api, who: &Who, applied: &Applied) {
     if applied.dry_run || applied.changes.is_empty() {
         return;
@@ -27,7 +27,7 @@ pub(super) fn applied(api: &Api, who: &Who, applied: &Applied) {
     let told: Vec<String> = told.map(|one| format!("{} {}", word(one.action), one.key())).collect();
     let more = applied.changes.len().saturating_sub(MOST_NAMES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    // What concerns one slice alone is that slice's event.
+    // A change that concerns one slice alone is an event of that slice.
     let slices = applied.changes.iter().map(|one| match one.kind.as_str() {
         "router" => one.name.split_once('/').map(|(slice, _)| slice),
         "slice" => Some(one.name.as_str()),

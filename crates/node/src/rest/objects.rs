@@ -43,7 +43,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/stats", get(stats))
 }
 
-/// What of counters is wanted beside those that cost nothing.
+/// Counters that are wanted beside those that cost nothing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
@@ -75,7 +75,7 @@ pub(super) async fn node(
     Ok(Json(if who.is_admin() { info } else { owners::node(info) }))
 }
 
-/// Whom the node takes the caller for.
+/// The caller's identity, as the node sees it.
 #[utoipa::path(get, path = "/v1/whoami", tag = "node", responses(
     (status = 200, description = "The caller", body = ref("#/components/schemas/Whoami"))))]
 pub(super) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {

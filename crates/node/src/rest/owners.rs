@@ -1,7 +1,7 @@
-//! What users that are no admins see and change: their slices, and nothing of others.
+//! Views and rights of users that are no admins: their slices, and nothing of others.
 //!
-//! Handlers ask for everything and filter here. What is refused passes [`hide`] at last: a text that
-//! names something of others is replaced as a whole.
+//! Handlers ask for everything and filter here. Every refusal passes [`hide`] at last, which
+//! replaces a text that names objects of others as a whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) type Roles = BTreeMap<String, Role>;
 /// Longest problem that is looked through.
 const MOST_PROBLEM_BYTES: usize = 1 << 20;
 
-/// What of the node a user may see.
+/// The part of the node that a user may see.
 pub(super) struct View {
     documents: Arc<Documents>,
     roles: Arc<Roles>,
@@ -34,7 +34,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// The view of who asks; none for admins, who see everything.
+    /// The caller's view; none for admins, which see everything.
     pub(super) async fn of(api: &Api, who: &Who) -> Result<Option<View>, ProblemDetails> {
         let Some(roles) = who.roles() else { return Ok(None) };
         let documents = api.control.ask(|node| node.accepted_documents()).await?;
@@ -60,7 +60,7 @@ impl View {
         objects.into_iter().filter(sees).map(|object| self.object(object, &hidden)).collect()
     }
 
-    /// An object without what it tells of others.
+    /// An object without messages that name hidden objects.
     fn object(&self, mut object: Object, hidden: &BTreeSet<String>) -> Object {
         if object.status.message.as_ref().is_some_and(|text| names_any(text, hidden)) {
             object.status.message = None;
@@ -127,7 +127,7 @@ impl View {
     }
 }
 
-/// About the node, as far as everybody may know.
+/// The facts about the node that every user may know.
 pub(super) fn node(info: NodeInfo) -> NodeInfo {
     NodeInfo {
         instance: info.instance,
@@ -149,8 +149,8 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c| !is_part(c))
 }
 
-/// A problem without what it tells of others. Names that the caller has `said` stay: whether they are
-/// replaced would tell whether there are such things.
+/// A problem without names of others' objects. Names that the caller has `said` stay: their
+/// replacement would show that such objects exist.
 pub(super) async fn hide(api: &Api, roles: &Roles, said: &str, response: Response) -> Response {
     let is_problem = response.headers().get(header::CONTENT_TYPE);
     let is_problem = is_problem.is_some_and(|kind| kind == "application/problem+json");
@@ -171,7 +171,7 @@ pub(super) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
         ProblemDetails::new("failed", "It was tried and failed", status.as_u16(), "")
     });
     let text = String::from_utf8_lossy(&bytes);
-    // A node that ends does not say what there is.
+    // A node that ends does not answer with its objects.
     if hidden.is_none_or(|hidden| names_any(&text, &hidden)) {
         let detail = match problem.status {
             404 => "there is no such thing",
@@ -188,7 +188,7 @@ pub(super) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
     Problem(problem).into_response()
 }
 
-/// What a user asks for.
+/// The documents and roles behind a user's request.
 pub(super) struct Owned<'a> {
     pub(super) documents: &'a Documents,
     pub(super) roles: &'a Roles,
@@ -203,7 +203,7 @@ impl Owned<'_> {
         self.kept.iter().map(|kept| &kept.key).filter(|key| rights.owns(key)).cloned().collect()
     }
 
-    /// Checks texts of a user's, first with what the user sees, then with what there is.
+    /// Checks a user's texts, first with the documents that the user sees, then with all documents.
     pub(super) fn check(
         &self,
         bundle: &Bundle,

@@ -52,7 +52,7 @@ pub(crate) struct Secure {
 }
 
 impl Secure {
-    /// Listens. Nobody is served yet.
+    /// Listens, without serving a request yet.
     pub(crate) fn open(
         instance: &Instance,
         lifetime: Lifetime,
@@ -160,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Whether what a connection has proved still holds.
+    /// Whether the identity that a connection has proved still holds.
     async fn still(&self, token: &str, user: String, generation: u64) -> bool {
         let there = self.api.control.ask(move |node| node.user(&user)).await;
         let same = there.is_ok_and(|user| user.is_some_and(|(_, now)| now == generation));

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// Places for strangers; clones share them.
+/// Places for connections that have proved nothing yet; clones share them.
 #[derive(Clone)]
 pub(super) struct Strangers {
     most_of_one: usize,
@@ -49,7 +49,7 @@ impl Drop for Place {
     }
 }
 
-/// What counts as one address: of IPv6 a /64, which one customer has.
+/// The network that counts as one address: of IPv6 a /64, which one customer has.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),

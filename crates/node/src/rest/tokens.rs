@@ -19,7 +19,7 @@ use super::problem::{Answer, NoOptions, Problem};
 use super::who::Who;
 use crate::store::StoredToken;
 
-/// What every token begins with, so that scanners of source code know one.
+/// The prefix of every token, by which scanners of source code recognise one.
 const PREFIX: &str = "europa";
 /// Bytes of an id and of a secret.
 const ID_BYTES: usize = 8;

@@ -1,7 +1,8 @@
-//! Who asks, and what a request needs.
+//! The caller's identity, and the rights that a request needs.
 //!
-//! Every request passes [`guard`]. It finds out who asks, looks up what the path needs, and hands the
-//! identity to the handler. A path that is not in the table of [`need`] is for admins alone.
+//! Every request passes [`guard`]. It identifies the caller, looks up the rights that the path
+//! needs, and hands the identity to the handler. A path that is not in the table of [`need`] is for
+//! admins alone.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -38,7 +39,7 @@ pub(super) enum Peer {
     /// A connection by TLS.
     Remote {
         from: SocketAddr,
-        /// What the connection's requests have proved.
+        /// The identity that the connection's requests have proved.
         proved: Proved,
     },
 }
@@ -99,7 +100,7 @@ impl Who {
         self.roles.is_none()
     }
 
-    /// Roles on slices; none for who may do everything.
+    /// Roles on slices; none for a caller with all rights.
     pub(super) fn roles(&self) -> Option<Arc<BTreeMap<String, Role>>> {
         self.roles.clone()
     }
@@ -130,10 +131,10 @@ impl Who {
     }
 }
 
-/// What a request needs.
+/// The rights that a request needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Need {
-    /// Anybody whom the node knows; the handler shows what they may see.
+    /// Any known caller; the handler shows only objects that the caller may see.
     Known,
     /// A role on the slice of the path.
     Slice(Role),

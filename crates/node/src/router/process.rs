@@ -198,7 +198,7 @@ impl Process {
         self.pending.iter().any(|pending| matches!(pending.to, Asked::Update(_)))
     }
 
-    /// It has ended: nobody can adopt it.
+    /// It has ended: no later node can adopt it.
     pub(crate) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }

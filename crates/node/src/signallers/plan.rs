@@ -1,4 +1,4 @@
-//! What slices' signallers are to be told, from documents and from what routers are.
+//! The plans of slices' signallers, made from documents and from routers' plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use europa_signaller::orders::{
     Egress as ToldEgress, FlowPlan, HopPlan, InterfacePlan, RoutePlan, RouterPlan as Told,
 };
 
-/// What one signaller is to be told.
+/// The plan of one signaller.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SlicePlan {
     pub(crate) routers: Vec<Told>,

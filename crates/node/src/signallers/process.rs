@@ -25,7 +25,7 @@ use crate::{Doing, NodeError, cores};
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Bytes of a socket between a signaller and a router that wait in each direction.
 const BUFFER_BYTES: usize = 1 << 20;
-/// What a router's label table takes its end of that socket as.
+/// The name under which a router's label table gets its end of that socket.
 const GRANT: &str = "connect: unix signaller";
 /// Uids of signallers are those of routers of these numbers on: no node has so many.
 const FIRST_NUMBER: u32 = 50_000_000;
@@ -101,7 +101,7 @@ impl Process {
             second: Instant::now(),
             _group: group,
         };
-        // Before it is told anything: from then on it lives without us.
+        // The record precedes the first order: from then on the signaller outlives the node.
         kept.note(&process.name(), process.identity, &process.record)?;
         let listener = kept.listener(&process.name())?;
         process.child.commit();
@@ -131,7 +131,7 @@ impl Process {
             second: Instant::now(),
             _group: None,
         };
-        // What its flows are is learnt from its answer.
+        // The answer reports the flows.
         let _ = process.orders.send(&Order::Show, &[]);
         Ok(process)
     }
@@ -174,7 +174,7 @@ impl Process {
         self.child
     }
 
-    /// Tells it what has changed.
+    /// Sends it the changes of the plan.
     pub(super) fn tell(&mut self, wanted: &SlicePlan) -> Result<(), NodeError> {
         if self.told.as_ref() == Some(wanted) {
             return Ok(());
@@ -224,7 +224,7 @@ impl Process {
         self.attached.remove(router);
     }
 
-    /// Has it say what there is.
+    /// Asks it for its present state.
     pub(super) fn show(&mut self, reply: Reply<Result<Shown, String>>) {
         if self.waiting.len() >= MOST_WAITING {
             let _ = reply.send(Err("too many requests wait for the signaller".into()));
@@ -236,10 +236,10 @@ impl Process {
         }
     }
 
-    /// It has said what there is.
+    /// Gives its answer to the first waiting request.
     pub(super) fn shown(&mut self, shown: Shown) {
         if let Some(reply) = self.waiting.pop_front() {
-            // Who asked may be gone.
+            // The caller may have gone.
             let _ = reply.send(Ok(shown));
         }
     }
@@ -254,13 +254,13 @@ impl Process {
         self.noted <= MOST_NOTED
     }
 
-    /// What it has said, as far as `most`.
+    /// Reads at most `most` messages.
     pub(super) fn hear(&mut self, most: usize) -> Vec<Said> {
         let mut all = Vec::new();
         while all.len() < most {
             match self.orders.try_receive() {
                 Ok(Some((said, _))) => all.push(said),
-                // One that has gone is buried.
+                // An ended signaller is reaped elsewhere.
                 Ok(None) | Err(_) => break,
             }
         }

@@ -36,7 +36,7 @@ impl SlowPaths {
         }
         let is_made = |name: &str| !is_hidden(name) && !is_wire(name);
         let ports: Vec<_> = ports.iter().filter(|port| is_made(&port.name.value)).collect();
-        // A port without a device is not there: whoever needs it is made anew.
+        // A port without a device counts as missing; a slow path that needs it is made again.
         let there: Vec<_> = ports.iter().copied().filter(|port| facts(&[port]).is_ok()).collect();
         let plans = routers(documents, &facts(&there)?);
         for (router, plan) in documents.routers.iter().zip(plans) {
