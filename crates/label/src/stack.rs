@@ -1,6 +1,6 @@
 //! Label stack entries (RFC 3032), and the pipe and uniform models (RFC 3443, RFC 3270).
 
-/// How TTL and traffic class of a label and of what it carries depend on each other.
+/// The relation of the TTL and traffic class of a label to those of the packet below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Model {
     /// The LSP counts as one hop for its payload, whose traffic class it does not change.

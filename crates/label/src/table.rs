@@ -78,7 +78,7 @@ impl Table {
         Some(old)
     }
 
-    /// How many labels have values.
+    /// Number of labels with values.
     pub fn len(&self) -> usize {
         self.len
     }

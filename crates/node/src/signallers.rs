@@ -35,7 +35,7 @@ use crate::router::Router;
 
 /// The prefix of the names of records.
 pub(crate) const KIND: &str = "signaller.";
-/// Messages that are heard of one at once.
+/// Most messages that are read from one at once.
 const MOST_MESSAGES: usize = 64;
 
 /// The facts about a signaller that the next node needs.
@@ -75,7 +75,7 @@ pub(crate) struct Signallers {
     news: BTreeMap<String, FlowNews>,
 }
 
-/// How to start one: its log and its control group.
+/// Makes the log and the control group of a new signaller.
 pub(crate) type Equip<'a> = dyn FnMut(&str) -> Result<(File, Option<Group>), NodeError> + 'a;
 
 impl Signallers {

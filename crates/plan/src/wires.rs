@@ -109,7 +109,7 @@ mod tests {
         let names: Vec<&str> = ports.iter().map(|port| &*port.name.value).collect();
         assert_eq!(names, ["l.s/x.b@wire", "open.s/x.c@wire", "l.s/y.e@wire"]);
         assert!(names.iter().all(|name| is_wire(name)));
-        // Both ends of a link know the same loose end, and each device has a name of its own.
+        // Both ends of a link compute the same loose end, and each device has a name of its own.
         assert_eq!(loose_end(names[0]), loose_end(names[2]));
         assert_ne!(loose_end(names[0]), loose_end(names[1]));
         let devices: HashSet<&str> = ports.iter().map(|port| &*port.device.value).collect();

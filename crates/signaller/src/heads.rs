@@ -14,7 +14,7 @@ use europa_signal::{LspKey, Time, Tunnel};
 use crate::convert;
 use crate::orders::FlowPlan;
 
-/// How long an LSP stays after another one carries its flow: packets are under way in it.
+/// Time that an LSP stays after another one carries its flow: packets are under way in it.
 const LINGERS: Duration = Duration::from_secs(1);
 /// Smallest packet that counts, in bytes: an IPv4 header and 44 bytes.
 const SMALLEST: u32 = 64;
@@ -34,7 +34,7 @@ pub(crate) struct HeadFlow {
     /// The LSP that carries it, or did last.
     pub(crate) active: Option<u16>,
     pub(crate) is_up: bool,
-    /// The LSP that is to carry it.
+    /// The LSP that will carry it.
     pub(crate) next: Option<u16>,
     number: u16,
     retired: Vec<(u16, Time)>,
@@ -152,7 +152,7 @@ impl HeadFlow {
         is_own
     }
 
-    /// When something is due.
+    /// The time of the next timer.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         self.retired.iter().map(|(_, due)| *due).min()
     }

@@ -6,10 +6,11 @@ use europa_label::WhileDown;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-/// An order of the node's. Orders are carried out one after the other; only [`Order::Show`] is answered.
+/// An order from the node. The signaller carries orders out in sequence, and answers only
+/// [`Order::Show`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first. Descriptor: the socket to which the next node connects.
+    /// The first order. Descriptor: the socket to which the next node connects.
     Start {
         /// The slice.
         slice: String,
@@ -20,7 +21,7 @@ pub enum Order {
     Routers(Vec<RouterPlan>),
     /// Have these flows, and no others.
     Flows(Vec<FlowPlan>),
-    /// Talk to this router's fast path. Descriptor: the socket.
+    /// Exchange messages with this router's fast path. Descriptor: the socket.
     Attach(String),
     /// Report the present state; answered with [`Said::Shown`].
     Show,
@@ -43,7 +44,7 @@ pub enum Egress {
 pub struct RouterPlan {
     /// Its name within the slice.
     pub name: String,
-    /// The address that it is known by.
+    /// The address that identifies it.
     pub address: IpAddr,
     /// All its addresses.
     pub addresses: Vec<IpAddr>,
@@ -105,7 +106,7 @@ pub struct FlowPlan {
     /// Hops in order. The routes lead to a hop that is no neighbour. Empty: the path follows the
     /// routes.
     pub path: Vec<HopPlan>,
-    /// Without path.
+    /// The treatment of its packets while it has no path.
     pub while_down: WhileDown,
     /// Destinations whose packets it carries.
     pub prefixes: Vec<IpNet>,
@@ -116,7 +117,7 @@ pub struct FlowPlan {
 pub struct HopPlan {
     /// An address of the router.
     pub address: IpAddr,
-    /// Other routers may lie between it and the one before.
+    /// Whether other routers may be between it and the hop before.
     pub is_loose: bool,
 }
 
@@ -131,11 +132,11 @@ pub enum Said {
     Happened {
         /// The flow.
         flow: String,
-        /// It is not as it should be.
+        /// Whether it is a warning.
         is_warning: bool,
-        /// In one word.
+        /// The reason, in one word.
         reason: String,
-        /// For people.
+        /// The message for people.
         message: String,
     },
 }
@@ -160,11 +161,11 @@ pub struct FlowState {
     pub is_up: bool,
     /// Number of the LSP that carries it.
     pub lsp: Option<u16>,
-    /// Number of the LSP that is to carry it.
+    /// Number of the LSP that will carry it.
     pub next: Option<u16>,
-    /// Where it passes, as far as it is known: of an LSP that is up.
+    /// The known routers on its path, if its LSP is up.
     pub hops: Vec<HopState>,
-    /// Why it has no path, or not the one that is wanted.
+    /// The error for which it has no path, or not the desired one.
     pub error: Option<ErrorState>,
 }
 

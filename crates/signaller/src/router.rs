@@ -17,9 +17,9 @@ use crate::orders::{Egress, FlowPlan, RouterPlan, Said};
 use crate::world::Surroundings;
 use crate::{cause, convert};
 
-/// How long neighbours wait for a signaller that has ended, where it speaks Hello.
+/// Time that neighbours wait for a signaller that has ended, if it uses Hello.
 const RESTART: Duration = Duration::from_secs(30);
-/// Messages of a fast path that are heard at once.
+/// Most messages of a fast path that are read at once.
 const MOST_MESSAGES: usize = 256;
 
 /// An LSP in the label table, and the ticket that waits for it.
@@ -32,7 +32,7 @@ pub(crate) struct Installed {
 pub(crate) struct Router {
     pub(crate) plan: RouterPlan,
     pub(crate) world: Surroundings,
-    /// There is none before it is known what the label table has kept.
+    /// None before the label table reports its entries.
     signaller: Option<Signaller>,
     fast_path: Option<Channel<ToRouter, FromRouter>>,
     seed: u64,
@@ -101,7 +101,7 @@ impl Router {
         config
     }
 
-    /// Talks to the fast path by this socket from now on.
+    /// Uses this socket to the fast path from now on.
     pub(crate) fn attach(&mut self, socket: OwnedFd) {
         self.fast_path = Some(Channel::new(socket));
     }
@@ -114,13 +114,13 @@ impl Router {
         self.fast_path.as_ref().map(AsFd::as_fd)
     }
 
-    /// When something is due.
+    /// The time of the next timer.
     pub(crate) fn next_deadline(&self) -> Option<Time> {
         let machine = self.signaller.as_ref().and_then(Signaller::next_deadline);
         machine.into_iter().chain(self.flows.values().filter_map(HeadFlow::next_deadline)).min()
     }
 
-    /// Does what is due.
+    /// Handles due timers.
     pub(crate) fn tick(&mut self, now: Time) {
         if self.next_deadline().is_some_and(|due| due <= now) {
             self.hand(Input::Tick, now);
@@ -198,7 +198,7 @@ impl Router {
         self.tell_heads();
     }
 
-    /// Tells the fast path; one that takes nothing is left, and attached again.
+    /// Sends a message to the fast path. One that takes nothing is detached, and attached again.
     fn tell(&mut self, order: &ToRouter) {
         let Some(fast_path) = &self.fast_path else { return };
         if !matches!(fast_path.try_send(order), Ok(true)) {
@@ -211,7 +211,7 @@ impl Router {
         self.tell(&ToRouter::Heads(heads));
     }
 
-    /// Gives the state machine something to do, and does what it wants.
+    /// Gives the state machine an input, and carries out its outputs.
     fn hand(&mut self, input: Input<'_>, now: Time) {
         let Some(signaller) = &mut self.signaller else { return };
         let outputs = signaller.handle(now, input, &mut self.world);

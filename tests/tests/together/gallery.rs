@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Node, europa, missing, skipped};
 
-/// Protocols need this long at most before a command shows what it is to show.
+/// Longest time that protocols need before a command shows the expected text.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// One test for each example.

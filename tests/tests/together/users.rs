@@ -28,7 +28,7 @@ const NETWORK: &str = "kind: slice\nname: red\nreservation: {slots: 40000}\n---\
     kind: user\nname: bob\nroles: {red: operator, blue: viewer}\n---\n\
     kind: user\nname: carol\nadmin: true\n";
 
-/// Names of what red's owner may not hear of.
+/// Names of objects that red's owner may not see.
 const OTHERS: [&str; 8] =
     ["blue", "secret", "hiddenlink", "hiddenrules", "pc2", "l2", "carol", "bob"];
 

@@ -65,7 +65,7 @@ impl Outputs {
         self.interfaces * 2 + 4 + u16::from(is_v6)
     }
 
-    /// How many.
+    /// Number of outputs.
     pub(super) fn count(self) -> usize {
         usize::from(self.interfaces) * 2 + 6
     }

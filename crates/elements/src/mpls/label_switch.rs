@@ -111,7 +111,7 @@ impl LabelSwitch {
         }
     }
 
-    /// Tells the signaller, unless it does not listen.
+    /// Sends a message to the signaller; without a signaller or room, counts it as lost.
     fn tell(&mut self, message: &FromRouter, context: &mut Context<'_>) {
         let Some(signaller) = &self.signaller else {
             self.lost += 1;
@@ -142,7 +142,7 @@ impl LabelSwitch {
         }
     }
 
-    /// Does what the signaller wants.
+    /// Carries out an order of the signaller.
     fn obey(&mut self, message: ToRouter, context: &mut Context<'_>) {
         match message {
             ToRouter::Send(wanted) => {

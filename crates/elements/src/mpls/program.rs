@@ -1,4 +1,4 @@
-//! The entries of a label table and the flows that begin at a router, as its signaller wants them.
+//! The entries of a label table and the flows that begin at a router, by orders of its signaller.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -101,7 +101,7 @@ impl Program {
         usize::from(found?.get()).checked_sub(usize::from(OWN) + 1)
     }
 
-    /// Takes over what another one knows.
+    /// Takes over the entries and flows of another one.
     pub(super) fn take(&mut self, old: &mut Program) {
         let heads: Vec<Head> = old.flows.iter().map(|flow| flow.head.clone()).collect();
         for lsp in std::mem::take(&mut old.lsps).into_iter().flatten() {

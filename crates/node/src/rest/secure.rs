@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_STRANGERS: (usize, usize) = (16, 256);
 /// Connections of one user, and in all.
 const MOST_KNOWN: (usize, usize) = (64, 512);
-/// How often it is looked at whether a connection may go on.
+/// The interval at which connections are checked for permission to go on.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Longest head of a request.
 const MOST_HEAD_BYTES: usize = 64 << 10;

@@ -31,7 +31,7 @@ const GRANT: &str = "connect: unix signaller";
 const FIRST_NUMBER: u32 = 50_000_000;
 /// Requests that may wait for an answer.
 const MOST_WAITING: usize = 64;
-/// Events of a second that are noted.
+/// Most events of a second that are noted.
 const MOST_NOTED: u32 = 100;
 
 /// A running signaller.
@@ -110,7 +110,7 @@ impl Process {
         Ok(process)
     }
 
-    /// Takes over one of a former node's.
+    /// Takes over a signaller of a former node.
     pub(super) fn adopt(found: &Found<SignallerRecord>, kept: &Kept) -> Result<Self, String> {
         let Some(record) = &found.record else { return Err(ANOTHER_VERSION.into()) };
         let identity = found.process.ok_or("its process is not known")?;
@@ -148,12 +148,12 @@ impl Process {
         format!("{}{}", super::KIND, self.child.pid())
     }
 
-    /// Its process, and what it says.
+    /// Descriptors of its process and of its messages.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         [self.child.as_fd(), self.orders.as_fd()].into_iter()
     }
 
-    /// How it has ended, if it has.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Option<String> {
         Some(self.child.try_wait().ok()??.to_string())
     }
@@ -190,7 +190,7 @@ impl Process {
         Ok(())
     }
 
-    /// Gives it a socket to each router's fast path that it has none to.
+    /// Gives it a socket to each router's fast path to which it has none.
     pub(super) fn attach(
         &mut self,
         slice: &str,
@@ -244,7 +244,7 @@ impl Process {
         }
     }
 
-    /// Whether something that it says happened is noted: a hostile one may say much.
+    /// Whether one more of its events is noted: a hostile signaller may send many.
     pub(super) fn may_note(&mut self) -> bool {
         let now = Instant::now();
         if now.duration_since(self.second) >= Duration::from_secs(1) {
