@@ -130,14 +130,14 @@ pub trait Store: Send {
     /// All tokens of users.
     ///
     /// # Errors
-    /// What keeps them from being read.
+    /// The error of reading them.
     fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
 
     /// Removes tokens by their ids and then adds others, all or none; they are on the disk when this
     /// returns.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// The error of writing them.
     fn change_tokens(&mut self, put: &[StoredToken], remove: &[String]) -> Result<(), StoreError>;
 }
 

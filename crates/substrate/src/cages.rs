@@ -67,7 +67,7 @@ impl Substrate {
     /// Has the judge, which follows every program in a cage, be this one.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn seat_judge(&self, judge: &Judge) -> Result<(), Error> {
         let number = judge.0.as_raw_fd().to_ne_bytes();
         let what = "seating the judge of kernel routers";
