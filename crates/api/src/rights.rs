@@ -133,8 +133,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// Whether only routers of owned slices use a stored port or host, and one of these slices
-    /// allows documents of its kind.
+    /// Whether only owned slices use a stored port or host, and one of them allows documents of its
+    /// kind.
     fn serves_owned(&self, key: &Key) -> bool {
         let needed = if key.kind == "port" { Allow::Port } else { Allow::Host };
         let mut slices: Vec<&str> = Vec::new();
@@ -254,8 +254,9 @@ impl<'a> Rights<'a> {
         parts.map(|(port, _)| port.to_string()).chain(used.map(ToString::to_string)).collect()
     }
 
-    /// The parts of `new` that the user may not write. `new` has the user's documents as they are
-    /// written, and those that the user sees. Documents with keys in `changed` are new or differ.
+    /// A problem for each part of `new` that the user may not write. `new` has the user's documents
+    /// as they are written, and those that the user sees. Documents with keys in `changed` are new
+    /// or differ.
     pub fn refused(&self, new: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut refused = Vec::new();
         let is_changed = |key: Key| changed.contains(&key);
@@ -319,8 +320,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// The names in `after` that belong to others already. `after` has all documents as they would
-    /// be.
+    /// A problem for each name in `after` that belongs to others already. `after` has all documents
+    /// as they would be.
     pub fn taken(&self, after: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut taken = Vec::new();
         let there: HashSet<Key> = self.stored.iter().map(|document| document.key()).collect();

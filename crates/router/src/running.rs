@@ -109,7 +109,7 @@ impl Running {
         let text = (configuration, file);
         let before = self.arena.freed();
         let built = graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns);
-        // Packets that elements made while they were initialised, and that a failed start dropped.
+        // Packets that elements made while they were initialised, and that a failed build dropped.
         let replaced = self.arena.freed() - before;
         let (mut new, warnings) = match built {
             Ok(built) => built,

@@ -52,7 +52,7 @@ impl JudgeSource {
     /// Loads the judge of this version.
     ///
     /// # Errors
-    /// What the verifier says.
+    /// The verifier's error.
     pub fn load(&self) -> Result<Judge, Error> {
         load_judge(&self.directory, self.counter_rows).map(Judge)
     }

@@ -171,7 +171,7 @@ pub(super) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
         ProblemDetails::new("failed", "It was tried and failed", status.as_u16(), "")
     });
     let text = String::from_utf8_lossy(&bytes);
-    // A node that ends does not answer with its objects.
+    // Without a list of hidden names, as the node ends, every text may name one.
     if hidden.is_none_or(|hidden| names_any(&text, &hidden)) {
         let detail = match problem.status {
             404 => "there is no such thing",
