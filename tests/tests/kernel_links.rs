@@ -433,7 +433,7 @@ fn nothing_that_a_kernel_router_sends_escapes_its_queue() {
     let lost = ["port queue full", "no free slot", "receive ring full"];
     let lost: u64 = lost.iter().map(|cause| dropped(&line.node, cause)).sum();
     assert!(lost > 0, "{}", line.node.run(&["stats"]));
-    // Below the rate nothing is lost, once what waits has left.
+    // Below the rate nothing is lost, once the waiting frames have left.
     let begun = Instant::now();
     let is_quick = || {
         let ping = line.a.ping("10.0.9.2", 1, &["-W", "1"]);

@@ -1,5 +1,5 @@
-//! `/v1/{ports,slices,links,hosts,routers,filters,flows,users}`, `/v1/node`, `/v1/stats`, `/v1/whoami`: what
-//! there is.
+//! `/v1/{ports,slices,links,hosts,routers,filters,flows,users}`, `/v1/node`, `/v1/stats` and
+//! `/v1/whoami`: the state of the node.
 
 use std::collections::HashSet;
 
