@@ -31,7 +31,7 @@ pub struct Flow {
     /// What is reserved, and what it may send. Default: nothing is reserved, and it may send anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<At<Rate>>,
-    /// What it may send at once. Default: what `bandwidth` sends in 50 ms, at least 30kB.
+    /// What it may send at once. Default: what `bandwidth` sends in 10 ms, at least 30kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<At<Bytes>>,
     /// Its priority against flows that are there, 0 (best) to 7. Default: 7.
@@ -70,7 +70,7 @@ impl Flow {
     /// What it may send at once, in bytes.
     pub fn burst_bytes(&self) -> u64 {
         let rate = self.bandwidth.map_or(0, |rate| rate.bits_per_second);
-        self.burst.map_or((rate / 8 / 20).max(LEAST_BURST_BYTES), |burst| burst.value.0)
+        self.burst.map_or((rate / 8 / 100).max(LEAST_BURST_BYTES), |burst| burst.value.0)
     }
 
     /// Setup and hold priority.
