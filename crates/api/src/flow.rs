@@ -32,8 +32,7 @@ pub struct Flow {
     /// Default: no reservation and no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<At<Rate>>,
-    /// The bytes that it may send at once. Default: the bytes that `bandwidth` sends in 50 ms, at
-    /// least 30kB.
+    /// What it may send at once. Default: what `bandwidth` sends in 10 ms, at least 30kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<At<Bytes>>,
     /// Its priority against flows that are there, 0 (best) to 7. Default: 7.
@@ -72,7 +71,7 @@ impl Flow {
     /// The bytes that it may send at once.
     pub fn burst_bytes(&self) -> u64 {
         let rate = self.bandwidth.map_or(0, |rate| rate.bits_per_second);
-        self.burst.map_or((rate / 8 / 20).max(LEAST_BURST_BYTES), |burst| burst.value.0)
+        self.burst.map_or((rate / 8 / 100).max(LEAST_BURST_BYTES), |burst| burst.value.0)
     }
 
     /// Setup and hold priority.

@@ -52,6 +52,10 @@ impl HeadFlow {
     pub(crate) fn begin(&mut self, again: Option<u16>) -> Wish {
         self.number = again.unwrap_or(self.number.wrapping_add(1).max(1));
         self.next = Some(self.number);
+        if again.is_some() {
+            // The data plane goes on with it until it is known whether the others do.
+            (self.active, self.is_up) = (again, true);
+        }
         Wish::Create(self.tunnel(self.number))
     }
 
@@ -145,11 +149,17 @@ impl HeadFlow {
 
     /// An LSP carries nothing any more. Whether the flow has none.
     pub(crate) fn down(&mut self, lsp: u16) -> bool {
-        let is_own = self.active == Some(lsp);
-        if is_own {
-            self.is_up = false;
+        let was_up = self.active == Some(lsp) && self.is_up;
+        self.is_up &= !was_up;
+        was_up
+    }
+
+    /// What tells the path of an LSP again that is not in place, without waiting for its refresh.
+    pub(crate) fn again(&self) -> Vec<Wish> {
+        match self.next.filter(|next| self.active != Some(*next)) {
+            Some(next) => vec![Wish::Delete(self.key(next)), Wish::Create(self.tunnel(next))],
+            None => Vec::new(),
         }
-        is_own
     }
 
     /// The time of the next timer.
@@ -240,6 +250,16 @@ mod tests {
         assert_eq!(told(&flow.retire(time(4))), [("delete", 1)]);
         assert!(!flow.down(1) && flow.down(3) && flow.head().lsp.is_none());
         assert_eq!(told(&flow.end()), [("delete", 3)]);
+    }
+
+    #[test]
+    fn what_the_data_plane_has_kept_goes_on() {
+        let mut flow = flow();
+        assert_eq!(told(&[flow.begin(Some(9))]), [("create", 9)]);
+        assert!(flow.head().lsp.is_some_and(|lsp| lsp.lsp == 9));
+        assert!(flow.up(9, Time::default()) && flow.retire(Time::after(LINGERS * 9)).is_empty());
+        let moved = FlowPlan { setup: 3, hold: 3, ..flow.plan.clone() };
+        assert_eq!(told(&flow.change(moved)), [("create", 10)]);
     }
 
     #[test]

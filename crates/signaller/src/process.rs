@@ -85,6 +85,10 @@ impl Process {
             router.tick(now);
             said.append(&mut router.said);
         }
+        let take = |any, router: &mut Router| any | std::mem::take(&mut router.is_new);
+        if self.routers.values_mut().fold(false, take) {
+            self.routers.values_mut().for_each(|router| router.again(now));
+        }
         for said in said {
             self.orders.send(&said, &[])?;
         }

@@ -28,6 +28,12 @@ pub(crate) struct Installed {
     ticket: Option<Ticket>,
 }
 
+/// The flow that an LSP is of, and the LSP's number.
+fn flow_of(flows: &BTreeMap<String, HeadFlow>, lsp: &LspKey) -> Option<(String, u16)> {
+    let mut all = flows.iter();
+    all.find_map(|(name, flow)| Some((name.clone(), flow.number_of(lsp)?)))
+}
+
 /// A router that signals.
 pub(crate) struct Router {
     pub(crate) plan: RouterPlan,
@@ -36,6 +42,8 @@ pub(crate) struct Router {
     signaller: Option<Signaller>,
     fast_path: Option<Channel<ToRouter, FromRouter>>,
     seed: u64,
+    /// The label table has appeared since this was taken last.
+    pub(crate) is_new: bool,
     pub(crate) entries: BTreeMap<LspKey, Installed>,
     pub(crate) flows: BTreeMap<String, HeadFlow>,
     /// Events for the node.
@@ -50,6 +58,7 @@ impl Router {
             signaller: None,
             fast_path: None,
             seed,
+            is_new: false,
             entries: BTreeMap::new(),
             flows: BTreeMap::new(),
             said: Vec::new(),
@@ -179,6 +188,7 @@ impl Router {
             self.hand(Input::Tick, now);
             let names: Vec<String> = self.flows.keys().cloned().collect();
             names.iter().for_each(|name| self.begin(name, now));
+            self.is_new = true;
         }
         for (id, _) in &kept {
             if !self.entries.contains_key(&convert::lsp_key(id)) {
@@ -238,17 +248,17 @@ impl Router {
             Some(entry) => {
                 self.entries.insert(lsp, Installed { entry, ticket: Some(ticket) });
             }
-            None => drop(self.entries.remove(&lsp)),
+            None => {
+                self.entries.remove(&lsp);
+                // One that was kept and that nobody has claimed ends without an event.
+                self.ended(&lsp);
+            }
         }
         let ticket = told.is_some().then_some(ticket.0);
         self.tell(&ToRouter::Program { ticket, lsp: convert::lsp_id(&lsp), entry: told });
     }
 
     fn happened(&mut self, event: Event, now: Time) {
-        let flow_of = |flows: &BTreeMap<String, HeadFlow>, lsp: &LspKey| {
-            let mut all = flows.iter();
-            all.find_map(|(name, flow)| Some((name.clone(), flow.number_of(lsp)?)))
-        };
         match event {
             Event::Up { lsp, .. } => {
                 let Some((name, number)) = flow_of(&self.flows, &lsp) else { return };
@@ -264,13 +274,7 @@ impl Router {
                     self.tell_heads();
                 }
             }
-            Event::Down { lsp } => {
-                let Some((name, number)) = flow_of(&self.flows, &lsp) else { return };
-                if self.flows.get_mut(&name).is_some_and(|flow| flow.down(number)) {
-                    self.say(&name, true, "Down", format!("path {number} carries nothing"));
-                    self.tell_heads();
-                }
-            }
+            Event::Down { lsp } => self.ended(&lsp),
             Event::PathError { lsp, error } => {
                 let Some((name, number)) = flow_of(&self.flows, &lsp) else { return };
                 let Some(flow) = self.flows.get_mut(&name) else { return };
@@ -288,6 +292,15 @@ impl Router {
             | Event::Preempted { .. }
             | Event::NeighbourUp(_)
             | Event::NeighbourDown(_) => {}
+        }
+    }
+
+    /// An LSP carries nothing any more: a flow may have none.
+    fn ended(&mut self, lsp: &LspKey) {
+        let Some((name, number)) = flow_of(&self.flows, lsp) else { return };
+        if self.flows.get_mut(&name).is_some_and(|flow| flow.down(number)) {
+            self.say(&name, true, "Down", format!("path {number} carries nothing"));
+            self.tell_heads();
         }
     }
 
@@ -320,6 +333,12 @@ impl Router {
         let again = kept.filter_map(|(lsp, _)| flow.number_of(lsp)).max();
         let wish = flow.begin(again);
         self.wish(wish, now);
+    }
+
+    /// A router's label table has appeared: paths that were lost on the way to it are told again.
+    pub(crate) fn again(&mut self, now: Time) {
+        let waiting = self.flows.values().flat_map(HeadFlow::again).collect::<Vec<_>>();
+        waiting.into_iter().for_each(|wish| self.wish(wish, now));
     }
 
     /// Has these flows begin here, and no others.
