@@ -360,7 +360,7 @@ fn garbage_of_a_host_harms_nobody() {
     assert!(net.ann.ping("10.9.2.2", 20, &[]).expect("a ping").is_perfect());
     let counted = net.node.run(&["read", "lab/head", "labels.drops"]);
     println!("{counted}");
-    // What the host has made ends with its lifetime.
+    // The state that the host has made ends with its lifetime.
     net.wait("all state of the host goes", || {
         let list = net.list();
         let all = list["lsps"].as_array().cloned().unwrap_or_default();

@@ -32,7 +32,7 @@ pub struct Flow {
     /// Default: no reservation and no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<At<Rate>>,
-    /// What it may send at once. Default: what `bandwidth` sends in 10 ms, at least 30kB.
+    /// Bytes that it may send at once. Default: 10 ms of `bandwidth`, at least 30kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<At<Bytes>>,
     /// Its priority against flows that are there, 0 (best) to 7. Default: 7.

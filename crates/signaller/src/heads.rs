@@ -154,7 +154,7 @@ impl HeadFlow {
         was_up
     }
 
-    /// What tells the path of an LSP again that is not in place, without waiting for its refresh.
+    /// The wishes that signal again, without waiting for its refresh, an LSP that is not in place.
     pub(crate) fn again(&self) -> Vec<Wish> {
         match self.next.filter(|next| self.active != Some(*next)) {
             Some(next) => vec![Wish::Delete(self.key(next)), Wish::Create(self.tunnel(next))],

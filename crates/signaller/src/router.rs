@@ -250,7 +250,7 @@ impl Router {
             }
             None => {
                 self.entries.remove(&lsp);
-                // One that was kept and that nobody has claimed ends without an event.
+                // A kept entry that no flow has claimed ends without an event.
                 self.ended(&lsp);
             }
         }
@@ -335,7 +335,7 @@ impl Router {
         self.wish(wish, now);
     }
 
-    /// A router's label table has appeared: paths that were lost on the way to it are told again.
+    /// Signals the paths again that were lost on the way to a router whose label table was missing.
     pub(crate) fn again(&mut self, now: Time) {
         let waiting = self.flows.values().flat_map(HeadFlow::again).collect::<Vec<_>>();
         waiting.into_iter().for_each(|wish| self.wish(wish, now));
