@@ -212,8 +212,13 @@ impl Owned<'_> {
     ) -> Result<Documents, ProblemDetails> {
         let rights = Rights::new(self.documents, self.roles);
         let visible = rights.visible(stay);
-        let alone = bundle.merge(&visible).map_err(|problems| self.own(bundle, problems))?;
+        let written = bundle.written(&visible).map_err(|problems| self.own(bundle, problems))?;
         let texts = bundle.keys();
+        let alone = bundle.merge(&visible).map_err(|problems| {
+            // A field that is not allowed says more than a file that did not come along.
+            self.refused(bundle, rights.refused(&written, &texts))
+                .unwrap_or_else(|| self.own(bundle, problems))
+        })?;
         let before: BTreeMap<&Key, &Kept> = self.kept.iter().map(|one| (&one.key, one)).collect();
         // Of what the user does not see, even an equal text is a change: it must not tell.
         let is_changed =
@@ -221,12 +226,8 @@ impl Owned<'_> {
         let own = alone.iter().filter(|one| texts.contains(&one.key()));
         let own = own.filter_map(|document| Kept::of(&document).ok()).filter(is_changed);
         let changed: HashSet<Key> = own.map(|kept| kept.key).collect();
-        let written = bundle.written(&visible).map_err(|problems| self.own(bundle, problems))?;
-        let refused = rights.refused(&written, &changed);
-        if !refused.is_empty() {
-            let problems = Problems::new(refused, &bundle.sources);
-            let first = problems.iter().map(ToString::to_string).next().unwrap_or_default();
-            return Err(self.told(&problems).as_kind(ProblemDetails::forbidden("")).detail(first));
+        if let Some(problem) = self.refused(bundle, rights.refused(&written, &changed)) {
+            return Err(problem);
         }
         bundle.merge_checked(&visible, machine).map_err(|problems| self.own(bundle, problems))?;
         let after = bundle
@@ -237,6 +238,12 @@ impl Owned<'_> {
             return Err(self.in_use(Problems::new(taken, &bundle.sources)));
         }
         Ok(after)
+    }
+
+    fn refused(&self, bundle: &Bundle, refused: Vec<Mistake>) -> Option<ProblemDetails> {
+        let first = refused.first()?.to_string();
+        let problems = Problems::new(refused, &bundle.sources);
+        Some(self.told(&problems).as_kind(ProblemDetails::forbidden("")).detail(first))
     }
 
     fn told(&self, problems: &Problems) -> ProblemDetails {
