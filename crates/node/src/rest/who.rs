@@ -147,7 +147,8 @@ fn need(method: &Method, path: &str) -> Need {
         (
             "GET",
             "/v1/whoami" | "/v1/node" | "/v1/stats" | "/metrics" | "/v1/events" | "/v1/captures"
-            | "/v1/openapi.json" | "/v1/schema.json" | "/v1/{kinds}" | "/v1/{kinds}/{name}",
+            | "/v1/openapi.json" | "/v1/schema.json" | "/v1/{kinds}" | "/v1/{kinds}/{name}"
+            | "/v1/lsps" | "/v1/lsps/{flow}",
         )
         | ("PUT" | "DELETE", "/v1/{kinds}/{name}" | "/v1/{kinds}/{slice}/{name}")
         | ("POST", "/v1/apply")
