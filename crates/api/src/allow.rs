@@ -135,7 +135,7 @@ fn leads_out(path: &Option<At<String>>) -> Option<Place> {
 /// The objects that a router names. Ports in the slice's reservation are its own.
 pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> Named {
     let fast_path = &router.fast_path.value;
-    let object = fast_path.xdp.as_ref().map(|xdp| xdp.value.object.clone());
+    let object = fast_path.xdp.as_ref().and_then(|xdp| Some(xdp.value.file()?.1.clone()));
     let name = router.name.place;
     let single = [
         (Allow::Grants, router.grants.first().map(|grant| grant.place)),

@@ -28,16 +28,19 @@ pub struct Sent {
     way: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     drop: Option<String>,
+    #[serde(default)]
+    frame: u64,
     data: String,
 }
 
 const DIRECTIONS: [(Direction, &str); 2] = [(Direction::In, "in"), (Direction::Out, "out")];
-const WAYS: [(Way, &str); 5] = [
+const WAYS: [(Way, &str); 6] = [
     (Way::Pool, "pool"),
     (Way::Live, "live"),
     (Way::Socket, "socket"),
     (Way::Link, "link"),
     (Way::Cage, "cage"),
+    (Way::Verdict, "verdict"),
 ];
 
 fn word<T: PartialEq>(of: &[(T, &str)], value: &T) -> String {
@@ -67,6 +70,7 @@ impl Line {
             direction: word(&DIRECTIONS, &packet.direction),
             way: word(&WAYS, &packet.way),
             drop: packet.drop.map(str::to_owned),
+            frame: packet.frame,
             data: BASE64.encode(&packet.data),
         };
         Line::Packet(sent).text()
@@ -92,6 +96,7 @@ impl Sent {
             direction: value(&DIRECTIONS, &self.direction)?,
             way: value(&WAYS, &self.way)?,
             drop: self.drop.as_ref().map(cause),
+            frame: self.frame,
             data: BASE64.decode(&self.data).ok()?,
         })
     }
@@ -110,6 +115,7 @@ mod tests {
             direction: Direction::Out,
             way: Way::Link,
             drop: Some(cause_name(1)),
+            frame: 9,
             data: vec![0, 255, 7],
         };
         let Some(Line::Packet(sent)) = Line::read(Line::packet(&packet).as_bytes()) else {

@@ -75,7 +75,7 @@ const MOST_BYTES: usize = 9216;
 #[derive(Default)]
 pub(crate) struct LabelSwitch {
     names: Vec<String>,
-    program: Program,
+    pub(super) program: Program,
     signaller: Option<Channel<FromRouter, ToRouter>>,
     received: u64,
     sent: u64,
