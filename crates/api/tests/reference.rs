@@ -17,7 +17,7 @@ const INTRODUCTION: &str = "# YAML reference\n\n\
     then nothing is changed.\n";
 
 /// One configuration, a document of each kind that this page shows.
-const EXAMPLES: [(&str, &str); 7] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("port", "kind: port\nname: left\ndevice: eth1\n"),
     ("slice", "kind: slice\nname: red\ndescription: a tenant\n"),
     ("link", "kind: link\nname: core\nrate: 100Mb/s\ndelay: 10ms\nloss: 0.1%\n"),

@@ -5,7 +5,7 @@ use europa_client::escape;
 use crate::exit::Failure;
 
 /// Kinds of objects: plural, singular, and a short word.
-pub(crate) const KINDS: [(&str, &str, &str); 7] = [
+pub(crate) const KINDS: [(&str, &str, &str); 8] = [
     ("ports", "port", "p"),
     ("slices", "slice", "s"),
     ("links", "link", "l"),

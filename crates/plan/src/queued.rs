@@ -59,6 +59,7 @@ fn nowhere() -> Interface {
         mtu: None,
         bind: Vec::new(),
         queues: Queues::default(),
+        signalling: None,
     }
 }
 
