@@ -364,7 +364,7 @@ fn garbage_of_a_host_harms_nobody() {
     net.wait("all state of the host goes", || {
         let list = net.list();
         let all = list["lsps"].as_array().cloned().unwrap_or_default();
-        net.is_up("voice") && all.iter().all(|one| one["from"] == "10.1.1.1")
+        net.is_up("voice") && all.iter().all(|one| one["from"] == "10.9.1.1")
     });
     assert_eq!([signaller, head], ["signaller", "lab/head"].map(|role| net.node.process(role)));
     assert_eq!(net.left("lab/head.north"), 30);

@@ -92,7 +92,7 @@ impl<'a> Rights<'a> {
 
     /// The slice that a document says it is of.
     fn slice_of(&self, key: &Key) -> Option<&str> {
-        let filters = || self.stored.filters.iter().find(|one| &**one.name == key.name);
+        let filters = || self.stored.filters.iter().find(|one| **one.name == key.name);
         match key.kind.as_str() {
             "slice" => self.slice(&key.name).map(|slice| &**slice.name),
             "router" => {
@@ -102,7 +102,7 @@ impl<'a> Rights<'a> {
             }
             "filters" => filters().map(|filters| &**filters.slice),
             "flow" => {
-                let found = self.stored.flows.iter().find(|flow| &**flow.name == key.name);
+                let found = self.stored.flows.iter().find(|flow| **flow.name == key.name);
                 found.map(|flow| &**flow.slice)
             }
             _ => None,
@@ -138,7 +138,7 @@ impl<'a> Rights<'a> {
     fn serves_owned(&self, key: &Key) -> bool {
         let needed = if key.kind == "port" { Allow::Port } else { Allow::Host };
         let mut slices: Vec<&str> = Vec::new();
-        let hosts = || self.stored.hosts.iter().filter(|host| &**host.name == key.name);
+        let hosts = || self.stored.hosts.iter().filter(|host| **host.name == key.name);
         let ports: HashSet<&str> = match key.kind.as_str() {
             "port" => HashSet::from([key.name.as_str()]),
             _ => hosts()

@@ -341,7 +341,7 @@ enum Command {
     /// Checks the token of --token-file at the node, and keeps both as a context. --ca names the
     /// certificate of the node's authority.
     Login {
-        /// The node, such as https://node.example:7443.
+        /// The node, such as `https://node.example:7443`.
         #[arg(value_name = "NODE")]
         to: String,
         /// The name that the node knows you by.

@@ -26,7 +26,7 @@ static CHOSEN: OnceLock<Option<Remote>> = OnceLock::new();
 /// Options that choose a node on another machine.
 #[derive(Args, Debug, Default)]
 pub(crate) struct TargetArgs {
-    /// URL of a node on another machine, such as https://node.example:7443.
+    /// URL of a node on another machine, such as `https://node.example:7443`.
     ///
     /// Default: the context that `europa login` or `europa context use` has chosen; without one, the
     /// node of this machine. With --instance, always the node of this machine.

@@ -13,8 +13,8 @@
 //!
 //! Tests are `[src|dst|src and dst|src or dst] [host|net] ADDRESS[/LENGTH]`, `[tcp|udp] [src|dst]
 //! port PORT`, `ip6 vers|class|dscp|flow|plen|hlim N`, `nxt PROTOCOL`, the name of a protocol,
-//! `frag`, `tcp opt FLAG`, `icmp6 type TYPE`, and `ether host ADDRESS`. A relation (`== != < > <=
-//! >=`) and a mask (`& MASK`) may stand before a number. They are joined as in `IPFilter`. Only the
+//! `frag`, `tcp opt FLAG`, `icmp6 type TYPE`, and `ether host ADDRESS`. A relation
+//! (`== != < > <= >=`) and a mask (`& MASK`) may stand before a number. They are joined as in `IPFilter`. Only the
 //! next header of the IPv6 header itself is read: headers behind extension headers are not found.
 //!
 //! ## Arguments

@@ -10,6 +10,12 @@
 //! Of frames whose packets `LabelSwitch` has given a label (paint 255), sets the EtherType to MPLS:
 //! `ARPQuerier` and `IP6NDSolicitor` write that of IP. Other frames pass as they are.
 //!
+//! ## Arguments
+//! None.
+//!
+//! ## Handlers
+//! None.
+//!
 //! ## See also
 //! `LabelSwitch`, `ARPQuerier`, `IP6NDSolicitor`
 

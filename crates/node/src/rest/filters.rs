@@ -55,7 +55,7 @@ pub(super) async fn change(
     let asking = api.control.ask_later(|node, reply| node.change_own_filters(changes, reply));
     let changed = asking.await??;
     // A program may change rules a thousand times a second: these events would push out all others.
-    if who.from_outside() {
+    if who.is_outside() {
         let message = format!("{} rules added, {} removed", changed.added.len(), changed.removed);
         api.events.asked(who.by(), ("slice", &name), "FiltersChanged", message);
     }

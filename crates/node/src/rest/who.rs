@@ -92,7 +92,7 @@ impl Who {
     }
 
     /// Whether it is no program of a slow path.
-    pub(super) fn from_outside(&self) -> bool {
+    pub(super) fn is_outside(&self) -> bool {
         self.from != INSIDE
     }
 
