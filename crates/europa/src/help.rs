@@ -91,12 +91,13 @@ const EXAMPLES: [(&str, &str); 34] = [
 ];
 
 /// The commands in the order of `europa --help`, by purpose.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Configure", &["up", "apply", "diff", "delete", "down", "explain", "import"]),
     ("State", &["status", "get", "describe", "watch", "events", "logs", "doctor"]),
     ("Counters", &["stats", "top", "record", "plot"]),
     ("Packets", &["capture", "trace", "graph", "filter", "lsp"]),
     ("Routers", &["read", "write", "restart", "exec"]),
+    ("Users", &["login", "logout", "context", "token"]),
     ("Other", &["node", "click", "check", "compile", "bench", "completion", "schema", "help"]),
 ];
 

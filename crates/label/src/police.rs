@@ -18,11 +18,12 @@ impl Bucket {
         Self { rate: sound(bytes_per_second), depth, tokens: depth, seen_ns: now_ns }
     }
 
-    /// The same with another rate and depth, as full as it was.
+    /// The same with another rate and depth, as full as it was. A bucket without a rate was full.
     #[must_use]
     pub fn change(self, bytes_per_second: f64, depth_bytes: f64) -> Self {
         let new = Self::new(bytes_per_second, depth_bytes, self.seen_ns);
-        Self { tokens: self.tokens.min(new.depth), ..new }
+        let tokens = if self.rate == 0.0 { new.depth } else { self.tokens.min(new.depth) };
+        Self { tokens, ..new }
     }
 
     /// Whether a packet conforms; its bytes are taken then.

@@ -93,9 +93,9 @@ fn owners_say_what_is_their_own() {
     for (text, wanted) in [
         (router("interfaces: {a: {link: own}}"), ""),
         (router("interfaces: {a: {link: own}, b: {link: new}}"), ""),
-        (router("interfaces: {a: {port: left}}"), ""),
-        (router("interfaces: {a: {port: left, match: all}}"), "refused: `match`"),
-        (router("interfaces: {a: {port: left, mac: \"02:00:00:00:00:01\"}}"), "refused: `mac`"),
+        (router("interfaces: {a: {port: left}, b: {link: own}}"), ""),
+        (router("interfaces: {a: {port: left, match: all}, b: {link: own}}"), "refused: `match`"),
+        (router("interfaces: {a: {port: left, mac: \"02:00:00:00:00:01\"}, b: {link: own}}"), "refused: `mac`"),
         (with("fast_path: {click: Idle}\ngrants: [{read: /etc/shadow}]"), "refused: `grants`"),
         (router("interfaces: {a: {link: own}}\ncpu: [0]"), "refused: `cpu`"),
         (router("interfaces: {a: {link: own}}\npoll: busy"), "refused: `poll`"),
@@ -119,7 +119,7 @@ fn owners_say_what_is_their_own() {
         // Links of others, and those where a host is at the other end.
         (router("interfaces: {a: {link: own}, b: {link: theirs}}"), "taken: link theirs"),
         (router("interfaces: {a: {link: own}, b: {link: mix}}"), "conflict"),
-        (router("interfaces: {a: {port: right}}"), "wrong: there is no port \"right\""),
+        (router("interfaces: {a: {port: right}, b: {link: own}}"), "wrong: there is no port \"right\""),
         (format!("{}---\nkind: link\nname: theirs\ndelay: 1ms\n", router("interfaces: {a: {link: own}}")), "wrong: no interface names link"),
         (R.replace("red", "blue") + "interfaces: {}\n", "wrong: there is no slice \"blue\""),
         (R.replace("red", "nosuch") + "interfaces: {}\n", "wrong: there is no slice \"nosuch\""),
