@@ -28,7 +28,7 @@ fn documents(near: &Namespace, run: &str, fast_path: &str) -> String {
     }
     // A bridge takes all frames of its ports.
     let [left, right] = [IN, OUT].map(|mac| match fast_path.contains("bridge") {
-        true => "match: all".to_owned(),
+        true => "match: {all: true}".to_owned(),
         false => format!("mac: \"{mac}\""),
     });
     yaml + &format!(
